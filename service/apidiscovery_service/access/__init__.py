@@ -1,7 +1,8 @@
 """Authentication and authorization: decisions alone, without sockets.
 
 Roles: `reader` may read discovery and registrations, `publisher` may also change registrations of
-the API groups that its patterns match, `admin` may do everything. What is not granted is denied.
+the API groups that its patterns match, `admin` may do everything. Whoever may read reads about the
+clusters that the grants name, which are all unless they name some. What is not granted is denied.
 """
 
 from dataclasses import dataclass
@@ -36,6 +37,10 @@ ANONYMOUS = Caller("system:anonymous", ("system:unauthenticated",))
 LOCAL = Caller("", ())
 
 
+# Patterns of names of clusters; `*` matches any text.
+ALL_CLUSTERS = ("*",)
+
+
 @dataclass(frozen=True, slots=True)
 class Grant:
     """One element of the configuration key `access`: these subjects have this role.
@@ -46,9 +51,11 @@ class Grant:
         groups: Group names of users.
         api_groups: Patterns of API groups that a publisher may change; `*` matches any text, and
             the core group is the empty text.
+        clusters: Patterns of the clusters that a caller may read about.
     """
 
     role: Role
     users: frozenset[str] = frozenset()
     groups: frozenset[str] = frozenset()
     api_groups: tuple[str, ...] = ()
+    clusters: tuple[str, ...] = ALL_CLUSTERS

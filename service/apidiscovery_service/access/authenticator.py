@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from apidiscovery_service.access import ANONYMOUS, Caller, Grant, Role
+from apidiscovery_service.access import ALL_CLUSTERS, ANONYMOUS, Caller, Grant, Role
 from apidiscovery_service.access.credentials import Tokens
 from apidiscovery_service.access.grants import Roles
 from apidiscovery_service.access.limits import Buckets, Counts, Limits, address_key
@@ -48,6 +48,7 @@ class Admission:
         role: Its role.
         limit_key: Key by which requests are limited.
         valid_until: End of the credentials' validity, in seconds of Unix time.
+        clusters: Patterns of the clusters that the caller may read about.
         issue: Identity of the tokens in force when this was decided.
     """
 
@@ -56,6 +57,7 @@ class Admission:
     limit_key: str
     valid_until: float
     issue: object = field(repr=False)
+    clusters: tuple[str, ...] = ALL_CLUSTERS
 
 
 @dataclass(slots=True, eq=False)
@@ -204,6 +206,10 @@ class Access:
         """
         return self._roles.may_change(caller, api_groups)
 
+    def all_may_read(self, cluster: str) -> bool:
+        """Return whether every caller with a role may read about a cluster."""
+        return self._roles.all_may_read(cluster)
+
     def throttle(self, limit_key: str) -> float:
         """Count a request; return 0, or the seconds after which to retry instead."""
         return self._requests.take(limit_key)
@@ -224,7 +230,8 @@ class Access:
                 raise NoCredentials("no credentials were given", key)
         else:
             caller, key = _authenticated(caller), f"user {caller.user}"
-        admission = Admission(caller, self._roles.role(caller), key, peer.valid_until, self._issue)
+        role, clusters = self._roles.role(caller), self._roles.clusters(caller)
+        admission = Admission(caller, role, key, peer.valid_until, self._issue, clusters)
         # A client with a certificate may send any number of different headers.
         if len(peer.admitted) > len(self._tokens):
             peer.admitted.clear()

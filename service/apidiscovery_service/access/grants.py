@@ -4,13 +4,13 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import cast
 
-from apidiscovery_service.access import Caller, Grant, Role
+from apidiscovery_service.access import ALL_CLUSTERS, Caller, Grant, Role
 from apidiscovery_service.errors import InvalidConfiguration
 
 KEY = "access"
 
 _ROLES = {role.name.lower(): role for role in Role if role is not Role.NONE}
-_KEYS = ("role", "users", "groups", "api-groups")
+_KEYS = ("role", "users", "groups", "api-groups", "clusters")
 
 
 class Roles:
@@ -21,11 +21,21 @@ class Roles:
     """
 
     def __init__(self, grants: Sequence[Grant] = ()) -> None:
-        self._grants = [(grant, _pattern(grant.api_groups)) for grant in grants]
+        self._grants = [(grant, matching(grant.api_groups)) for grant in grants]
+        self._clusters = [matching(grant.clusters) for grant in grants]
 
     def role(self, caller: Caller) -> Role:
         """Return the caller's role."""
         return max((grant.role for grant, _ in self._of(caller)), default=Role.NONE)
+
+    def clusters(self, caller: Caller) -> tuple[str, ...]:
+        """Return the patterns of the clusters that a caller may read about, sorted."""
+        patterns = {pattern for grant, _ in self._of(caller) for pattern in grant.clusters}
+        return ALL_CLUSTERS if "*" in patterns else tuple(sorted(patterns))
+
+    def all_may_read(self, cluster: str) -> bool:
+        """Return whether every caller with a role may read about a cluster."""
+        return all(pattern.fullmatch(cluster) for pattern in self._clusters)
 
     def may_change(self, caller: Caller, api_groups: Iterable[str]) -> str | None:
         """Return why a caller may not change registrations of these API groups; None if it may.
@@ -58,10 +68,10 @@ class Roles:
         ]
 
 
-def _pattern(api_groups: Iterable[str]) -> re.Pattern[str]:
+def matching(patterns: Iterable[str]) -> re.Pattern[str]:
     """Return what matches any of the patterns; only `*` is special, and it matches any text."""
     alternatives = [
-        ".*".join(re.escape(part) for part in pattern.split("*")) for pattern in api_groups
+        ".*".join(re.escape(part) for part in pattern.split("*")) for pattern in patterns
     ]
     # Without an alternative nothing must match, not even the empty name of the core group.
     return re.compile("|".join(alternatives) if alternatives else r"(?!)", re.DOTALL)
@@ -72,7 +82,8 @@ def parse_grants(value: object) -> tuple[Grant, ...]:
 
     It is a list; each element has `role` (`reader`, `publisher` or `admin`), at least one name in
     `users` or `groups`, and for a publisher `api-groups`: patterns in which `*` matches any text,
-    with the empty text for the core group.
+    with the empty text for the core group. But for an admin it may have `clusters`: patterns of the
+    clusters that these callers read about, by default all.
 
     Raises:
         InvalidConfiguration: It is not that; the message begins with the path of the key.
@@ -105,7 +116,10 @@ def _grant(path: str, value: object) -> Grant:
         raise InvalidConfiguration(
             f"{path}.api-groups: only a publisher has API groups, this is {role.name.lower()!r}"
         )
-    return Grant(role, frozenset(users), frozenset(groups), patterns)
+    clusters = _names(f"{path}.clusters", fields.get("clusters", list(ALL_CLUSTERS)))
+    if role is Role.ADMIN and "clusters" in fields:
+        raise InvalidConfiguration(f"{path}.clusters: an admin may read about every cluster")
+    return Grant(role, frozenset(users), frozenset(groups), patterns, clusters)
 
 
 def _role(path: str, value: object) -> Role:

@@ -359,6 +359,7 @@ class _Server:
             ready=lambda: self._ready,
             awaited=self._awaited,
             statuses=self._statuses,
+            access=self._security.call_access,
         )
         registry = RegistryService(
             self._registrations,

@@ -91,6 +91,27 @@ def test_a_pattern_matches_what_it_says(pattern: str, group: str) -> None:
     assert (publisher(pattern).may_change(ANN, [group]) is None) is expected
 
 
+def reader(user: str, *clusters: str) -> Grant:
+    return Grant(Role.READER, frozenset({user}), clusters=clusters)
+
+
+def test_clusters_of_several_grants_add_up() -> None:
+    roles = Roles([reader("ann", "prod-*"), reader("ann", "east"), reader("bob")])
+    assert roles.clusters(ANN) == ("east", "prod-*")
+    assert roles.clusters(Caller("bob")) == ()
+    assert roles.clusters(Caller("eve")) == ()
+    everything = Grant(Role.READER, groups=frozenset({"east"}))
+    assert Roles([reader("ann", "east"), everything]).clusters(ANN) == ("*",)
+
+
+def test_a_cluster_is_everybodys_only_where_each_grant_names_it() -> None:
+    roles = Roles([reader("ann", "prod-*", "east"), reader("bob", "*")])
+    assert roles.all_may_read("prod-1")
+    assert roles.all_may_read("east")
+    assert not roles.all_may_read("west")
+    assert Roles().all_may_read("west")
+
+
 def test_grants_are_read() -> None:
     value = [
         {"role": "reader", "groups": ["system:authenticated"]},
@@ -118,7 +139,7 @@ def test_grants_are_read() -> None:
         ),
         (
             [{"role": "reader", "user": ["a"]}],
-            "access[0].user: unknown key; want one of role, users, groups, api-groups",
+            "access[0].user: unknown key; want one of role, users, groups, api-groups, clusters",
         ),
         (
             [{"role": "reader"}],
@@ -143,6 +164,14 @@ def test_grants_are_read() -> None:
                 {"role": "admin", "users": ["a"], "api-groups": [""]},
             ],
             "access[1].api-groups: only a publisher has API groups, this is 'admin'",
+        ),
+        (
+            [{"role": "admin", "users": ["a"], "clusters": ["east"]}],
+            "access[0].clusters: an admin may read about every cluster",
+        ),
+        (
+            [{"role": "reader", "users": ["a"], "clusters": "east"}],
+            "access[0].clusters: want a list of texts, got 'east'",
         ),
     ],
 )

@@ -12,6 +12,7 @@ from google.rpc import (  # pyright: ignore[reportMissingTypeStubs] - typed, wit
     code_pb2,
 )
 
+from apidiscovery_service.access.grants import matching
 from apidiscovery_service.core.registry import Registry
 from apidiscovery_service.core.snapshot import Snapshot
 from apidiscovery_service.core.source import SourceStatus
@@ -19,6 +20,7 @@ from apidiscovery_service.encoding import CurrentEncoding
 from apidiscovery_service.metrics import Metrics
 from apidiscovery_service.serving.feature_gates import FeatureGates
 from apidiscovery_service.serving.grpc import discovery_messages as messages
+from apidiscovery_service.serving.grpc.admission import CallAccess
 from apidiscovery_service.serving.grpc.calls import CallFailed, Handler, Service, Stream
 
 SERVICE = discovery_pb2.DESCRIPTOR.services_by_name["DiscoveryService"].full_name
@@ -40,6 +42,7 @@ class DiscoveryService(Service):
         awaited: Returns the upstreams that are waited for while there is nothing else to serve;
             empty for none.
         statuses: Returns the sources that have a status.
+        access: Tells which clusters a caller may read about; None for all.
     """
 
     def __init__(  # noqa: PLR0913 - each is another part of the server
@@ -52,8 +55,10 @@ class DiscoveryService(Service):
         ready: Callable[[], bool] = lambda: True,
         awaited: Callable[[], str] = str,
         statuses: Callable[[], Iterable[SourceStatus]] = tuple,
+        access: CallAccess | None = None,
     ) -> None:
         super().__init__(SERVICE, metrics, ready)
+        self._access = access or CallAccess()
         self._registry = registry
         self._statuses = statuses
         self._encoding = encoding
@@ -102,7 +107,9 @@ class DiscoveryService(Service):
     ) -> bytes:
         """Answer ListSources."""
         async with self.answering("ListSources", context):
-            return messages.list_sources(self._registry, self._statuses()).SerializeToString()
+            may_read = matching(self._access.admit(context).clusters)
+            found = messages.list_sources(self._registry, self._statuses(), may_read)
+            return found.SerializeToString()
 
     async def watch(
         self, request: discovery_pb2.WatchDiscoveryRequest, context: _WatchContext

@@ -6,6 +6,7 @@ protos/apidiscovery/service/v1/discovery.proto, so that a renumbering cannot be 
 """
 
 import hashlib
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -347,15 +348,23 @@ def provenance(registry: Registry, groups: Iterable[PublishedGroup]) -> bytes:
 
 
 def list_sources(
-    registry: Registry, statuses: Iterable[SourceStatus]
+    registry: Registry, statuses: Iterable[SourceStatus], clusters: re.Pattern[str]
 ) -> discovery_pb2.ListSourcesResponse:
     """Return every source that contributes or has a status.
 
     Without a status a source is stale when it offers anything stale.
+
+    Args:
+        registry: What is served.
+        statuses: Those that are known.
+        clusters: Matches the names of the clusters that the caller may read about.
     """
     known = {status.name: status for status in statuses}
     answer = discovery_pb2.ListSourcesResponse()
     for name in sorted({*registry.sources, *known}):
+        kind, _, cluster = name.partition(":")
+        if kind == "upstream" and not clusters.fullmatch(cluster):
+            continue
         contribution = registry.contribution(name)
         status = known.get(name) or SourceStatus(name, _state(contribution))
         answer.sources.append(_source(status, contribution, registry))

@@ -13,7 +13,7 @@ from http import HTTPStatus
 
 from apidiscovery_formats.go_text import quote
 
-from apidiscovery_service.access import Role
+from apidiscovery_service.access import ALL_CLUSTERS, Role
 from apidiscovery_service.access.authenticator import Access, NoCredentials, Unauthenticated
 from apidiscovery_service.encoding import plain
 from apidiscovery_service.serving.health import ENDPOINTS
@@ -44,6 +44,25 @@ class Credentials:
 
     connection: str
     authorization: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """A caller that may make its request.
+
+    Attributes:
+        role: Its role.
+        limit_key: Key by which its requests are limited.
+        clusters: Patterns of the clusters that it may read about.
+    """
+
+    role: Role
+    limit_key: str
+    clusters: tuple[str, ...]
+
+
+# The caller of a server without authentication.
+LOCAL = Admitted(Role.ADMIN, "", ALL_CLUSTERS)
 
 
 class Refused(Exception):
@@ -96,8 +115,8 @@ def _is_verbose(query: bytes) -> bool:
 
 def admit(
     access: Access, credentials: Credentials, method: str, path: str, query: bytes
-) -> tuple[Role, str]:
-    """Return the role and the limit key of a caller.
+) -> Admitted:
+    """Admit a caller.
 
     Args:
         access: Decides.
@@ -116,14 +135,14 @@ def admit(
         is_public = needed_role(path, query) is Role.NONE
         key = error.limit_key or ""
         if is_public and isinstance(error, NoCredentials):
-            return Role.NONE, key
+            return Admitted(Role.NONE, key, ())
         raise Refused(401, "Unauthorized", caller=key) from None
     _throttle(access, admission.limit_key)
     if admission.role is not Role.ADMIN and admission.role < needed_role(path, query):
         user = admission.caller.user
         message = _forbidden(user, method, path)
         raise Refused(403, message, user=user, caller=admission.limit_key)
-    return admission.role, admission.limit_key
+    return Admitted(admission.role, admission.limit_key, admission.clusters)
 
 
 def _throttle(access: Access, limit_key: str | None) -> None:

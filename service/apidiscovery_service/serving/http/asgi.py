@@ -20,7 +20,14 @@ from apidiscovery_service.access.authenticator import Access, Peers, connection_
 from apidiscovery_service.encoding import CurrentEncoding, EncodedSnapshot, plain
 from apidiscovery_service.metrics import RequestLabels
 from apidiscovery_service.serving.feature_gates import RESPONSE_COMPRESSION
-from apidiscovery_service.serving.http.admission import Credentials, Refused, admit, refusal
+from apidiscovery_service.serving.http.admission import (
+    LOCAL,
+    Admitted,
+    Credentials,
+    Refused,
+    admit,
+    refusal,
+)
 from apidiscovery_service.serving.http.clusters import PREFIX as CLUSTERS
 from apidiscovery_service.serving.http.clusters import ClusterAnswers
 from apidiscovery_service.serving.http.conditional import FIELDS
@@ -129,9 +136,10 @@ class Gateway:
         elif self._clusters is not None and key[1].startswith(CLUSTERS):
             cache, state = self._cluster_cache, self._clusters.revision
         # Cached answers are for all callers: authorization comes first.
-        role, caller, answer = Role.ADMIN, "", None
+        admitted, answer = LOCAL, None
         if self._access is not None:
-            role, caller, answer = self._admit(self._access, scope, key)
+            admitted, answer = self._admit(self._access, scope, key)
+        caller = admitted.limit_key
         if answer is None:
             answer = cache.get(key, state)
         if answer is None:
@@ -151,7 +159,8 @@ class Gateway:
                 )
                 await self._objects.serve(exchange, self._early(exchange.request, scope, key))
                 return
-            answer, cacheable = await self._answer(key, scope, current, trusted=role is Role.ADMIN)
+            is_trusted = admitted.role is Role.ADMIN
+            answer, cacheable = await self._answer(key, scope, current, trusted=is_trusted)
             if cacheable:
                 cache.put(key, state, answer)
         await self._deliver(scope, receive, send, caller, answer, started)
@@ -191,17 +200,16 @@ class Gateway:
 
     def _admit(
         self, access: Access, scope: Scope, key: _Key
-    ) -> tuple[Role, str, PreparedResponse | None]:
-        """Return the caller's role, its limit key, and the answer if it is refused."""
+    ) -> tuple[Admitted, PreparedResponse | None]:
+        """Return the caller, and the answer if it is refused."""
         method, path, query, *_ = key
         try:
-            role, caller = admit(access, _credentials(scope), method, path, query)
+            return admit(access, _credentials(scope), method, path, query), None
         except Refused as refused:
             request = _request(key)
             denied = self._objects.denial(request, refused) if self._objects else None
             answer = self._prepare(method, denied or refusal(request, refused))
-            return Role.NONE, refused.caller, answer
-        return role, caller, None
+            return Admitted(Role.NONE, refused.caller, ()), answer
 
     async def _answer(
         self, key: _Key, scope: Scope, current: EncodedSnapshot, *, trusted: bool
