@@ -24,9 +24,13 @@ from apidiscovery_service.app.settings import (
     flagged_upstreams,
 )
 from apidiscovery_service.errors import DiscoveryError, InvalidConfiguration
+from apidiscovery_service.history.model import Retention
 from apidiscovery_service.serving.feature_gates import FeatureGates
 from apidiscovery_service.store.etcd_options import EtcdOptions
 from apidiscovery_service.store.urls import StoreUrl, default_store_url
+
+# Of a history in memory.
+_BYTES_IN_MEMORY = 64 * 2**20
 
 T = TypeVar("T")
 
@@ -52,6 +56,7 @@ class Flags(TypedDict):
     feature_gates: FeatureGates
     ready_file: Path | None
     shutdown_delay: float
+    history: Retention | Literal["off"] | None
     insecure_bind: bool
     tls_cert_file: Path | None
     tls_private_key_file: Path | None
@@ -93,6 +98,11 @@ def _upstream(text: str) -> tuple[str, str]:
     return name, url
 
 
+def _history(text: str) -> Retention | Literal["off"]:
+    return "off" if text in ("off", "false") else Retention.parse(text)
+
+
+HISTORY = Parsed("AGE,SIZE|off", _history)
 ADDRESS = Parsed("HOST:PORT|off", _address_or_off)
 GATES = Parsed("NAME=BOOL,...", FeatureGates.parse)
 UPSTREAM = Parsed("NAME=URL", _upstream)
@@ -177,6 +187,13 @@ def _end(_number: int, _frame: object) -> NoReturn:
     metavar="memory|sqlite:PATH|etcd://...",
     help="Where registrations and last known upstreams are kept: memory, sqlite:PATH or "
     "etcd://HOST:PORT[,HOST:PORT...]/PREFIX.  [default: sqlite in the user's state folder]",
+)
+@click.option(
+    "--history",
+    type=HISTORY,
+    metavar="AGE,SIZE|off",
+    help="How long and in how much space changes are remembered, beside the store; "
+    "the oldest are forgotten first.  [default: 90d,2GiB; in memory 90d,64MiB; off with etcd]",
 )
 @click.option("--etcd-cafile", type=FILE, help="Certificate authority of etcd.")
 @click.option("--etcd-certfile", type=FILE, help="Client certificate for etcd.")
@@ -293,6 +310,7 @@ def settings_of(flags: Flags, structured: Mapping[str, object]) -> Settings:
             raise InvalidConfiguration(
                 f"{count} upstreams are called {name}; want a name of its own for each"
             )
+    store = flags["store"] or StoreUrl.parse(default_store_url())
     other_sources = flags["manifests"] or upstreams
     return Settings(
         http=None if flags["http"] == "off" else flags["http"],
@@ -303,14 +321,21 @@ def settings_of(flags: Flags, structured: Mapping[str, object]) -> Settings:
         services=configured_services(structured.get("services", {})),
         proxy_client_cert_file=flags["proxy_client_cert_file"],
         proxy_client_key_file=flags["proxy_client_key_file"],
-        store=flags["store"] or StoreUrl.parse(default_store_url()),
+        store=store,
         etcd=_etcd(flags),
         gates=flags["feature_gates"],
         security=_security(flags, structured),
         ready_file=flags["ready_file"],
         insecure_bind=flags["insecure_bind"],
         shutdown_delay_s=flags["shutdown_delay"],
+        history=_retention(flags["history"], store),
     )
+
+
+def _retention(flag: Retention | Literal["off"] | None, store: StoreUrl) -> Retention | None:
+    if flag is None and store.kind != "etcd":
+        return Retention() if store.kind == "sqlite" else Retention(max_bytes=_BYTES_IN_MEMORY)
+    return None if flag == "off" else flag
 
 
 def _etcd(flags: Flags) -> EtcdOptions:

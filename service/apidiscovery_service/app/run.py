@@ -26,6 +26,7 @@ from apidiscovery_service.core.source import Source, SourceStatus
 from apidiscovery_service.encoding import CurrentEncoding
 from apidiscovery_service.errors import DiscoveryError
 from apidiscovery_service.fleet.state import Fleet
+from apidiscovery_service.history.history import History, history_path
 from apidiscovery_service.metrics import Metrics
 from apidiscovery_service.openapi.documents import Documents
 from apidiscovery_service.serving.feature_gates import OPENAPI_V3, STORAGE_VERSION_API
@@ -39,6 +40,7 @@ from apidiscovery_service.serving.http import Gateway, Site
 from apidiscovery_service.serving.http.clusters import ClusterAnswers
 from apidiscovery_service.serving.http.objects.gateway import ObjectAnswers
 from apidiscovery_service.serving.http.openapi import OpenAPIAnswers
+from apidiscovery_service.serving.http.past import PastAnswers
 from apidiscovery_service.serving.unread import UnreadBudget
 from apidiscovery_service.sources.catalog import Catalog
 from apidiscovery_service.sources.declarations import Declarations
@@ -115,10 +117,12 @@ async def _serve(settings: Settings) -> None:
     specs = upstream_specs(settings)
     services = service_settings(settings)
     store = ObservedStore(await open_store(settings.store, settings.etcd), metrics.store)
+    server = _Server(settings, store, security, metrics, specs=specs, services=services)
     try:
-        await _Server(settings, store, security, metrics, specs=specs, services=services).serve()
+        await server.open_history()
+        await server.serve()
     finally:
-        await store.close()
+        await server.close()
 
 
 class _Server:
@@ -165,6 +169,7 @@ class _Server:
         self._sources = self._make_sources()
         self._documents = self._make_documents(declarations)
         self._checks = self._make_checks()
+        self._history: History | None = None
         _count_snapshots(self._registry, self._metrics)
 
     def _make_sources(self) -> list[Source]:
@@ -220,6 +225,39 @@ class _Server:
         ):
             checks.add_warnings(warnings)
         return checks
+
+    async def open_history(self) -> None:
+        """Remember what changes from now on, if the settings say so.
+
+        Raises:
+            HistoryError: Its file cannot be opened.
+        """
+        if self._settings.history is None:
+            return
+        self._history = history = await History.open(
+            history_path(self._settings.store),
+            self._settings.history,
+            lambda name: self._fleet.etag(name) if name else self._registry.snapshot.named.etag,
+            lambda name: self._upstreams.documents.all_of(f"upstream:{name}"),
+        )
+        self._upstreams.on_clusters(history.clusters_changed)
+        self._upstreams.documents.on_published(
+            lambda source: history.documents_changed(source.removeprefix("upstream:"))
+        )
+        self._registry.on_touched(self._remember)
+        self._checks.add_warnings(history.warnings)
+        self._claims.register("history", history.record)
+
+    def _remember(self, groups: frozenset[str]) -> None:
+        if self._history:
+            sources = {s for group in groups for s in self._registry.winners(group).values()}
+            self._history.merged_changed(self._registry.snapshot, sources or {"withdrawn"})
+
+    async def close(self) -> None:
+        """Close the files, once nothing is served any more."""
+        if self._history:
+            await self._history.close()
+        await self._store.close()
 
     async def serve(self) -> None:
         """Listen, load the sources, announce it, and serve until told to stop."""
@@ -341,6 +379,7 @@ class _Server:
             self._unread,
             self._security.peers,
             ClusterAnswers(self._fleet, site, documents.of),
+            PastAnswers(self._history, site),
         )
         listener = HttpListener(address, gateway, self._security.fronts)
         # Port 0 is replaced by a free one only now.

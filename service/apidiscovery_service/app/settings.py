@@ -11,6 +11,7 @@ from typing import Literal, TypeAlias, cast
 from apidiscovery_service.access import Grant
 from apidiscovery_service.access.limits import Limits
 from apidiscovery_service.errors import InvalidConfiguration
+from apidiscovery_service.history.model import Retention
 from apidiscovery_service.serving.feature_gates import FeatureGates
 from apidiscovery_service.store.etcd_options import EtcdOptions
 from apidiscovery_service.store.urls import StoreUrl, default_store_url
@@ -177,6 +178,7 @@ class Settings:
         ready_file: Written when the server answers, removed when it ends; None for none.
         insecure_bind: Allow addresses that other machines can reach without authentication.
         shutdown_delay_s: How long requests are answered after SIGTERM, without being ready.
+        history: What is remembered of changes; None for nothing.
     """
 
     http: Address | None
@@ -194,6 +196,7 @@ class Settings:
     ready_file: Path | None = None
     insecure_bind: bool = False
     shutdown_delay_s: float = 0.0
+    history: Retention | None = None
 
     def __post_init__(self) -> None:
         if self.http is None and self.grpc is None:
@@ -201,6 +204,11 @@ class Settings:
         if (self.proxy_client_cert_file is None) != (self.proxy_client_key_file is None):
             raise InvalidConfiguration(
                 "--proxy-client-cert-file and --proxy-client-key-file go together"
+            )
+        if self.history and self.store.kind == "etcd":
+            raise InvalidConfiguration(
+                "--history: etcd would have to hold it, and is made for small data; use a store in "
+                "a file, or leave the option out"
             )
         safe = self.security.has_tls and self.security.identifies
         for flag, address in (("--http", self.http), ("--grpc", self.grpc)):

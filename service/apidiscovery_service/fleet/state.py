@@ -89,6 +89,10 @@ class Fleet:
                 self._encoded.pop(cluster.name, None)
         self.revision += 1
 
+    def etag(self, name: str) -> str:
+        """Return the ETag of a cluster's `/apis`; empty when there is no such cluster."""
+        return self.encoded(name).snapshot.named.etag if name in self._clusters else ""
+
     def encoded(self, name: str) -> EncodedSnapshot:
         """Return the documents of a cluster, by its name.
 

@@ -34,19 +34,16 @@ def _failure(body: bytes, limits: Limits | None = None) -> UpstreamFailed:
 @settings(max_examples=60, deadline=None)
 def test_what_we_write_is_read_back(group: Group) -> None:
     body = _document(group_value(group))
-    (read,) = read_aggregated(body, Reading(is_record=True)) or (Group(group.name, ()),)
-    assert json.loads(json.dumps(group_value(read))) == _with_kinds(group_value(group))
+    (read,) = read_aggregated(body, Reading(is_record=True))
+    assert json.loads(json.dumps(group_value(read))) == _without_repetition(group_value(group))
 
 
-def _with_kinds(value: Mapping[str, object]) -> object:
-    """Fill in what Go fills in; a repeated version counts once, the first."""
+def _without_repetition(value: Mapping[str, object]) -> object:
+    """Return the value of a group in which a repeated version counts once, the first."""
     read = json.loads(json.dumps(value))
     versions: dict[str, object] = {}
     for version in read.get("versions", []):
         versions.setdefault(version["version"], version)
-        for resource in version.get("resources", []):
-            for entry in (resource, *resource.get("subresources", [])):
-                entry.setdefault("responseKind", {"group": "", "version": "", "kind": ""})
     if versions:
         read["versions"] = list(versions.values())
     return read

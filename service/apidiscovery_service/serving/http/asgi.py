@@ -43,6 +43,7 @@ from apidiscovery_service.serving.http.messages import (
 )
 from apidiscovery_service.serving.http.objects.gateway import Exchange, ObjectGateway
 from apidiscovery_service.serving.http.objects.routes import object_route
+from apidiscovery_service.serving.http.past import PastAnswers, asks_for_past
 from apidiscovery_service.serving.http.respond import Site, respond
 from apidiscovery_service.serving.http.response_cache import ResponseCache
 from apidiscovery_service.serving.http.sending import Delivery
@@ -91,6 +92,7 @@ class Gateway:
         unread: Bounds unread answers, also those of gRPC.
         peers: The connections of the front; None without a front.
         clusters: Answers below `/clusters/NAME`; None for 404.
+        past: Answers with what was served at a time; None where such requests are refused.
     """
 
     def __init__(  # noqa: PLR0913, PLR0917 - each is another part of the server
@@ -102,11 +104,13 @@ class Gateway:
         unread: UnreadBudget | None = None,
         peers: Peers | None = None,
         clusters: ClusterAnswers | None = None,
+        past: PastAnswers | None = None,
     ) -> None:
         self._access = access
         self._encoding = encoding
         self._site = site
         self._clusters = clusters
+        self._past = past or PastAnswers(None, site)
         self._ready = ready
         self._cache: ResponseCache[_Key] = ResponseCache()
         self._openapi_cache: ResponseCache[_Key] = ResponseCache(
@@ -232,11 +236,14 @@ class Gateway:
         return self._prepare(request.method, response), cacheable
 
     async def _respond(self, request: Request, current: EncodedSnapshot) -> Response:
-        ready = self._ready()
+        ready, past = self._ready(), asks_for_past(request)
         if self._clusters and ready and request.path.startswith(CLUSTERS):
             found = self._clusters.find(request.path)
             if found is not None:
-                return await self._clusters.respond(request, *found)
+                answers = self._past.cluster if past else self._clusters.respond
+                return await answers(request, *found)
+        elif past and (answer := await self._past.merged(request)):
+            return answer
         return await respond(request, current, self._site, ready=ready)
 
     def _early(self, request: Request, scope: Scope, key: _Key) -> Response | None:

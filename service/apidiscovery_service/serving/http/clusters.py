@@ -11,7 +11,7 @@ from dataclasses import replace
 from apidiscovery_service.core.cluster import Cluster
 from apidiscovery_service.core.model import CORE_GROUP
 from apidiscovery_service.core.source import SourceState
-from apidiscovery_service.encoding import Aggregated, APIResourceList
+from apidiscovery_service.encoding import Aggregated, APIResourceList, EncodedSnapshot
 from apidiscovery_service.fleet.state import Fleet
 from apidiscovery_service.serving.http.messages import Request, Response
 from apidiscovery_service.serving.http.openapi import Documents, OpenAPIAnswers
@@ -30,7 +30,7 @@ from apidiscovery_service.sources.priorities import BUILT_IN_GROUPS
 
 PREFIX = "/clusters/"
 
-_ENDPOINT = "/clusters/{name}"
+ENDPOINT = "/clusters/{name}"
 _RETRY_S = 5
 _MAX_KEPT = 128  # clusters
 
@@ -80,34 +80,12 @@ class ClusterAnswers:
             name: The name of the cluster, which is there.
             path: The path below the cluster.
         """
-        cluster = self._fleet.clusters[name]
-        inner = replace(request, path=path)
-        target = route(path)
-        openapi = self._openapi_of(name)
-        missing = _missing(cluster, target, has_openapi=openapi is not None)
-        if target is Page.METRICS or isinstance(target, HealthRoute):
-            response = not_found(inner)
-        elif missing:
-            message = f"{missing} of cluster {name} is not known yet: {_why(cluster)}"
-            response = unavailable(request, message, _RETRY_S)
-        else:
-            encoded, site = self._fleet.encoded(name), self._site_of(cluster, openapi)
-            response = await answer_documents(inner, target, encoded, site)
-        response = replace(response, endpoint=_ENDPOINT + response.endpoint, aggregated="")
+        cluster, inner = self._fleet.clusters[name], replace(request, path=path)
+        site = site_of(self._site, cluster, self._openapi_of(name))
+        response = await answer(inner, cluster, site, lambda: self._fleet.encoded(name))
+        response = replace(response, endpoint=ENDPOINT + response.endpoint)
         warning = _warning(cluster)
         return with_header(response, b"warning", warning) if warning else response
-
-    def _site_of(self, cluster: Cluster, openapi: OpenAPIAnswers | None) -> Site:
-        dialect = cluster.dialect
-        return replace(
-            self._site,
-            addresses=dialect.addresses,
-            aggregated_versions=dialect.aggregated,
-            version_body=dialect.version,
-            openapi=openapi,
-            is_defined=_is_defined,
-            is_merged=False,
-        )
 
     def _openapi_of(self, name: str) -> OpenAPIAnswers | None:
         documents = self._documents_of(name)
@@ -121,6 +99,48 @@ class ClusterAnswers:
         if len(self._openapi) > _MAX_KEPT:
             self._openapi.popitem(last=False)
         return answers
+
+
+def site_of(site: Site, cluster: Cluster, openapi: OpenAPIAnswers | None) -> Site:
+    """Return what the answers of a cluster depend on besides its snapshot.
+
+    Args:
+        site: What those of this server depend on.
+        cluster: The cluster.
+        openapi: Its OpenAPI documents; None while none are known.
+    """
+    dialect = cluster.dialect
+    return replace(
+        site,
+        addresses=dialect.addresses,
+        aggregated_versions=dialect.aggregated,
+        version_body=dialect.version,
+        openapi=openapi,
+        is_defined=_is_defined,
+        is_merged=False,
+    )
+
+
+async def answer(
+    request: Request, cluster: Cluster, site: Site, encoded: Callable[[], EncodedSnapshot]
+) -> Response:
+    """Answer a request, whose path is that below a cluster, as the cluster would.
+
+    Args:
+        request: The request.
+        cluster: The cluster.
+        site: As `site_of` returns it.
+        encoded: Returns its documents.
+    """
+    target = route(request.path)
+    if target is Page.METRICS or isinstance(target, HealthRoute):
+        return not_found(request)
+    missing = _missing(cluster, target, has_openapi=site.openapi is not None)
+    if missing:
+        message = f"{missing} of cluster {cluster.name} is not known yet: {_why(cluster)}"
+        return unavailable(request, message, _RETRY_S)
+    response = await answer_documents(request, target, encoded(), site)
+    return replace(response, aggregated="")
 
 
 def _missing(cluster: Cluster, target: Route, *, has_openapi: bool) -> str:

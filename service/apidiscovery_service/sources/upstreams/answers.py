@@ -134,7 +134,7 @@ def read_aggregated(body: Body, reading: Reading) -> tuple[Group, ...]:
             continue
         if groups.setdefault(group.name, group) is not group:
             reading.warn(f"group {group.name!r} is there twice; the first counts")
-    return tuple(group for group in groups.values() if group.versions)
+    return tuple(group for group in groups.values() if group.versions or reading.is_record)
 
 
 def _document(body: Body, kind: str, content: str) -> Mapping[str, object]:
@@ -185,14 +185,14 @@ def _resource(value: object, where: str, reading: Reading) -> Resource:
     subresources = fields.get("subresources")
     return Resource(
         resource=_text(fields, "resource", where),
-        response_kind=_kind(fields.get("responseKind"), where),
+        response_kind=_response_kind(fields, where, reading),
         scope=_text(fields, "scope", where),
         singular_resource=_text(fields, "singularResource", where),
         verbs=_texts(fields, "verbs", where),
         short_names=_texts(fields, "shortNames", where) or (),
         categories=_texts(fields, "categories", where) or (),
         subresources=tuple(
-            _subresource(subresource, f"{where}.subresources[{place}]")
+            _subresource(subresource, f"{where}.subresources[{place}]", reading)
             for place, subresource in enumerate(_list(subresources, f"{where}.subresources"))
         ),
         storage_version_hash=_text(fields, "storageVersionHash", where)
@@ -201,15 +201,23 @@ def _resource(value: object, where: str, reading: Reading) -> Resource:
     )
 
 
-def _subresource(value: object, where: str) -> Subresource:
+def _subresource(value: object, where: str, reading: Reading) -> Subresource:
     fields = _object(value, where)
     accepted = _list(fields.get("acceptedTypes"), f"{where}.acceptedTypes")
     return Subresource(
         subresource=_text(fields, "subresource", where),
-        response_kind=_kind(fields.get("responseKind"), where),
+        response_kind=_response_kind(fields, where, reading),
         verbs=_texts(fields, "verbs", where),
         accepted_types=tuple(_kind(kind, where) for kind in accepted),
     )
+
+
+def _response_kind(
+    fields: Mapping[str, object], where: str, reading: Reading
+) -> GroupVersionKind | None:
+    """Return a kind as `_kind`; one that is missing in a record is None."""
+    value = fields.get("responseKind")
+    return None if value is None and reading.is_record else _kind(value, where)
 
 
 def _kind(value: object, where: str) -> GroupVersionKind:

@@ -39,7 +39,7 @@ class ClusterDocuments:
             return None
         known, documents = self._kept.get(name, (None, None))
         if documents is None or known is not published:
-            recipes = _Recipes(self._upstreams.all_of(source))
+            recipes = FixedRecipes(self._upstreams.all_of(source))
             documents = Documents(recipes, self._observe, limits=Limits(cache_bytes=_CACHE_BYTES))
             self._kept[name] = published, documents
         self._kept.move_to_end(name)
@@ -48,8 +48,12 @@ class ClusterDocuments:
         return documents
 
 
-class _Recipes:
-    """The recipes of one server's documents, which stay as they are."""
+class FixedRecipes:
+    """Recipes that stay as they are: those of one server's documents.
+
+    Args:
+        recipes: By path.
+    """
 
     def __init__(self, recipes: Mapping[str, Recipe]) -> None:
         self._by_group: dict[str | None, dict[str, Recipe]] = {}
@@ -57,10 +61,13 @@ class _Recipes:
             self._by_group.setdefault(group_of(key), {})[key] = recipe
 
     def groups(self) -> Iterable[str]:
+        """Return the groups that have documents."""
         return [group for group in self._by_group if group is not None]
 
     def of_group(self, group: str) -> Mapping[str, Recipe]:
+        """Return the recipes of a group by path."""
         return self._by_group.get(group, {})
 
     def common(self) -> Mapping[str, Recipe]:
+        """Return the recipes of paths that belong to no group."""
         return self._by_group.get(None, {})

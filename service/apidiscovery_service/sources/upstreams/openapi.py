@@ -49,6 +49,7 @@ class UpstreamDocuments:
         self._marks: dict[str, tuple[int, int]] = {}
         self._ids: dict[str, str] = {}
         self._listeners: list[Callable[[frozenset[str]], None]] = []
+        self._publish_listeners: list[Callable[[str], None]] = []
 
     def recipe(self, source: str, key: str) -> Recipe | None:
         """Return the document that a source publishes for a path, None for none.
@@ -95,6 +96,10 @@ class UpstreamDocuments:
     def on_change(self, listener: Callable[[frozenset[str]], None]) -> None:
         """Call a listener with the groups whose documents were added, changed or removed."""
         self._listeners.append(listener)
+
+    def on_published(self, listener: Callable[[str], None]) -> None:
+        """Call a listener with each source that publishes other documents than before."""
+        self._publish_listeners.append(listener)
 
     def warnings(self, upstream: str) -> Iterator[str]:
         """Return what is wrong with the documents of an upstream, a line each, by its id."""
@@ -199,6 +204,9 @@ class UpstreamDocuments:
         keys = before.keys() | now.keys()
         changed = [key for key in keys if _hash(before.get(key)) != _hash(now.get(key))]
         self._notify_if_used(upstream, _groups_of(changed))
+        for source in [source for source, of in self._ids.items() if of == upstream]:
+            for listener in self._publish_listeners:
+                listener(source)
 
 
 def _upstream(key: str) -> str:

@@ -97,11 +97,7 @@ def _encode(known: Known) -> bytes:
     roots = [asdict(replace(root, groups=())) for root in known.roots]
     for value in roots:
         del value["groups"]
-    dialect = {
-        "version": base64.b64encode(known.dialect.version).decode(),
-        "addresses": known.dialect.addresses,
-        "aggregated": known.dialect.aggregated,
-    }
+    dialect = dialect_value(known.dialect)
     lines = [orjson.dumps({"claim": known.claim, "roots": roots, "dialect": dialect})]
     for root in known.roots:
         # Group by group: orjson holds the GIL for the whole of a call.
@@ -128,11 +124,41 @@ def _decode(text: bytes) -> Known:
     head, *documents = text.split(b"\n")
     content = orjson.loads(head)
     roots = zip(content["roots"], documents, strict=True)
-    dialect = _read_dialect(content["dialect"]) if "dialect" in content else Dialect()
+    dialect = read_dialect(content["dialect"]) if "dialect" in content else Dialect()
     return Known(int(content["claim"]), tuple(_read_root(*root) for root in roots), dialect)
 
 
-def _read_dialect(value: dict[str, object]) -> Dialect:
+def written_group(group: Group) -> bytes:
+    """Return all that is known of a group, as `read_group` reads it; equal for equal groups."""
+    return orjson.dumps(_group_value(group))
+
+
+def read_group(content: bytes) -> Group:
+    """Return a group that was written by `written_group`.
+
+    Raises:
+        UpstreamFailed: It was not.
+    """
+    reading = Reading(_RECORD_LIMITS, is_record=True)
+    (group,) = read_aggregated(b'{"items":[' + content + b"]}", reading)
+    return group
+
+
+def dialect_value(dialect: Dialect) -> dict[str, object]:
+    """Return a dialect as a JSON value, without what is told of each path."""
+    return {
+        "version": base64.b64encode(dialect.version).decode(),
+        "addresses": dialect.addresses,
+        "aggregated": dialect.aggregated,
+    }
+
+
+def read_dialect(value: dict[str, object]) -> Dialect:
+    """Return the dialect of a JSON value.
+
+    Raises:
+        LookupError, TypeError, ValueError: It is none.
+    """
     addresses = cast("list[tuple[str, str]]", value["addresses"])
     return Dialect(
         aggregated=tuple(str(version) for version in cast("list[object]", value["aggregated"])),

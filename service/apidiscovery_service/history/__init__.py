@@ -1,0 +1,1 @@
+"""What was served when: every change of every cluster, and of what this server merges."""

@@ -1,0 +1,92 @@
+"""A cluster as contents of a history: one for each group, and one for what surrounds them.
+
+The surroundings are the order of the groups in both lists, which of the two documents were known,
+and the dialect of the server. Groups and surroundings of one moment make its documents again.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import cast
+
+import orjson
+
+from apidiscovery_service.core.cluster import Cluster
+from apidiscovery_service.core.model import CORE_GROUP, Group
+from apidiscovery_service.core.source import SourceStatus
+from apidiscovery_service.errors import DiscoveryError
+from apidiscovery_service.history.file import hash_of
+from apidiscovery_service.history.model import ContentDamaged, Kind
+from apidiscovery_service.sources.upstreams.state import (
+    dialect_value,
+    read_dialect,
+    read_group,
+    written_group,
+)
+
+GroupContent = tuple[str, bytes]
+
+
+def group_content(group: Group) -> GroupContent:
+    """Return the hash and the content of a group."""
+    content = written_group(group)
+    return hash_of(content), content
+
+
+def surroundings(cluster: Cluster) -> GroupContent:
+    """Return the hash and the content of what surrounds the groups of a cluster."""
+    content = orjson.dumps(
+        {
+            "knowsCore": cluster.core is not None,
+            "named": None if cluster.named is None else [group.name for group in cluster.named],
+            "listed": cluster.listed,
+            "creationTimestamps": cluster.dialect.has_creation_timestamps,
+            "dialect": dialect_value(cluster.dialect),
+        }
+    )
+    return hash_of(content), content
+
+
+def cluster_at(
+    name: str, state: Mapping[tuple[Kind, str], str], content_of: Callable[[str], bytes]
+) -> Cluster:
+    """Return a cluster as it was.
+
+    Args:
+        name: Its name.
+        state: The hash of each of its contents then, by kind and name.
+        content_of: Returns a content by its hash.
+
+    Raises:
+        ContentDamaged: A content cannot be read, or one is missing.
+        HistoryError: The history cannot be read.
+    """
+    found = {
+        group: _group(content_of(digest))
+        for (kind, group), digest in state.items()
+        if kind is Kind.GROUP
+    }
+    digest = state.get((Kind.DOCUMENT, ""))
+    if digest is None:
+        return Cluster(name, SourceStatus(name))  # it had never answered
+    try:
+        value = cast("dict[str, object]", orjson.loads(content_of(digest)))
+        names = cast("list[str] | None", value["named"])
+        core = found.get(CORE_GROUP)
+        dialect = read_dialect(cast("dict[str, object]", value["dialect"]))
+        return Cluster(
+            name,
+            SourceStatus(name),
+            core=(() if core is None else (core,)) if value["knowsCore"] else None,
+            named=None if names is None else tuple(found[each] for each in names),
+            listed=tuple(cast("list[str]", value["listed"])),
+            dialect=replace(dialect, has_creation_timestamps=bool(value["creationTimestamps"])),
+        )
+    except (LookupError, TypeError, ValueError) as error:
+        raise ContentDamaged(f"content {digest} cannot be read: {error!r}") from None
+
+
+def _group(content: bytes) -> Group:
+    try:
+        return read_group(content)
+    except (DiscoveryError, ValueError) as error:
+        raise ContentDamaged(f"content {hash_of(content)} is no group: {error}") from None

@@ -1,0 +1,397 @@
+"""The SQLite file of a history, used by one thread, without an event loop.
+
+Contents are addressed by their hash, so each is there once, compressed. Changes name the content
+before and after. The state at a time is, for each name, what the last change until then led to; so
+compaction forgets a change only when a later one, which is old enough too, replaces it.
+
+A commit survives kill -9; after a power loss the last ones may be missing, but none is half there
+(WAL with synchronous=NORMAL, https://sqlite.org/pragma.html#pragma_synchronous).
+"""
+
+import contextlib
+import hashlib
+import sqlite3
+import time
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import structlog
+import zstandard
+
+from apidiscovery_service.history.model import (
+    EVERYTHING,
+    Change,
+    ContentDamaged,
+    Filter,
+    HistoryError,
+    Kind,
+    NewChange,
+    NotRecorded,
+    Retention,
+    from_milliseconds,
+    milliseconds,
+)
+
+# user_version of the file; another one is of another release.
+_VERSION = 1
+_APPLICATION_ID = 0x41504948  # "APIH"
+_BUSY_TIMEOUT_S = 5.0
+_LEVEL = 9
+_MAX_CONTENT_BYTES = 256 * 2**20
+_HASH_DIGITS = 32
+
+# One step of compaction takes a few milliseconds.
+_STEP_ROWS = 500
+_STEP_PAGES = 256
+
+_SCHEMA = f"""
+    PRAGMA auto_vacuum = INCREMENTAL;
+    PRAGMA journal_mode = WAL;
+    BEGIN;
+    CREATE TABLE IF NOT EXISTS contents (hash TEXT PRIMARY KEY, packed BLOB NOT NULL) WITHOUT ROWID;
+    CREATE TABLE IF NOT EXISTS changes (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        time INTEGER NOT NULL,  -- milliseconds since 1970
+        cluster TEXT NOT NULL,
+        kind TEXT NOT NULL,
+        name TEXT NOT NULL,
+        cause TEXT NOT NULL,
+        before TEXT NOT NULL,
+        after TEXT NOT NULL,
+        etag_before TEXT NOT NULL,
+        etag_after TEXT NOT NULL
+    );
+    CREATE INDEX IF NOT EXISTS by_name ON changes (cluster, kind, name, id, after);
+    CREATE INDEX IF NOT EXISTS by_time ON changes (time);
+    CREATE INDEX IF NOT EXISTS by_before ON changes (before);
+    CREATE INDEX IF NOT EXISTS by_after ON changes (after);
+    CREATE TABLE IF NOT EXISTS kept_since (time INTEGER NOT NULL);
+    PRAGMA application_id = {_APPLICATION_ID};
+    PRAGMA user_version = {_VERSION};
+    COMMIT;
+"""
+_COLUMNS = "id, time, cluster, kind, name, cause, before, after, etag_before, etag_after"
+
+_log = structlog.get_logger(__name__)
+
+
+def hash_of(content: bytes) -> str:
+    """Return the hash by which a content is found, but for OpenAPI documents."""
+    return hashlib.sha256(content).hexdigest()[:_HASH_DIGITS]
+
+
+def _has_hash(content: bytes, key: str) -> bool:
+    """Return whether a content has a hash; those of OpenAPI documents are the ones they state."""
+    if len(key) == _HASH_DIGITS:
+        return hash_of(content) == key
+    return hashlib.sha512(content).hexdigest().upper() == key
+
+
+class HistoryFile:
+    """An open file; created, used and closed in one thread.
+
+    Args:
+        path: Created if it does not exist, readable for this user alone; None for memory.
+        clock: Returns seconds since 1970.
+
+    Raises:
+        HistoryError: It cannot be opened.
+    """
+
+    def __init__(self, path: Path | None, clock: Callable[[], float] = time.time) -> None:
+        self._clock = clock
+        self._path = path
+        self._packer = zstandard.ZstdCompressor(_LEVEL)
+        self._unpacker = zstandard.ZstdDecompressor()
+        try:
+            self._connection = _opened(path)
+        except sqlite3.Error as error:
+            if path is None or not _is_damaged(error):
+                raise HistoryError(f"history {path}: {error}") from error
+            self._connection = self._begun_anew(path, error)
+
+    @staticmethod
+    def _begun_anew(path: Path, error: sqlite3.Error) -> sqlite3.Connection:
+        """Move a damaged file away and begin another: no cluster needs its history to be served."""
+        aside = path.with_name(f"{path.name}.damaged-{int(time.time())}")
+        path.rename(aside)
+        for suffix in ("-wal", "-shm"):
+            path.with_name(path.name + suffix).unlink(missing_ok=True)
+        _log.error("history is damaged; a new one begins", moved_to=str(aside), reason=str(error))
+        try:
+            return _opened(path)
+        except sqlite3.Error as again:
+            raise HistoryError(f"history {path}: {again}") from again
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def latest(self) -> dict[str, dict[tuple[Kind, str], str]]:
+        """Return, by cluster, the hash of each content that is there now, by kind and name."""
+        found: dict[str, dict[tuple[Kind, str], str]] = {}
+        with self._translated():
+            for cluster, kind, name, after, _ in self._connection.execute(
+                "SELECT cluster, kind, name, after, max(id) FROM changes"
+                " GROUP BY cluster, kind, name"
+            ):
+                if after:
+                    found.setdefault(cluster, {})[Kind(kind), name] = after
+        return found
+
+    def append(
+        self, changes: Sequence[NewChange], contents: Mapping[str, bytes]
+    ) -> tuple[Change, ...]:
+        """Write changes and the contents that are new, all or none; return them with their ids.
+
+        Raises:
+            HistoryError: Nothing was written.
+        """
+        packed = {key: self._packer.compress(content) for key, content in contents.items()}
+        with self._writing():
+            (last,) = self._connection.execute("SELECT max(time) FROM changes").fetchone()
+            now = max(int(self._clock() * 1000), last or 0)
+            self._connection.executemany(
+                "INSERT OR IGNORE INTO contents (hash, packed) VALUES (?, ?)", packed.items()
+            )
+            written: list[Change] = []
+            for new in changes:
+                cursor = self._connection.execute(
+                    "INSERT INTO changes (time, cluster, kind, name, cause, before, after,"
+                    " etag_before, etag_after) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                    (now, *_values(new)),
+                )
+                written.append(Change(cursor.lastrowid or 0, from_milliseconds(now), *_of(new)))
+        return tuple(written)
+
+    def missing(self, keys: Iterable[str]) -> frozenset[str]:
+        """Return the hashes for which there is no content."""
+        with self._translated():
+            return frozenset(
+                key
+                for key in keys
+                if not self._connection.execute(
+                    "SELECT 1 FROM contents WHERE hash = ?", (key,)
+                ).fetchone()
+            )
+
+    def content(self, key: str) -> bytes:
+        """Return a content by its hash.
+
+        Raises:
+            ContentDamaged: It does not have that hash any more, or is missing.
+        """
+        with self._translated():
+            row = self._connection.execute(
+                "SELECT packed FROM contents WHERE hash = ?", (key,)
+            ).fetchone()
+        if row is None:
+            raise ContentDamaged(f"content {key} is missing")
+        try:
+            content = self._unpacker.decompress(row[0], _MAX_CONTENT_BYTES)
+        except zstandard.ZstdError as error:
+            raise ContentDamaged(f"content {key} cannot be unpacked: {error}") from None
+        if not _has_hash(content, key):
+            raise ContentDamaged(f"content {key} has another hash")
+        return content
+
+    def changes(
+        self,
+        only: Filter = EVERYTHING,
+        *,
+        before: int | None = None,
+        after: int = 0,
+        limit: int = 1000,
+        newest_first: bool = True,
+    ) -> tuple[Change, ...]:
+        """Return changes.
+
+        Args:
+            only: Which.
+            before: Only those with a smaller id.
+            after: Only those with a greater id.
+            limit: How many at most.
+            newest_first: Their order; else the oldest first.
+        """
+        conditions = ["id > ?"]
+        arguments: list[object] = [after]
+        if before is not None:
+            conditions.append("id < ?")
+            arguments.append(before)
+        if only.since is not None:
+            conditions.append("time >= ?")
+            arguments.append(milliseconds(only.since))
+        columns = (("cluster", only.clusters), ("kind", only.kinds or None), ("name", only.names))
+        for column, wanted in columns:
+            if wanted is not None:
+                conditions.append(f"{column} IN ({', '.join('?' * len(wanted))})")
+                arguments += wanted
+        order = "DESC" if newest_first else "ASC"
+        query = (
+            f"SELECT {_COLUMNS} FROM changes WHERE {' AND '.join(conditions)}"  # noqa: S608 - constants
+            f" ORDER BY id {order} LIMIT ?"
+        )
+        with self._translated():
+            return tuple(map(_change, self._connection.execute(query, (*arguments, limit))))
+
+    def state_at(self, cluster: str, when: datetime) -> dict[tuple[Kind, str], str]:
+        """Return the hash of each content of a cluster at a time, by kind and name.
+
+        Raises:
+            NotRecorded: There is nothing of the cluster, or not from so long ago.
+        """
+        moment = milliseconds(when)
+        with self._translated():
+            (begun,) = self._connection.execute(
+                "SELECT min(time) FROM changes WHERE cluster = ?", (cluster,)
+            ).fetchone()
+            kept = self._kept_since()
+            since = None if begun is None else max(begun, kept)
+            if since is None or moment < since:
+                raise _not_recorded(cluster, when, since)
+            (last,) = self._connection.execute(
+                "SELECT max(id) FROM changes WHERE time <= ?", (moment,)
+            ).fetchone()
+            rows = self._connection.execute(
+                "SELECT kind, name, after, max(id) FROM changes WHERE cluster = ? AND id <= ?"
+                " GROUP BY kind, name",
+                (cluster, last),
+            )
+            return {(Kind(kind), name): after for kind, name, after, _ in rows if after}
+
+    def size_bytes(self) -> int:
+        """Return how much of the file is in use."""
+        with self._translated():
+            pages, free, size = (
+                self._connection.execute(f"PRAGMA {name}").fetchone()[0]
+                for name in ("page_count", "freelist_count", "page_size")
+            )
+        return int(pages - free) * int(size)
+
+    def compact(self, keep: Retention) -> bool:
+        """Forget a few changes that are too old or too many; return whether there is more to do.
+
+        Raises:
+            HistoryError: It cannot be written.
+        """
+        cutoff = int(self._clock() * 1000) - keep.age // timedelta(milliseconds=1)
+        if self.size_bytes() > keep.max_bytes:
+            cutoff = max(cutoff, self._oldest_tenth())
+        with self._writing():
+            forgotten = self._connection.execute(
+                "DELETE FROM changes WHERE id IN (SELECT id FROM changes AS old WHERE time < ?1"
+                " AND (after = '' AND NOT EXISTS (SELECT 1 FROM changes AS earlier WHERE"
+                " earlier.cluster = old.cluster AND earlier.kind = old.kind"
+                " AND earlier.name = old.name AND earlier.id < old.id)"
+                " OR EXISTS (SELECT 1 FROM changes AS later WHERE"
+                " later.cluster = old.cluster AND later.kind = old.kind"
+                " AND later.name = old.name AND later.id > old.id AND later.time <= ?1))"
+                " ORDER BY id LIMIT ?2)",
+                (cutoff, _STEP_ROWS),
+            ).rowcount
+            if forgotten and cutoff > self._kept_since():
+                self._connection.execute("DELETE FROM kept_since")
+                self._connection.execute("INSERT INTO kept_since (time) VALUES (?)", (cutoff,))
+            unused = self._connection.execute(
+                "DELETE FROM contents WHERE hash IN (SELECT hash FROM contents WHERE"
+                " NOT EXISTS (SELECT 1 FROM changes WHERE before = hash)"
+                " AND NOT EXISTS (SELECT 1 FROM changes WHERE after = hash) LIMIT ?)",
+                (_STEP_ROWS,),
+            ).rowcount
+        with self._translated():
+            self._connection.execute(f"PRAGMA incremental_vacuum({_STEP_PAGES})").fetchall()
+        return bool(forgotten or unused)
+
+    def _oldest_tenth(self) -> int:
+        """Return the time until which a tenth of all changes came, the last one excluded."""
+        with self._translated():
+            (number,) = self._connection.execute("SELECT count(*) FROM changes").fetchone()
+            row = self._connection.execute(
+                "SELECT time + 1 FROM changes ORDER BY id LIMIT 1 OFFSET ?", (number // 10,)
+            ).fetchone()
+        return int(row[0]) if row else 0
+
+    def _kept_since(self) -> int:
+        row = self._connection.execute("SELECT time FROM kept_since").fetchone()
+        return int(row[0]) if row else 0
+
+    @contextlib.contextmanager
+    def _writing(self) -> Generator[None]:
+        with self._translated():
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+            except BaseException:
+                self._connection.execute("ROLLBACK")
+                raise
+            self._connection.execute("COMMIT")
+
+    @contextlib.contextmanager
+    def _translated(self) -> Generator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise HistoryError(f"history {self._path or 'in memory'}: {error}") from error
+
+
+def _opened(path: Path | None) -> sqlite3.Connection:
+    if path is not None:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path.touch(mode=0o600)
+    # Transactions are begun and ended by hand.
+    connection = sqlite3.connect(path or ":memory:", timeout=_BUSY_TIMEOUT_S, isolation_level=None)
+    try:
+        _check_version(connection, path)
+        connection.executescript(_SCHEMA)
+        connection.execute("PRAGMA synchronous = NORMAL")
+        connection.execute("SELECT count(*) FROM kept_since").fetchone()
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _check_version(connection: sqlite3.Connection, path: Path | None) -> None:
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if version not in (0, _VERSION):
+        message = f"the file has version {version}, this release reads {_VERSION}"
+        raise HistoryError(f"history {path}: {message}; move it away to begin another")
+
+
+def _is_damaged(error: sqlite3.Error) -> bool:
+    return error.sqlite_errorcode in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+
+
+def _not_recorded(cluster: str, when: datetime, since: int | None) -> NotRecorded:
+    what = f"of cluster {cluster}" if cluster else "of what is served here"
+    if since is None:
+        return NotRecorded(f"the history has nothing {what}", None)
+    begun = from_milliseconds(since)
+    message = (
+        f"the history {what} begins at {begun:%Y-%m-%dT%H:%M:%SZ}, want it of"
+        f" {when:%Y-%m-%dT%H:%M:%SZ}"
+    )
+    return NotRecorded(message, begun)
+
+
+def _values(new: NewChange) -> tuple[str, ...]:
+    return tuple(str(value) for value in _of(new))
+
+
+def _of(new: NewChange) -> tuple[str, Kind, str, str, str, str, str, str]:
+    return (
+        new.cluster,
+        new.kind,
+        new.name,
+        new.cause,
+        new.before,
+        new.after,
+        new.etag_before,
+        new.etag_after,
+    )
+
+
+def _change(row: tuple[Any, ...]) -> Change:
+    number, time_ms, cluster, kind, *rest = row
+    return Change(number, from_milliseconds(time_ms), cluster, Kind(kind), *rest)

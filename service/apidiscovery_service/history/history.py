@@ -1,0 +1,439 @@
+"""Remembers what changes, and tells what was served at a time.
+
+One process of those that share a store writes (`record`, under a claim); what it finds changed is
+the difference to what the file has, so a change is written once, also after a crash or a takeover.
+Reading and writing have a thread of their own, and nobody who applies or polls waits for them.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from typing import Self, TypeVar
+
+import structlog
+
+from apidiscovery_service.core.cluster import Cluster
+from apidiscovery_service.core.model import Group
+from apidiscovery_service.core.snapshot import Snapshot
+from apidiscovery_service.core.source import SourceState, SourceStatus
+from apidiscovery_service.errors import DiscoveryError
+from apidiscovery_service.history.contents import cluster_at, group_content, surroundings
+from apidiscovery_service.history.file import HistoryFile, hash_of
+from apidiscovery_service.history.model import (
+    EVERYTHING,
+    MERGED,
+    Change,
+    Filter,
+    HistoryError,
+    Kind,
+    NewChange,
+    Retention,
+)
+from apidiscovery_service.openapi.recipe import Recipe
+from apidiscovery_service.store.urls import StoreUrl
+
+# Changes that come together are written together.
+_SETTLE_S = 0.05
+_RETRY_S = 5.0
+_COMPACT_EVERY_S = 600.0
+_COMPACT_PAUSE_S = 0.02
+# So many clusters are looked at without a pause.
+_AT_ONCE = 20
+# Other processes may write.
+_LOOK_EVERY_S = 1.0
+
+Key = tuple[Kind, str]
+T = TypeVar("T")
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(slots=True)
+class _Written:
+    """What the file has of a cluster.
+
+    Attributes:
+        hashes: By kind and name.
+        groups: The groups as they were when their hash was taken.
+        etag: Of the aggregated document of the named groups.
+    """
+
+    hashes: dict[Key, str] = field(default_factory=dict[Key, str])
+    groups: dict[str, Group] = field(default_factory=dict[str, Group])
+    etag: str = ""
+
+
+def history_path(store: StoreUrl) -> Path | None:
+    """Return the file of the history beside a store; None for one in memory."""
+    if store.path is None:
+        return None
+    return store.path.with_name(f"{store.path.stem}.history{store.path.suffix}")
+
+
+class History:
+    """The changes of all clusters and of what this server merges. Used in the event loop.
+
+    Args:
+        thread: Does the work of the file; it has one worker.
+        file: The file.
+        keep: What is kept.
+        etag_of: Returns the ETag of the named groups of a cluster, by its name.
+        openapi_of: Returns the OpenAPI documents that a cluster publishes, by path.
+    """
+
+    def __init__(
+        self,
+        thread: ThreadPoolExecutor,
+        file: HistoryFile,
+        keep: Retention,
+        etag_of: Callable[[str], str],
+        openapi_of: Callable[[str], Mapping[str, Recipe]],
+    ) -> None:
+        self._thread = thread
+        self._file = file
+        self._keep = keep
+        self._etag_of = etag_of
+        self._openapi_of = openapi_of
+        self._current: dict[str, Cluster] = {}
+        self._merged = Snapshot()
+        self._dirty: dict[str, set[str]] = {}
+        self._noted = asyncio.Event()
+        self._written: dict[str, _Written] = {}
+        self._problem = ""
+        self._appended: set[asyncio.Event] = set()
+
+    @classmethod
+    async def open(
+        cls,
+        path: Path | None,
+        keep: Retention,
+        etag_of: Callable[[str], str],
+        openapi_of: Callable[[str], Mapping[str, Recipe]] = lambda _name: {},
+    ) -> Self:
+        """Open the file of a history.
+
+        Args:
+            path: None for one in memory; else as the others, as for the class.
+            keep: What is kept.
+            etag_of: Returns the ETag of the named groups of a cluster, by its name.
+            openapi_of: Returns the OpenAPI documents that a cluster publishes, by path.
+
+        Raises:
+            HistoryError: It cannot be opened.
+        """
+        thread = ThreadPoolExecutor(1, thread_name_prefix="history")
+        loop = asyncio.get_running_loop()
+        try:
+            file = await loop.run_in_executor(thread, HistoryFile, path)
+        except BaseException:
+            thread.shutdown(wait=False)
+            raise
+        return cls(thread, file, keep, etag_of, openapi_of)
+
+    async def close(self) -> None:
+        """Write nothing more."""
+        with suppress(HistoryError):
+            await self._run(self._file.close)
+        self._thread.shutdown(wait=True)
+
+    def warnings(self) -> Sequence[str]:
+        """Return a line for what is wrong with the file."""
+        return [f"history: {self._problem}"] if self._problem else []
+
+    # What changes.
+
+    def clusters_changed(self, changed: Iterable[Cluster], gone: Iterable[str]) -> None:
+        """Note clusters as they are now, and the names of those that are gone."""
+        for cluster in changed:
+            self._current[cluster.name] = cluster
+            self._note(cluster.name, "poll")
+        for name in gone:
+            self._current.pop(name, None)
+            self._note(name, "no longer configured")
+
+    def documents_changed(self, name: str) -> None:
+        """Note that a cluster publishes other OpenAPI documents."""
+        if name in self._current:
+            self._note(name, "poll")
+
+    def merged_changed(self, snapshot: Snapshot, causes: Iterable[str]) -> None:
+        """Note what this server serves now.
+
+        Args:
+            snapshot: That.
+            causes: The sources whose change led to it.
+        """
+        self._merged = snapshot
+        self._note(MERGED, *causes)
+
+    def _note(self, name: str, *causes: str) -> None:
+        self._dirty.setdefault(name, set()).update(causes)
+        self._noted.set()
+
+    # Writing.
+
+    async def record(self, _guard: object = None) -> None:
+        """Write changes until cancelled; for the one process that holds the claim."""
+        self._written = {}
+        hashes = await self._until_it_works(self._file.latest)
+        for name, known in hashes.items():
+            self._written[name] = _Written(known)
+            if name not in self._current and name != MERGED:
+                self._note(name, "no longer configured")
+        for name in (MERGED, *self._current):
+            self._note(name)
+        compacting = asyncio.create_task(self._compact())
+        try:
+            while True:
+                await self._noted.wait()
+                await asyncio.sleep(_SETTLE_S)
+                self._noted.clear()
+                dirty = dict(self._dirty)
+                await self._write(dirty)
+                for name in dirty:
+                    await self._write_openapi(name)
+        finally:
+            compacting.cancel()
+
+    async def _write(self, dirty: Mapping[str, set[str]]) -> None:
+        """Write what has changed of some clusters, in one step."""
+        now: dict[str, tuple[Cluster | None, str]] = {}
+        for place, name in enumerate(dirty):
+            self._dirty.pop(name, None)
+            cluster = self._now(name)
+            is_known = cluster is not None and cluster.named is not None
+            now[name] = cluster, self._etag_of(name) if is_known else ""
+            if place % _AT_ONCE == _AT_ONCE - 1:
+                await asyncio.sleep(0)
+        # Thousands of groups may be new: in a thread, while nobody else uses what was written.
+        changes, contents, written = await self._run(lambda: self._differences(now, dirty))
+        if changes:
+            await self._append(changes, contents)
+        self._written |= written
+
+    def _now(self, name: str) -> Cluster | None:
+        return _merged(self._merged) if name == MERGED else self._current.get(name)
+
+    def _differences(
+        self, now: Mapping[str, tuple[Cluster | None, str]], causes: Mapping[str, Iterable[str]]
+    ) -> tuple[list[NewChange], dict[str, bytes], dict[str, _Written]]:
+        """Return what has changed, the contents that may be new, and what is written then."""
+        changes: list[NewChange] = []
+        contents: dict[str, bytes] = {}
+        written: dict[str, _Written] = {}
+        for name, (cluster, etag) in now.items():
+            before = self._written.get(name, _Written())
+            written[name] = _after(cluster, before, etag, contents)
+            cause = ", ".join(sorted(causes[name])) or "first seen by this process"
+            changes += _changes(name, cluster, before, written[name], cause)
+        return changes, contents, written
+
+    async def _write_openapi(self, name: str) -> None:
+        """Write which OpenAPI documents of a cluster have changed."""
+        written = self._written[name]
+        recipes = self._openapi_of(name) if name in self._current else {}
+        before = {key: h for (kind, key), h in written.hashes.items() if kind is Kind.OPENAPI}
+        if name in self._current and not recipes:
+            return  # nobody has asked for them yet
+        after = {key: recipe.hash for key, recipe in recipes.items()}
+        changed = [k for k in sorted(before.keys() | after.keys()) if before.get(k) != after.get(k)]
+        wanted = {after[key] for key in changed if key in after}
+        missing = await self._until_it_works(lambda: self._file.missing(wanted))
+        for key in changed:
+            digest = after.get(key, "")
+            contents: dict[str, bytes] = {}
+            if digest in missing:
+                try:
+                    contents = {digest: await recipes[key].make()}
+                except (DiscoveryError, OSError) as error:
+                    _log.info("document not remembered", cluster=name, key=key, reason=str(error))
+                    continue
+            change = NewChange(name, Kind.OPENAPI, key, "poll", before.get(key, ""), digest)
+            await self._append([change], contents)
+            written.hashes[Kind.OPENAPI, key] = digest
+            if not digest:
+                del written.hashes[Kind.OPENAPI, key]
+
+    async def _append(self, changes: Sequence[NewChange], contents: Mapping[str, bytes]) -> None:
+        await self._until_it_works(lambda: self._file.append(changes, contents))
+        for event in self._appended:
+            event.set()
+
+    async def _compact(self) -> None:
+        while True:
+            has_more = False
+            with suppress(HistoryError):
+                has_more = await self._run(lambda: self._file.compact(self._keep))
+            await asyncio.sleep(_COMPACT_PAUSE_S if has_more else _COMPACT_EVERY_S)
+
+    async def _until_it_works(self, work: Callable[[], T]) -> T:
+        """Return the result of work on the file; while it fails, say so and try again."""
+        while True:
+            try:
+                result = await self._run(work)
+            except HistoryError as error:
+                if str(error) != self._problem:
+                    _log.warning("history cannot be written, trying again", reason=str(error))
+                self._problem = str(error)
+                await asyncio.sleep(_RETRY_S)
+            else:
+                self._problem = ""
+                return result
+
+    # Reading.
+
+    async def changes(
+        self,
+        only: Filter = EVERYTHING,
+        *,
+        before: int | None = None,
+        after: int = 0,
+        limit: int = 1000,
+        newest_first: bool = True,
+    ) -> tuple[Change, ...]:
+        """Return changes; arguments and errors as those of `HistoryFile.changes`."""
+        return await self._run(
+            lambda: self._file.changes(
+                only, before=before, after=after, limit=limit, newest_first=newest_first
+            )
+        )
+
+    async def cluster_at(self, name: str, when: datetime) -> Cluster:
+        """Return a cluster as it was at a time; `MERGED` for what this server itself served.
+
+        Raises:
+            NotRecorded: The history has nothing of it, or not from so long ago.
+            ContentDamaged: What is needed is damaged.
+            HistoryError: The history cannot be read.
+        """
+        return await self._run(
+            lambda: cluster_at(name, self._file.state_at(name, when), self._file.content)
+        )
+
+    async def openapi_at(self, name: str, when: datetime) -> Mapping[str, Recipe]:
+        """Return the OpenAPI documents of a cluster at a time, by path; raise as `cluster_at`."""
+        state = await self._run(lambda: self._file.state_at(name, when))
+        return {
+            key: Recipe(("history", digest), partial(self.content, digest), digest)
+            for (kind, key), digest in state.items()
+            if kind is Kind.OPENAPI
+        }
+
+    async def follow(
+        self, after: int, only: Filter = EVERYTHING
+    ) -> AsyncGenerator[tuple[Change, ...]]:
+        """Yield changes after an id as they are written, oldest first, without end.
+
+        A process that does not write finds the changes of another within a second.
+        """
+        appended = asyncio.Event()
+        self._appended.add(appended)
+        try:
+            while True:
+                appended.clear()
+                found = await self.changes(only, after=after, newest_first=False)
+                if found:
+                    after = found[-1].id
+                    yield found
+                    continue
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(_LOOK_EVERY_S):
+                        await appended.wait()
+        finally:
+            self._appended.discard(appended)
+
+    async def content(self, key: str) -> bytes:
+        """Return a content by its hash.
+
+        Raises:
+            ContentDamaged: It is damaged, or missing.
+            HistoryError: The history cannot be read.
+        """
+        return await self._run(lambda: self._file.content(key))
+
+    async def size_bytes(self) -> int:
+        """Return how much of the file is in use."""
+        return await self._run(self._file.size_bytes)
+
+    async def _run(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+
+
+def _merged(snapshot: Snapshot) -> Cluster:
+    """Return what this server serves as if it were a cluster."""
+    return Cluster(
+        MERGED,
+        SourceStatus(MERGED),
+        core=tuple(published.group for published in snapshot.core.groups),
+        named=tuple(published.group for published in snapshot.named.groups),
+        listed=tuple(published.name for published in snapshot.named.listed),
+    )
+
+
+def _after(
+    cluster: Cluster | None, before: _Written, etag: str, contents: dict[str, bytes]
+) -> _Written:
+    """Return what the file will have of a cluster, and add contents that it may not have yet."""
+    if cluster is None:
+        return _Written()
+    after = _Written(dict(before.hashes), dict(before.groups), etag or before.etag)
+    if cluster.core is not None or cluster.named is not None:
+        _take(cluster, before, after, contents)
+    if cluster.name != MERGED:
+        content = cluster.status.state.encode()
+        _put(after, (Kind.STATE, ""), (hash_of(content), content), contents)
+    return after
+
+
+def _take(cluster: Cluster, before: _Written, after: _Written, contents: dict[str, bytes]) -> None:
+    groups = {group.name: group for group in (*(cluster.core or ()), *(cluster.named or ()))}
+    for kind, name in before.hashes:
+        is_known = (cluster.named if name else cluster.core) is not None
+        if kind is Kind.GROUP and name not in groups and is_known:
+            del after.hashes[kind, name]
+    after.groups = groups
+    for name, group in groups.items():
+        if before.groups.get(name) != group:
+            _put(after, (Kind.GROUP, name), group_content(group), contents)
+    _put(after, (Kind.DOCUMENT, ""), surroundings(cluster), contents)
+
+
+def _put(after: _Written, key: Key, found: tuple[str, bytes], contents: dict[str, bytes]) -> None:
+    digest, content = found
+    if after.hashes.get(key) != digest:
+        after.hashes[key] = digest
+        contents[digest] = content
+
+
+def _changes(
+    name: str, cluster: Cluster | None, before: _Written, after: _Written, cause: str
+) -> list[NewChange]:
+    keys = before.hashes.keys() | after.hashes.keys()
+    return [
+        NewChange(
+            name,
+            kind,
+            of,
+            _cause_of(kind, cluster) or cause,
+            before.hashes.get((kind, of), ""),
+            after.hashes.get((kind, of), ""),
+            before.etag,
+            after.etag,
+        )
+        for kind, of in sorted(keys)
+        if before.hashes.get((kind, of)) != after.hashes.get((kind, of))
+    ]
+
+
+def _cause_of(kind: Kind, cluster: Cluster | None) -> str:
+    """Return why a cluster answers or not; empty for changes of what it serves."""
+    if kind is not Kind.STATE or cluster is None:
+        return ""
+    if cluster.status.state is SourceState.CURRENT:
+        return "it answers"
+    return cluster.status.error or "it has not been asked yet"

@@ -1,0 +1,110 @@
+"""Answers with what was served at a time: `?at=2026-11-20T10:00:00Z` after a discovery path.
+
+They have the header Memento-Datetime (RFC 7089, section 2.1.1), and come from the history, so a
+server without one refuses them: what is served now would be another answer.
+"""
+
+from dataclasses import replace
+from datetime import datetime
+
+from apidiscovery_service.core.cluster import Cluster
+from apidiscovery_service.encoding import EncodedSnapshot, plain
+from apidiscovery_service.fleet.state import Publisher
+from apidiscovery_service.history.history import History
+from apidiscovery_service.history.model import MERGED, HistoryError, NotRecorded
+from apidiscovery_service.openapi.documents import Documents
+from apidiscovery_service.serving.http.clusters import ENDPOINT, answer, site_of
+from apidiscovery_service.serving.http.conditional import http_date
+from apidiscovery_service.serving.http.messages import Request, Response
+from apidiscovery_service.serving.http.openapi import OpenAPIAnswers
+from apidiscovery_service.serving.http.respond import Site
+from apidiscovery_service.serving.http.routes import DocumentRoute, route
+from apidiscovery_service.serving.http.statuses import (
+    negotiated_status,
+    unavailable,
+    with_header,
+)
+from apidiscovery_service.sources.upstreams.cluster_documents import FixedRecipes
+
+_RETRY_S = 5
+
+
+def asks_for_past(request: Request) -> bool:
+    """Return whether a request names a time."""
+    return "at=" in request.query and bool(request.parameter("at"))
+
+
+class PastAnswers:
+    """Answers with the documents of former times.
+
+    Args:
+        history: What was served; None where nothing is remembered.
+        site: What answers depend on besides.
+    """
+
+    def __init__(self, history: History | None, site: Site) -> None:
+        self._history = history
+        self._site = site
+        self._publisher = Publisher()
+
+    async def merged(self, request: Request) -> Response | None:
+        """Answer with what this server itself served; None for what is no discovery document."""
+        if not isinstance(route(request.path), DocumentRoute):
+            return None
+        return await self._answer(request, MERGED)
+
+    async def cluster(self, request: Request, name: str, path: str) -> Response:
+        """Answer a request below a cluster with what was known of it then.
+
+        Args:
+            request: The request.
+            name: The name of the cluster.
+            path: The path below the cluster.
+        """
+        response = await self._answer(replace(request, path=path), name)
+        return replace(response, endpoint=ENDPOINT + response.endpoint)
+
+    async def _answer(self, request: Request, name: str) -> Response:
+        at = request.parameter("at")
+        when = _time(at)
+        if when is None:
+            message = f"at: want a time such as 2026-11-20T10:00:00Z, got {at[:100]!r}"
+            return _refused(request, 400, "BadRequest", message)
+        if self._history is None:
+            message = "at: this server remembers nothing; start it with --history"
+            return _refused(request, 400, "BadRequest", message)
+        try:
+            cluster = await self._history.cluster_at(name, when)
+            site = await self._site_at(cluster, when)
+        except NotRecorded as error:
+            return _refused(request, 404, "NotFound", f"at: {error}")
+        except HistoryError as error:
+            return unavailable(request, str(error), _RETRY_S)
+        response = await answer(request, cluster, site, lambda: self._encoded(cluster))
+        return with_header(response, b"memento-datetime", http_date(when.timestamp()).encode())
+
+    async def _site_at(self, cluster: Cluster, when: datetime) -> Site:
+        if cluster.name == MERGED or self._history is None:
+            return replace(self._site, openapi=None, is_merged=False)
+        recipes = await self._history.openapi_at(cluster.name, when)
+        documents = Documents(FixedRecipes(recipes), self._site.metrics.observe_openapi)
+        # A redirect to the current hash would lead out of that time.
+        openapi = OpenAPIAnswers(documents, redirects=False) if recipes else None
+        return site_of(self._site, cluster, openapi)
+
+    def _encoded(self, cluster: Cluster) -> EncodedSnapshot:
+        return EncodedSnapshot(self._publisher.snapshot(cluster))
+
+
+def _time(text: str) -> datetime | None:
+    """Return a time of RFC 3339; None for other text."""
+    try:
+        # In a query a plus sign is a space.
+        when = datetime.fromisoformat(text.replace(" ", "+"))
+    except ValueError:
+        return None
+    return when if when.tzinfo else None
+
+
+def _refused(request: Request, code: int, reason: str, message: str) -> Response:
+    return negotiated_status(request, plain.status(code, reason, message))

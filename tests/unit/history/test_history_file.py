@@ -1,0 +1,260 @@
+"""The file of a history: what it gives back, what it forgets, and what damage does to it."""
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from apidiscovery_service.errors import InvalidConfiguration
+from apidiscovery_service.history.file import HistoryFile, hash_of
+from apidiscovery_service.history.model import (
+    ContentDamaged,
+    Filter,
+    HistoryError,
+    Kind,
+    NewChange,
+    NotRecorded,
+    Retention,
+)
+from hypothesis import given
+from hypothesis import strategies as st
+
+STARTED = datetime(2026, 11, 1, tzinfo=UTC)
+
+
+@dataclass
+class Clock:
+    """A clock that is moved by hand.
+
+    Attributes:
+        now: What it tells.
+    """
+
+    now: datetime = STARTED
+
+    def __call__(self) -> float:
+        return self.now.timestamp()
+
+    def move(self, **by: float) -> datetime:
+        self.now += timedelta(**by)
+        return self.now
+
+
+def change(file: HistoryFile, before: str, after: str, name: str = "apps") -> None:
+    """Write that a group of the cluster `east` has another content."""
+    digests = [hash_of(text.encode()) if text else "" for text in (before, after)]
+    new = NewChange("east", Kind.GROUP, name, "poll", *digests)
+    file.append([new], {digests[1]: after.encode()} if after else {})
+
+
+def state(file: HistoryFile, when: datetime) -> Mapping[str, str]:
+    found = file.state_at("east", when)
+    return {name: file.content(digest).decode() for (_, name), digest in found.items()}
+
+
+# The names that a step changes, each to a content, or to nothing.
+steps = st.lists(
+    st.dictionaries(
+        st.sampled_from(["", "apps", "batch"]), st.sampled_from(["", "a", "b"]), min_size=1
+    ),
+    min_size=1,
+    max_size=12,
+)
+
+
+@given(steps, st.integers(0, 12))
+def test_each_moment_is_given_back_also_after_compaction(
+    history: list[dict[str, str]], forgotten: int
+) -> None:
+    clock = Clock()
+    file = HistoryFile(None, clock)
+    now: dict[str, str] = {}
+    moments: list[tuple[datetime, dict[str, str]]] = []
+    for step in history:
+        at = clock.move(hours=1)
+        for name, content in step.items():
+            if content != now.get(name, ""):
+                change(file, now.get(name, ""), content, name)
+                now[name] = content
+        now = {name: content for name, content in now.items() if content}
+        moments.append((at, dict(now)))
+    begun = file.changes(newest_first=False, limit=1)
+    keep = Retention(timedelta(hours=forgotten, minutes=30), 2**40)
+    while file.compact(keep):
+        pass
+    cutoff = clock.now - keep.age
+    for at, wanted in moments:
+        for when in (at, at + timedelta(minutes=20)):
+            if begun and begun[0].time <= when and cutoff <= when and (wanted or file.changes()):
+                assert state(file, when) == wanted
+    file.close()
+
+
+def test_what_is_older_than_kept_is_refused_and_its_contents_are_gone() -> None:
+    clock = Clock()
+    file = HistoryFile(None, clock)
+    for day in range(10):
+        change(file, f"content {day - 1}" if day else "", f"content {day}")
+        clock.move(days=1)
+    while file.compact(Retention(timedelta(days=3), 2**40)):
+        pass
+    assert [one.after for one in file.changes()] == [
+        hash_of(f"content {day}".encode()) for day in (9, 8, 7)
+    ]
+    with pytest.raises(ContentDamaged):
+        file.content(hash_of(b"content 4"))
+    with pytest.raises(NotRecorded, match="begins at 2026-11-08T00:00:00Z"):
+        file.state_at("east", STARTED + timedelta(days=5))
+    assert state(file, STARTED + timedelta(days=7, hours=1)) == {"apps": "content 7"}
+
+
+def test_a_history_that_is_too_large_forgets_its_oldest_changes_and_keeps_what_is_served(
+    tmp_path: Path,
+) -> None:
+    clock = Clock()
+    file = HistoryFile(tmp_path / "history.sqlite", clock)
+    contents = [os.urandom(2000).hex() for _ in range(300)]
+    for place, content in enumerate(contents):
+        change(file, contents[place - 1] if place else "", content)
+        clock.move(seconds=1)
+    change(file, "", "never changed", "batch")
+    before = file.size_bytes()
+    while file.compact(Retention(max_bytes=before // 3)):
+        pass
+    assert file.size_bytes() <= before // 3
+    assert state(file, clock.now) == {"apps": contents[-1], "batch": "never changed"}
+    assert file.changes(limit=1)[0].name == "batch"
+    assert (tmp_path / "history.sqlite").stat().st_mode & 0o077 == 0
+
+
+def test_a_limit_that_cannot_be_kept_does_not_forget_what_is_served() -> None:
+    file = HistoryFile(None)
+    change(file, "", "served")
+    while file.compact(Retention(max_bytes=1)):
+        pass
+    assert state(file, datetime.now(UTC) + timedelta(seconds=1)) == {"apps": "served"}
+
+
+def test_a_clock_that_goes_back_does_not_confuse_the_order() -> None:
+    clock = Clock()
+    file = HistoryFile(None, clock)
+    change(file, "", "first")
+    clock.move(days=-1)
+    change(file, "first", "second")
+    first, second = file.changes(newest_first=False)
+    assert first.time == second.time == STARTED
+    assert state(file, STARTED) == {"apps": "second"}
+
+
+def test_changes_are_filtered_and_paged() -> None:
+    file = HistoryFile(None)
+    for number in range(5):
+        change(file, "", str(number), f"g{number}")
+    file.append([NewChange("west", Kind.STATE, "", "connection refused", "", "")], {})
+    everything = file.changes()
+    assert [one.id for one in everything] == [6, 5, 4, 3, 2, 1]
+    assert [one.cause for one in file.changes(Filter(clusters=("west",)))] == ["connection refused"]
+    assert file.changes(Filter(clusters=())) == ()
+    assert [one.name for one in file.changes(Filter(names=("g1", "g3")))] == ["g3", "g1"]
+    assert [one.id for one in file.changes(Filter(kinds=(Kind.STATE,)))] == [6]
+    assert file.changes(limit=2) == everything[:2]
+    assert file.changes(before=5, limit=2) == everything[2:4]
+    assert [one.id for one in file.changes(after=4, newest_first=False)] == [5, 6]
+    assert file.changes(Filter(since=datetime.now(UTC) + timedelta(minutes=1))) == ()
+
+
+def test_a_content_that_was_changed_is_told() -> None:
+    file = HistoryFile(None)
+    digest = hash_of(b"served")
+    change(file, "", "served")
+    other = file._packer.compress(b"another")  # noqa: SLF001 - damage cannot be done otherwise
+    file._connection.execute("UPDATE contents SET packed = ?", (other,))  # noqa: SLF001 - as above
+    with pytest.raises(ContentDamaged, match=digest):
+        file.content(digest)
+    file._connection.execute("UPDATE contents SET packed = x'00'")  # noqa: SLF001 - as above
+    with pytest.raises(ContentDamaged, match="cannot be unpacked"):
+        file.content(digest)
+
+
+def test_a_damaged_file_is_moved_away_and_another_begins(tmp_path: Path) -> None:
+    path = tmp_path / "history.sqlite"
+    path.write_bytes(b"no database" * 1000)
+    file = HistoryFile(path)
+    change(file, "", "served")
+    file.close()
+    (aside,) = tmp_path.glob("history.sqlite.damaged-*")
+    assert aside.read_bytes().startswith(b"no database")
+
+
+def test_a_file_of_another_release_is_left_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "history.sqlite"
+    HistoryFile(path).close()
+    with sqlite3.connect(path) as connection:
+        connection.execute("PRAGMA user_version = 9")
+    connection.close()
+    with pytest.raises(HistoryError, match="has version 9, this release reads 1"):
+        HistoryFile(path)
+
+
+_WRITER = """
+import os, sys
+from pathlib import Path
+from apidiscovery_service.history.file import HistoryFile, hash_of
+from apidiscovery_service.history.model import Kind, NewChange
+file = HistoryFile(Path(sys.argv[1]))
+before = ""
+while True:
+    contents = {hash_of(c): c for c in (os.urandom(500) for _ in range(20))}
+    names = [str(number) for number in range(20)]
+    file.append(
+        [NewChange("east", Kind.GROUP, n, "poll", "", d) for n, d in zip(names, contents)], contents
+    )
+    print("written", flush=True)
+"""
+
+
+@pytest.mark.process
+def test_a_writer_that_is_killed_leaves_whole_batches(tmp_path: Path) -> None:
+    path = tmp_path / "history.sqlite"
+    writer = subprocess.Popen(  # noqa: S603
+        [sys.executable, "-c", _WRITER, str(path)], stdout=subprocess.PIPE, text=True
+    )
+    assert writer.stdout
+    for _ in range(5):
+        assert writer.stdout.readline() == "written\n"
+    time.sleep(0.01)
+    writer.send_signal(signal.SIGKILL)
+    writer.wait()
+    writer.stdout.close()
+    file = HistoryFile(path)
+    changes = file.changes(limit=10**6)
+    assert len(changes) >= 5 * 20
+    assert len(changes) % 20 == 0
+    for one in changes:
+        file.content(one.after)
+    file.close()
+
+
+@pytest.mark.parametrize(
+    ("text", "age", "size"),
+    [
+        ("90d,2GiB", timedelta(days=90), 2**31),
+        ("12h, 64MiB", timedelta(hours=12), 2**26),
+        ("30m,1KiB", timedelta(minutes=30), 1024),
+    ],
+)
+def test_retentions(text: str, age: timedelta, size: int) -> None:
+    assert Retention.parse(text) == Retention(age, size)
+
+
+@pytest.mark.parametrize("text", ["", "90d", "2GiB", "0d,2GiB", "90d,0MiB", "90 d,2GiB", "1y,1GB"])
+def test_other_retentions_are_refused(text: str) -> None:
+    with pytest.raises(InvalidConfiguration, match="want an age and a size such as 90d,2GiB"):
+        Retention.parse(text)
