@@ -1,0 +1,182 @@
+"""Clusters whole: what they serve at /clusters/NAME, alive and dead, and as they were."""
+
+import hashlib
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from fake_api_server import AGG, Answer, FakeApiServer, Request, aggregated_type, status
+from raw_http import RawResponse, get
+from server import Serve, Server, eventually
+
+NONE = ("--catalog", "none", "--store", "memory")
+SEEN_S = 15.0
+VERSION = b'{\n  "major": "1",\n  "minor": "31"\n}'
+
+
+class Cluster:
+    """A server that answers as kube-apiserver 1.31: with null timestamps, and in both versions.
+
+    Attributes:
+        kinds: The resources of its only group.
+    """
+
+    def __init__(self, *kinds: str) -> None:
+        self.kinds = kinds
+
+    def document(self, version: str) -> bytes:
+        kind = {"kind": "APIGroupDiscoveryList", "apiVersion": f"apidiscovery.k8s.io/{version}"}
+        return _go({**kind, "metadata": {}, "items": self._items()}) + b"\n"
+
+    @property
+    def etag(self) -> str:
+        hashed = _go({"metadata": {}, "items": self._items()})
+        return hashlib.sha512(hashed).hexdigest().upper()
+
+    def _items(self) -> list[dict[str, Any]]:
+        listed = [
+            {
+                "resource": resource,
+                "responseKind": {"group": "", "version": "", "kind": resource.capitalize()},
+                "scope": "Cluster",
+                "singularResource": "",
+                "verbs": ["get"],
+            }
+            for resource in self.kinds
+        ]
+        versions = [{"version": "v1", "resources": listed, "freshness": "Current"}]
+        return [{"metadata": {"name": "a.test", "creationTimestamp": None}, "versions": versions}]
+
+    def __call__(self, request: Request) -> Answer:
+        accept = request.headers.get("accept", "")
+        if request.path == "/version":
+            return Answer(VERSION)
+        if request.path != "/apis":
+            return status(404, "NotFound", "not found")
+        for version in ("v2", "v2beta1"):
+            if f"v={version};" in accept:
+                tag = f'"{self.etag}"'
+                if request.headers.get("if-none-match") == tag:
+                    return Answer(content_type=None, status=304, headers={"ETag": tag})
+                body = self.document(version)
+                return Answer(body, aggregated_type(version), headers={"ETag": tag})
+        return Answer(json.dumps({"kind": "APIGroupList", "groups": [{"name": "a.test"}]}).encode())
+
+
+def _go(value: object) -> bytes:
+    return json.dumps(value, separators=(",", ":")).encode()
+
+
+def config(folder: Path, url: str) -> str:
+    """Write a configuration with the cluster `east`, polled often; return its path."""
+    path = folder / "config.json"
+    options = {"url": url, "poll-interval": "200ms"}
+    path.write_text(json.dumps({"upstreams": {"east": options}}))
+    return str(path)
+
+
+def ask(server: Server, path: str, accept: str = AGG, *lines: tuple[str, str]) -> RawResponse:
+    return get(server.http_port, path, accept, *lines)
+
+
+def followed(server: Server, path: str, wanted: bytes) -> RawResponse:
+    """Return the answer once it has a body."""
+    eventually(lambda: ask(server, path).body == wanted, SEEN_S, f"{path} is as wanted")
+    return ask(server, path)
+
+
+def test_a_cluster_is_served_as_it_answers_and_after_it_died(serve: Serve, tmp_path: Path) -> None:
+    east = Cluster("widgets")
+    with FakeApiServer(east) as upstream:
+        server = serve(*NONE, "--config", config(tmp_path, upstream.url))
+        alive = followed(server, "/clusters/east/apis", east.document("v2"))
+        assert alive.etag == f'"{east.etag}"'
+        assert not alive.values("warning")
+        older = aggregated_type("v2beta1")
+        assert ask(server, "/clusters/east/apis", older).body == east.document("v2beta1")
+        assert ask(server, "/clusters/east/version").body == VERSION
+        # What is merged is written as a server of today writes it.
+        assert b"creationTimestamp" not in ask(server, "/apis").body
+    eventually(lambda: ask(server, "/clusters/east/apis").values("warning"), SEEN_S, "it is dead")
+    dead = ask(server, "/clusters/east/apis")
+    assert (dead.status, dead.body) == (200, alive.body)
+    assert dead.etag == alive.etag
+    assert dead.values("warning")[0].startswith(
+        '299 - "this is what cluster east said last: since '
+    )
+    again = ask(server, "/clusters/east/apis", AGG, ("If-None-Match", alive.etag))
+    assert again.status == 304
+    assert again.values("warning")
+
+
+def test_paths_that_are_not_there(serve: Serve) -> None:
+    with FakeApiServer(Cluster("widgets")) as upstream:
+        server = serve(*NONE, "--upstream", f"east={upstream.url}")
+        followed(server, "/clusters/east/apis", Cluster("widgets").document("v2"))
+        for path in (
+            "/clusters/west/apis",
+            "/clusters/east/metrics",
+            "/clusters/east/readyz",
+            "/clusters/east/apis/b.test",
+            "/clusters/eas/apis",
+            "/clusters/",
+            "/clusters",
+        ):
+            assert ask(server, path).status == 404, path
+
+
+def test_a_cluster_that_has_never_answered_is_no_empty_one(serve: Serve) -> None:
+    server = serve(*NONE, "--upstream", "east=http://127.0.0.1:1", "--catalog", "kubernetes")
+    for path in ("apis", "api", "apis/apps/v1", "version", "openapi/v3", ""):
+        answer = ask(server, f"/clusters/east/{path}", "application/json")
+        assert answer.status == 503, path
+        assert "of cluster east is not known yet" in str(answer.json()["message"])
+
+
+def test_names_with_slashes(serve: Serve) -> None:
+    east = Cluster("widgets")
+    name = "arn:aws:eks:eu-1:1:cluster/prod"
+    with FakeApiServer(east) as upstream:
+        server = serve(*NONE, "--upstream", f"{name}={upstream.url}")
+        followed(server, f"/clusters/{name}/apis", east.document("v2"))
+        quoted = "/clusters/arn%3Aaws%3Aeks%3Aeu-1%3A1%3Acluster%2Fprod/apis"
+        assert ask(server, quoted).body == east.document("v2")
+
+
+def test_a_time_in_the_past_is_served_as_it_was(serve: Serve, tmp_path: Path) -> None:
+    east = Cluster("widgets")
+    with FakeApiServer(east) as upstream:
+        server = serve(*NONE, "--config", config(tmp_path, upstream.url))
+        before = followed(server, "/clusters/east/apis", east.document("v2"))
+        merged = ask(server, "/apis")
+        eventually(lambda: past(server).body == before.body, SEEN_S, "it is remembered")
+        then = _now()
+        upstream.answers = after = Cluster("widgets", "gadgets")
+        followed(server, "/clusters/east/apis", after.document("v2"))
+        old = past(server, then)
+        assert (old.status, old.body) == (200, before.body)
+        assert old.etag == before.etag
+        assert old.values("memento-datetime")[0].endswith("GMT")
+        assert past(server, then, "/apis").body == merged.body
+        too_old = past(server, "2020-01-01T00:00:00Z")
+        assert too_old.status == 404
+        assert "the history of cluster east begins at" in str(too_old.json()["message"])
+        for text in ("yesterday", "2026-11-20", "2026-11-20T10:00:00"):
+            assert past(server, text).status == 400
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat()
+
+
+def past(server: Server, at: str = "", path: str = "/clusters/east/apis") -> RawResponse:
+    """Return the answer of a time, of now without one."""
+    return ask(server, f"{path}?at={at or _now()}")
+
+
+def test_without_a_history_a_time_is_refused(serve: Serve) -> None:
+    server = serve("--store", "memory", "--history", "off")
+    answer = ask(server, "/apis?at=2026-11-20T10:00:00Z", "application/json")
+    assert answer.status == 400
+    assert "remembers nothing" in str(answer.json()["message"])
