@@ -97,6 +97,11 @@ class Version:
     freshness: str = Freshness.CURRENT
     listed: tuple[str, ...] = ()
 
+    @property
+    def is_unknown(self) -> bool:
+        """Whether it has never answered: it is stale, and no resource of it is known."""
+        return self.freshness == Freshness.STALE and not self.resources
+
 
 @dataclass(frozen=True, slots=True)
 class Group:
