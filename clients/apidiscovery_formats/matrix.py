@@ -9,6 +9,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from enum import StrEnum
 from typing import Any, TypeAlias
 
@@ -191,21 +192,65 @@ def make(clusters: Sequence[Cluster]) -> Matrix:
 def make_row(key: Key, clusters: Sequence[Cluster]) -> Row:
     """Return the row of one resource, by group and name."""
     cells = tuple(cluster.cell(key) for cluster in clusters)
-    return Row(*key, cells, _agreement([cluster.column for cluster in clusters], cells))
+    return row_of(key, [cluster.column for cluster in clusters], cells)
 
 
-def _agreement(columns: Sequence[Column], cells: Sequence[Cell | None]) -> Agreement:
-    is_known = list(map(_is_known, columns, cells))
-    known = {
-        cell.served if cell else None for cell, known in zip(cells, is_known, strict=True) if known
-    }
+def row_of(key: Key, columns: Sequence[Column], cells: tuple[Cell | None, ...]) -> Row:
+    """Return the row of one resource with these cells, one for each column."""
+    # Most clusters share their cells, so each of those is looked at once.
+    different = {id(cell): cell for cell in cells}
+    told = [cell for cell in different.values() if cell is not None]
+    known: set[object] = {cell.served for cell in told if not cell.unknown}
+    is_sure = not any(cell.unknown for cell in told)
+    if len(told) < len(different):
+        without = {c.freshness for c, cell in zip(columns, cells, strict=True) if cell is None}
+        is_sure &= Freshness.UNKNOWN not in without
+        if without - {Freshness.UNKNOWN}:
+            known.add(None)
     if len(known) > 1:
-        return Agreement.DIFFERENT
-    return Agreement.SAME if all(is_known) else Agreement.UNSURE
+        return Row(*key, cells, Agreement.DIFFERENT)
+    return Row(*key, cells, Agreement.SAME if is_sure else Agreement.UNSURE)
 
 
-def _is_known(column: Column, cell: Cell | None) -> bool:
-    return column.freshness is not Freshness.UNKNOWN if cell is None else not cell.unknown
+def cells_of(versions: Iterable[Mapping[str, Cell]]) -> dict[str, Cell]:
+    """Return how a cluster serves each resource of a group.
+
+    Args:
+        versions: How each version of the group serves it, by the name of the resource, in the order
+            in which the cluster prefers them; each cell has that version alone.
+    """
+    served: dict[str, list[Cell]] = {}
+    for version in versions:
+        for name, cell in version.items():
+            served.setdefault(name, []).append(cell)
+    return {
+        name: replace(
+            cells[0],
+            versions=tuple(version for cell in cells for version in cell.versions),
+            stale=tuple(version for cell in cells for version in cell.stale),
+        )
+        for name, cells in served.items()
+    }
+
+
+def group_hash(cells: Mapping[str, Cell]) -> str:
+    """Return a hash that is equal for groups that are served alike, as `Cell.served` tells."""
+    return hash_of(
+        {
+            name: [sorted(each) if isinstance(each, frozenset) else each for each in cell.served]
+            for name, cell in cells.items()
+        }
+    )
+
+
+def content_hash(groups: Mapping[str, str]) -> str:
+    """Return the hash of a column, from the hash of each group that has resources."""
+    return hash_of(dict(groups))
+
+
+def time_text(when: datetime | None) -> str:
+    """Return a time as RFC 3339 with whole seconds; empty for None."""
+    return when.isoformat(timespec="seconds").replace("+00:00", "Z") if when else ""
 
 
 def to_json(matrix: Matrix) -> JSONObject:
@@ -219,8 +264,20 @@ def to_json(matrix: Matrix) -> JSONObject:
 
 def hash_of(value: object) -> str:
     """Return a hash that is equal for equal JSON values."""
-    text = json.dumps(value, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()[:32]
+    return hash_of_text([canonical_text(value)])
+
+
+def canonical_text(value: object) -> bytes:
+    """Return the text of a JSON value that `hash_of` hashes, the same for equal values."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":")).encode()
+
+
+def hash_of_text(parts: Iterable[bytes]) -> str:
+    """Return the hash of a JSON value, whose canonical text comes in parts."""
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(part)
+    return digest.hexdigest()[:32]
 
 
 def column_json(column: Column) -> JSONObject:
@@ -246,9 +303,12 @@ def row_json(row: Row, columns: Sequence[Column]) -> JSONObject:
     clusters: dict[Cell, list[str]] = {}
     absent: list[str] = []
     unknown: list[str] = []
+    # The lists of names by the identity of the cell, since comparing cells takes far longer.
+    different = {id(cell): cell for cell in row.cells if cell is not None}
+    named = {key: clusters.setdefault(cell, []) for key, cell in different.items()}
     for column, cell in zip(columns, row.cells, strict=True):
         if cell is not None:
-            clusters.setdefault(cell, []).append(column.name)
+            named[id(cell)].append(column.name)
         elif column.freshness is Freshness.UNKNOWN:
             unknown.append(column.name)
         else:

@@ -120,8 +120,7 @@ def test_paths_that_are_not_there(serve: Serve) -> None:
             "/clusters/east/readyz",
             "/clusters/east/apis/b.test",
             "/clusters/eas/apis",
-            "/clusters/",
-            "/clusters",
+            "/clusters//apis",
         ):
             assert ask(server, path).status == 404, path
 

@@ -2,9 +2,18 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
 
-from apidiscovery_formats.matrix import Cell, Cluster, Column, Freshness, Key, hash_of
+from apidiscovery_formats.matrix import (
+    Cell,
+    Cluster,
+    Column,
+    Freshness,
+    Key,
+    cells_of,
+    content_hash,
+    group_hash,
+    time_text,
+)
 
 from apidiscovery_client.model import Current, Group, Resource, Snapshot, Stale, Unknown, Version
 
@@ -12,17 +21,15 @@ from apidiscovery_client.model import Current, Group, Resource, Snapshot, Stale,
 def cluster_of(name: str, snapshot: Snapshot, labels: Mapping[str, str]) -> Cluster:
     """Return the cluster whose snapshot this is: as fresh as the snapshot, and no fresher."""
     cells: dict[Key, Cell] = {}
+    hashes: dict[str, str] = {}
     unknown: dict[str, tuple[str, ...]] = {}
     for group in snapshot.groups:
-        cells |= _cells(group)
+        if found := cells_of(map(_cells, _in_order(group))):
+            hashes[group.name] = group_hash(found)
+            cells |= {(group.name, resource): cell for resource, cell in found.items()}
         if silent := tuple(v.name for v in group.versions if isinstance(v.freshness, Unknown)):
             unknown[group.name] = silent
-    column = Column(
-        name,
-        resources=len(cells),
-        hash=hash_of([[*key, repr(cells[key].served)] for key in sorted(cells)]),
-        labels=labels,
-    )
+    column = Column(name, resources=len(cells), hash=content_hash(hashes), labels=labels)
     return Cluster(_with_freshness(column, snapshot), cells, unknown)
 
 
@@ -30,11 +37,11 @@ def _with_freshness(column: Column, snapshot: Snapshot) -> Column:
     match snapshot.freshness:
         case Stale(since, reason):
             column = replace(
-                column, freshness=Freshness.STALE, since=_rfc3339(since), reason=reason
+                column, freshness=Freshness.STALE, since=time_text(since), reason=reason
             )
         case Unknown(since, reason):
             column = replace(
-                column, freshness=Freshness.UNKNOWN, since=_rfc3339(since), reason=reason
+                column, freshness=Freshness.UNKNOWN, since=time_text(since), reason=reason
             )
         case Current():
             pass
@@ -44,34 +51,33 @@ def _with_freshness(column: Column, snapshot: Snapshot) -> Column:
     return column
 
 
-def _rfc3339(when: datetime) -> str:
-    return when.isoformat(timespec="seconds").replace("+00:00", "Z")
+def _in_order(group: Group) -> Sequence[Version]:
+    """Return versions in the order in which the cluster prefers them, whether they answer or not.
 
-
-def _cells(group: Group) -> dict[Key, Cell]:
-    """Return the cells of a group, without parents that only stand there for subresources.
-
-    Versions are in the order in which the cluster prefers them, whether they answer now or not, so
-    a cluster that stops answering differs from none.
+    So a cluster that stops answering differs from none.
     """
-    served: dict[str, list[tuple[Version, Resource]]] = {}
-    for version in sorted(group.versions, key=lambda each: each.name != group.stated_preference):
-        for resource in version.resources:
-            if resource.kind or resource.verbs:
-                served.setdefault(resource.name, []).append((version, resource))
-    return {(group.name, name): _cell(found) for name, found in served.items()}
+    return sorted(group.versions, key=lambda each: each.name != group.stated_preference)
 
 
-def _cell(served: Sequence[tuple[Version, Resource]]) -> Cell:
-    preferred, resource = served[0]
+def _cells(version: Version) -> dict[str, Cell]:
+    """Return the cells of a version, without parents that only stand there for subresources."""
+    stale = (version.name,) if isinstance(version.freshness, Stale) else ()
+    return {
+        resource.name: _cell(version.name, resource, stale)
+        for resource in version.resources
+        if resource.kind or resource.verbs
+    }
+
+
+def _cell(version: str, resource: Resource, stale: tuple[str, ...]) -> Cell:
     return Cell(
-        versions=tuple(version.name for version, _ in served),
-        preferred=preferred.name,
+        versions=(version,),
+        preferred=version,
         kind=resource.kind,
         scope=resource.scope,
         short_names=resource.short_names,
         verbs=resource.verbs,
         subresources=tuple(sorted(each.name for each in resource.subresources)),
         storage_version_hash=resource.storage_version_hash,
-        stale=tuple(v.name for v, _ in served if isinstance(v.freshness, Stale)),
+        stale=stale,
     )

@@ -1,93 +1,87 @@
 """The clusters of the fleet as they are now, and the documents that each would answer with."""
 
+import asyncio
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
-from weakref import WeakValueDictionary
 
-from apidiscovery_service.core import chunks
-from apidiscovery_service.core.chunks import Chunk, PublishedGroup
 from apidiscovery_service.core.cluster import Cluster
-from apidiscovery_service.core.model import Group
-from apidiscovery_service.core.snapshot import Document, Snapshot
 from apidiscovery_service.encoding import EncodedSnapshot
+from apidiscovery_service.fleet.publisher import Publisher
+from apidiscovery_service.fleet.scope import Makers, Scope
+from apidiscovery_service.fleet.view_spec import ViewSpec
 
 # The documents of so many clusters are kept; those of others are made again when asked for, which
 # takes some milliseconds.
 _MAX_ENCODED = 128
 
 
-class Publisher:
-    """Makes the documents of clusters; equal groups of several clusters are held once."""
-
-    def __init__(self) -> None:
-        self._groups: WeakValueDictionary[tuple[Group, bool], PublishedGroup] = (
-            WeakValueDictionary()
-        )
-        self._chunks: WeakValueDictionary[tuple[PublishedGroup, ...], Chunk] = WeakValueDictionary()
-
-    def snapshot(self, cluster: Cluster) -> Snapshot:
-        """Return a cluster's own documents, which are empty where nothing is known."""
-        has_timestamps = cluster.dialect.has_creation_timestamps
-        return Snapshot(
-            self.document(cluster.core or (), has_timestamps=has_timestamps),
-            self.document(cluster.named or (), cluster.listed, has_timestamps=has_timestamps),
-        )
-
-    def document(
-        self, groups: Iterable[Group], listed: Iterable[str] = (), *, has_timestamps: bool = False
-    ) -> Document:
-        """Return the document of groups in this order.
-
-        Args:
-            groups: The groups.
-            listed: Their names in the order of the unaggregated list; empty for the same order.
-            has_timestamps: Whether groups have `"creationTimestamp":null`.
-        """
-        published = tuple(self._group(group, has_timestamps) for group in groups)
-        order = tuple(listed) or tuple(group.name for group in published)
-        cut = chunks.cut(published)
-        return Document([self._chunks.setdefault(c.groups, c) for c in cut], listed=order)
-
-    def _group(self, group: Group, has_timestamp: bool) -> PublishedGroup:  # noqa: FBT001 - of a key
-        known = self._groups.get((group, has_timestamp))
-        if known is None:
-            # The place of the group is that in its document, so the key tells no other.
-            key = (0, 0, group.name)
-            known = PublishedGroup(group, key, key, has_creation_timestamp=has_timestamp)
-            self._groups[group, has_timestamp] = known
-        return known
-
-
 class Fleet:
     """All clusters. Not thread-safe: used in the event loop.
+
+    Args:
+        views: Views besides the built-in ones.
 
     Attributes:
         revision: Changes with every cluster.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, views: Iterable[ViewSpec] = ()) -> None:
         self.revision = 0
         self._clusters: dict[str, Cluster] = {}
         self._publisher = Publisher()
+        self._makers = Makers(self._publisher, tuple(views))
         self._encoded: OrderedDict[str, EncodedSnapshot] = OrderedDict()
+        self._scopes: dict[tuple[str, ...], Scope] = {}
+        self._changed = asyncio.Event()
 
     @property
     def clusters(self) -> Mapping[str, Cluster]:
         """All clusters by name."""
         return MappingProxyType(self._clusters)
 
+    def scope(self, patterns: Iterable[str] = ("*",)) -> Scope:
+        """Return what a caller sees who may see the clusters with such names.
+
+        Args:
+            patterns: Of whole names; `*` stands for any text, and nothing else is special.
+
+        Returns:
+            The same object for the same patterns.
+        """
+        key = tuple(sorted(set(patterns)))
+        found = self._scopes.get(key)
+        if found is None:
+            found = self._scopes[key] = Scope.of_patterns(self, key, self._makers)
+        return found
+
     def update(self, changed: Iterable[Cluster], gone: Iterable[str] = ()) -> None:
-        """Take clusters that are new or changed, and the names of those that are gone."""
+        """Take clusters that are new or changed, and the names of those that are gone.
+
+        It makes nothing: documents and matrices are made when somebody asks.
+        """
+        is_same = True
         for name in gone:
-            self._clusters.pop(name, None)
+            is_same &= self._clusters.pop(name, None) is None
             self._encoded.pop(name, None)
         for cluster in changed:
             before = self._clusters.get(cluster.name)
+            if before == cluster:
+                continue
+            is_same = False
             self._clusters[cluster.name] = cluster
             if before is None or _content(before) != _content(cluster):
                 self._encoded.pop(cluster.name, None)
-        self.revision += 1
+        if not is_same:
+            self.revision += 1
+            self._changed.set()
+            self._changed = asyncio.Event()
+
+    async def wait(self, revision: int) -> int:
+        """Return the revision once it is another."""
+        while self.revision == revision:
+            await self._changed.wait()
+        return self.revision
 
     def etag(self, name: str) -> str:
         """Return the ETag of a cluster's `/apis`; empty when there is no such cluster."""

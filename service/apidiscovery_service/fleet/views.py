@@ -6,11 +6,13 @@ k8s.io/apimachinery pkg/util/sort/sort.go:MergePreservingRelativeOrder.
 """
 
 import heapq
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from functools import reduce
 from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 from apidiscovery_service.core.model import (
     Freshness,
@@ -24,16 +26,27 @@ from apidiscovery_service.core.model import (
 T = TypeVar("T")
 
 
+class ViewKind(StrEnum):
+    """What a view keeps of its clusters."""
+
+    UNION = "union"
+    COMMON = "common"
+
+
 @dataclass(frozen=True, slots=True)
 class Member:
     """A cluster that a view is made of.
 
     Attributes:
         groups: What it serves, or last was known to serve; None where nothing is known.
+        is_stale: Whether all of that is only known as it last was.
+        unknown: Names of groups of which it is not known whether it serves them.
     """
 
     name: str
     groups: tuple[Group, ...] | None
+    is_stale: bool = False
+    unknown: tuple[str, ...] = ()
 
 
 def union(members: Iterable[Member]) -> tuple[Group, ...]:
@@ -41,20 +54,7 @@ def union(members: Iterable[Member]) -> tuple[Group, ...]:
 
     A version is `Stale` where it would be another without the clusters that are.
     """
-    known = [_normal(each.groups) for each in _in_order(members) if each.groups is not None]
-    merged = _merged_groups(known)
-    fresh = _merged_groups([_current(groups) for groups in known])
-    certain = {(group.name, v.version): v for group in fresh for v in group.versions}
-    return tuple(
-        Group(
-            group.name,
-            tuple(
-                _as_fresh_as(version, certain.get((group.name, version.version)))
-                for version in group.versions
-            ),
-        )
-        for group in merged
-    )
+    return merged(ViewKind.UNION, members).groups
 
 
 def common(members: Iterable[Member]) -> tuple[Group, ...]:
@@ -63,20 +63,102 @@ def common(members: Iterable[Member]) -> tuple[Group, ...]:
     Resources keep the verbs, subresources, short names and categories that all have. What a cluster
     of which nothing is known might deny is `Stale`, never absent.
     """
-    members = list(members)
-    known = [_normal(each.groups) for each in _in_order(members) if each.groups is not None]
-    is_sure = len(known) == len(members)
-    groups: list[Group] = []
-    for name in _names_in_all([[group.name for group in one] for one in known]):
-        versions = [next(g.versions for g in one if g.name == name) for one in known]
-        shared = [
-            _common_version([next(v for v in one if v.version == version) for one in versions])
-            for version in _names_in_all([[v.version for v in one] for one in versions])
+    return merged(ViewKind.COMMON, members).groups
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """A view, and what each of its groups was made of, so that only others are made again."""
+
+    groups: tuple[Group, ...] = ()
+    made: Mapping[str, "_Made"] = field(default_factory=dict[str, "_Made"])
+
+
+def merged(kind: ViewKind, members: Iterable[Member], former: Merged | None = None) -> Merged:
+    """Return a view over clusters.
+
+    Args:
+        kind: What it keeps.
+        members: The clusters, in any order.
+        former: The same view as it was before.
+    """
+    members = sorted(members, key=lambda each: each.name)
+    known = [each for each in members if each.groups is not None]
+    told = _told(known)
+    lists = list(dict.fromkeys(map(_names_of, known)))
+    is_union = kind is ViewKind.UNION
+    names = relative_order(lists) if is_union else _names_in_all(lists)
+    made_before = former.made if former else {}
+    made: dict[str, _Made] = {}
+    for name in names:
+        if name in told:
+            made_of = tuple(told[name].values())
+            before = made_before.get(name)
+            if before is None or before[0] != made_of:
+                before = (made_of, _union_of(made_of) if is_union else _common_of(made_of))
+            made[name] = before
+    found = [group for _, group in made.values() if group is not None]
+    if not is_union:
+        unsure = {name for each in known for name in each.unknown}
+        is_unsure = len(known) < len(members)
+        found = [_all_stale(g) if is_unsure or g.name in unsure else g for g in found]
+    return Merged(tuple(found), made)
+
+
+# What different clusters say of a group, in the order of their names, and whether it is stale.
+_Told: TypeAlias = tuple[tuple[Group, bool], ...]
+_Made: TypeAlias = tuple[_Told, Group | None]
+
+
+def _told(members: Iterable[Member]) -> dict[str, dict[tuple[int, bool], tuple[Group, bool]]]:
+    """Return what is told of each group; clusters mostly share what they serve, so each once."""
+    told: dict[str, dict[tuple[int, bool], tuple[Group, bool]]] = {}
+    for member in members:
+        for group in member.groups or ():
+            said = told.setdefault(group.name, {})
+            said.setdefault((id(group), member.is_stale), (group, member.is_stale))
+    return told
+
+
+def _names_of(member: Member) -> tuple[str, ...]:
+    """Return the groups that a cluster serves, or may serve."""
+    return (*member.unknown, *(group.name for group in member.groups or ()))
+
+
+def _union_of(told: _Told) -> Group:
+    """Return what any cluster serves of a group."""
+    # A cluster that serves what an earlier one does adds nothing.
+    known = {each: _normal(each[0]) for each in dict.fromkeys(told)}
+    merged = _merged_groups(known.values())
+    fresh = [
+        current
+        for (_, is_stale), group in known.items()
+        if not is_stale and (current := _current(group)).versions
+    ]
+    certain = {v.version: v for v in _merged_groups(fresh).versions} if fresh else {}
+    return Group(
+        merged.name, tuple(_as_fresh_as(v, certain.get(v.version)) for v in merged.versions)
+    )
+
+
+def _common_of(told: _Told) -> Group | None:
+    """Return what all clusters serve of a group; None for nothing."""
+    groups = [(_normal(group), is_stale) for group, is_stale in dict.fromkeys(told)]
+    lists = [[version.version for version in group.versions] for group, _ in groups]
+    found: list[Version] = []
+    for name in _names_in_all(lists):
+        versions = [
+            (version, is_stale)
+            for group, is_stale in groups
+            for version in group.versions
+            if version.version == name
         ]
-        found = tuple(v if is_sure else _stale(v) for v in shared if v.resources)
-        if found:
-            groups.append(Group(name, found))
-    return tuple(groups)
+        # One that has never answered denies nothing.
+        known = [version for version, _ in versions if not version.is_unknown]
+        if known and (common := _common_version(known)).resources:
+            is_sure = len(known) == len(versions) and not any(stale for _, stale in versions)
+            found.append(common if is_sure else _stale(common))
+    return Group(told[0][0].name, tuple(found)) if found else None
 
 
 def relative_order(lists: Sequence[Sequence[str]]) -> list[str]:
@@ -108,25 +190,18 @@ def relative_order(lists: Sequence[Sequence[str]]) -> list[str]:
     return ordered
 
 
-def _in_order(members: Iterable[Member]) -> list[Member]:
-    return sorted(members, key=lambda each: each.name)
-
-
-def _normal(groups: tuple[Group, ...]) -> tuple[Group, ...]:
-    """Return groups with a singular name for every kind, which servers before 1.27 do not tell.
+def _normal(group: Group) -> Group:
+    """Return a group with a singular name for every kind, which servers before 1.27 do not tell.
 
     It is the one that client-go takes then. Source: client-go restmapper/discovery.go
     `NewDiscoveryRESTMapper`.
     """
-    return tuple(
-        Group(
-            group.name,
-            tuple(
-                replace(version, resources=tuple(map(_with_singular, version.resources)))
-                for version in group.versions
-            ),
-        )
-        for group in groups
+    return Group(
+        group.name,
+        tuple(
+            replace(version, resources=tuple(map(_with_singular, version.resources)))
+            for version in group.versions
+        ),
     )
 
 
@@ -143,13 +218,13 @@ def _names_in_all(lists: Sequence[Sequence[str]]) -> list[str]:
     return [name for name in relative_order(lists) if name in in_all]
 
 
-def _current(groups: tuple[Group, ...]) -> tuple[Group, ...]:
-    """Return the groups without versions that are not current."""
-    kept = (
-        Group(group.name, tuple(v for v in group.versions if v.freshness != Freshness.STALE))
-        for group in groups
-    )
-    return tuple(group for group in kept if group.versions)
+def _current(group: Group) -> Group:
+    """Return a group without the versions that are not current."""
+    return Group(group.name, tuple(v for v in group.versions if v.freshness != Freshness.STALE))
+
+
+def _all_stale(group: Group) -> Group:
+    return Group(group.name, tuple(map(_stale, group.versions)))
 
 
 def _as_fresh_as(version: Version, certain: Version | None) -> Version:
@@ -164,17 +239,13 @@ def _stale(version: Version) -> Version:
 # What any cluster serves.
 
 
-def _merged_groups(lists: Sequence[tuple[Group, ...]]) -> tuple[Group, ...]:
+def _merged_groups(groups: Iterable[Group]) -> Group:
+    """Return groups of one name as one, each merged into those before it."""
+
     def merge(before: Group, after: Group) -> Group:
         return Group(before.name, _merged(before.versions, after.versions, _version_name, _both))
 
-    found: dict[str, Group] = {}
-    for groups in lists:
-        for group in groups:
-            known = found.get(group.name)
-            found[group.name] = merge(known, group) if known else group
-    order = relative_order([[group.name for group in groups] for groups in lists])
-    return tuple(found[name] for name in order)
+    return reduce(merge, groups)
 
 
 def _merged(
@@ -217,7 +288,7 @@ def _either(before: Resource, after: Resource) -> Resource:
         return before
     if before.storage_version_hash != after.storage_version_hash:
         before = replace(before, storage_version_hash="")
-    subresources = {each.subresource: each for each in (*before.subresources, *after.subresources)}
+    subresources = {each.subresource: each for each in (*after.subresources, *before.subresources)}
     verbs = sorted({*(before.verbs or ()), *(after.verbs or ())})
     return replace(
         before,

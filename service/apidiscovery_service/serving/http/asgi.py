@@ -11,6 +11,7 @@ from dataclasses import replace
 from functools import partial
 from time import perf_counter
 from typing import TypeAlias
+from weakref import WeakKeyDictionary
 
 import structlog
 from apidiscovery_formats.negotiation import JSON, Representation
@@ -18,6 +19,7 @@ from apidiscovery_formats.negotiation import JSON, Representation
 from apidiscovery_service.access import Role
 from apidiscovery_service.access.authenticator import Access, Peers, connection_name
 from apidiscovery_service.encoding import CurrentEncoding, EncodedSnapshot, plain
+from apidiscovery_service.fleet.scope import Scope as FleetScope
 from apidiscovery_service.metrics import RequestLabels
 from apidiscovery_service.serving.feature_gates import RESPONSE_COMPRESSION
 from apidiscovery_service.serving.http.admission import (
@@ -28,9 +30,8 @@ from apidiscovery_service.serving.http.admission import (
     admit,
     refusal,
 )
-from apidiscovery_service.serving.http.clusters import PREFIX as CLUSTERS
-from apidiscovery_service.serving.http.clusters import ClusterAnswers
 from apidiscovery_service.serving.http.conditional import FIELDS
+from apidiscovery_service.serving.http.fleet import FleetAnswers, is_fleet_path
 from apidiscovery_service.serving.http.messages import (
     Headers,
     PreparedResponse,
@@ -91,7 +92,7 @@ class Gateway:
         access: Authenticates and authorizes callers; None allows everything.
         unread: Bounds unread answers, also those of gRPC.
         peers: The connections of the front; None without a front.
-        clusters: Answers below `/clusters/NAME`; None for 404.
+        fleet: Answers below `/clusters`, `/fleet` and `/views`; None for 404.
         past: Answers with what was served at a time; None where such requests are refused.
     """
 
@@ -103,22 +104,21 @@ class Gateway:
         access: Access | None = None,
         unread: UnreadBudget | None = None,
         peers: Peers | None = None,
-        clusters: ClusterAnswers | None = None,
+        fleet: FleetAnswers | None = None,
         past: PastAnswers | None = None,
     ) -> None:
         self._access = access
         self._encoding = encoding
         self._site = site
-        self._clusters = clusters
         self._past = past or PastAnswers(None, site)
+        self._fleet = fleet
         self._ready = ready
         self._cache: ResponseCache[_Key] = ResponseCache()
         self._openapi_cache: ResponseCache[_Key] = ResponseCache(
             _OPENAPI_CACHE_BYTES, _OPENAPI_CACHE_S
         )
-        self._cluster_cache: ResponseCache[_Key] = ResponseCache(
-            _OPENAPI_CACHE_BYTES, _OPENAPI_CACHE_S
-        )
+        # What is cached of the fleet is for those who see the same of it.
+        self._fleet_caches: WeakKeyDictionary[FleetScope, ResponseCache[_Key]] = WeakKeyDictionary()
         self._peers = Peers() if peers is None else peers  # which is false while it is empty
         self._delivery = Delivery(unread or UnreadBudget())
         self._too_many = self._prepare("GET", _too_many_unread())
@@ -133,17 +133,12 @@ class Gateway:
         started = perf_counter()
         key = _key(scope)
         current = self._encoding.current
-        cache = self._cache
-        state: object = current
-        if key[1].startswith(_OPENAPI) and self._site.openapi is not None:
-            cache, state = self._openapi_cache, self._site.openapi.generation
-        elif self._clusters is not None and key[1].startswith(CLUSTERS):
-            cache, state = self._cluster_cache, self._clusters.revision
         # Cached answers are for all callers: authorization comes first.
         admitted, answer = LOCAL, None
         if self._access is not None:
             admitted, answer = self._admit(self._access, scope, key)
         caller = admitted.limit_key
+        cache, state = self._cache_of(key[1], admitted, current)
         if answer is None:
             answer = cache.get(key, state)
         if answer is None:
@@ -163,11 +158,25 @@ class Gateway:
                 )
                 await self._objects.serve(exchange, self._early(exchange.request, scope, key))
                 return
-            is_trusted = admitted.role is Role.ADMIN
-            answer, cacheable = await self._answer(key, scope, current, trusted=is_trusted)
+            answer, cacheable = await self._answer(key, scope, current, admitted)
             if cacheable:
                 cache.put(key, state, answer)
         await self._deliver(scope, receive, send, caller, answer, started)
+
+    def _cache_of(
+        self, path: str, admitted: Admitted, current: EncodedSnapshot
+    ) -> tuple[ResponseCache[_Key], object]:
+        """Return the cache of a path, and the state for which its answers are."""
+        if path.startswith(_OPENAPI) and self._site.openapi is not None:
+            return self._openapi_cache, self._site.openapi.generation
+        if self._fleet is None or not is_fleet_path(path):
+            return self._cache, current
+        seen = self._fleet.scope(admitted.clusters)
+        cache = self._fleet_caches.get(seen)
+        if cache is None:
+            cache = ResponseCache(_OPENAPI_CACHE_BYTES, _OPENAPI_CACHE_S)
+            self._fleet_caches[seen] = cache
+        return cache, self._fleet.state(seen)
 
     async def _deliver(  # noqa: PLR0913, PLR0917 - three of them are ASGI's
         self,
@@ -216,14 +225,14 @@ class Gateway:
             return Admitted(Role.NONE, refused.caller, ()), answer
 
     async def _answer(
-        self, key: _Key, scope: Scope, current: EncodedSnapshot, *, trusted: bool
+        self, key: _Key, scope: Scope, current: EncodedSnapshot, admitted: Admitted
     ) -> tuple[PreparedResponse, bool]:
         """Return the answer, and whether it may be cached."""
-        request = replace(_request(key), trusted=trusted)
+        request = replace(_request(key), trusted=admitted.role is Role.ADMIN)
         response = self._refusal(scope, too_large=key[-1])
         if response is None:
             try:
-                response = await self._respond(request, current)
+                response = await self._respond(request, current, admitted)
             except Exception:  # noqa: BLE001 - the last resort: logged, and answered with 500
                 _log.exception("request failed", method=request.method, path=request.path)
                 response = status_response(internal_error(), Representation(JSON))
@@ -235,15 +244,14 @@ class Gateway:
         cacheable = response.cacheable and size <= _MAX_KEY_BYTES
         return self._prepare(request.method, response), cacheable
 
-    async def _respond(self, request: Request, current: EncodedSnapshot) -> Response:
-        ready, past = self._ready(), asks_for_past(request)
-        if self._clusters and ready and request.path.startswith(CLUSTERS):
-            found = self._clusters.find(request.path)
-            if found is not None:
-                answers = self._past.cluster if past else self._clusters.respond
-                return await answers(request, *found)
-        elif past and (answer := await self._past.merged(request)):
-            return answer
+    async def _respond(
+        self, request: Request, current: EncodedSnapshot, admitted: Admitted
+    ) -> Response:
+        ready = self._ready()
+        if self._fleet and ready and is_fleet_path(request.path):
+            return await self._fleet.respond(request, self._fleet.scope(admitted.clusters))
+        if ready and asks_for_past(request) and (past := await self._past.merged(request)):
+            return past
         return await respond(request, current, self._site, ready=ready)
 
     def _early(self, request: Request, scope: Scope, key: _Key) -> Response | None:

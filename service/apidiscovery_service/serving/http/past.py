@@ -9,7 +9,7 @@ from datetime import datetime
 
 from apidiscovery_service.core.cluster import Cluster
 from apidiscovery_service.encoding import EncodedSnapshot, plain
-from apidiscovery_service.fleet.state import Publisher
+from apidiscovery_service.fleet.publisher import Publisher
 from apidiscovery_service.history.history import History
 from apidiscovery_service.history.model import MERGED, HistoryError, NotRecorded
 from apidiscovery_service.openapi.documents import Documents

@@ -1,0 +1,65 @@
+"""The documents of one view, made again when a cluster changes what it serves."""
+
+import asyncio
+from collections.abc import Mapping
+
+from apidiscovery_service.core.cluster import Cluster
+from apidiscovery_service.core.model import CORE_GROUP
+from apidiscovery_service.core.snapshot import Snapshot
+from apidiscovery_service.core.source import SourceState
+from apidiscovery_service.encoding import EncodedSnapshot
+from apidiscovery_service.fleet.publisher import Publisher
+from apidiscovery_service.fleet.views import Member, Merged, ViewKind, merged
+
+
+class View:
+    """The documents of a view. Not thread-safe: used in the event loop.
+
+    Args:
+        kind: What it keeps of its clusters.
+        publisher: Holds equal groups once.
+    """
+
+    def __init__(self, kind: ViewKind, publisher: Publisher) -> None:
+        self._kind = kind
+        self._publisher = publisher
+        self._turn = asyncio.Lock()
+        self._clusters: Mapping[str, Cluster] | None = None
+        self._merged = Merged()
+        self._encoded = EncodedSnapshot(Snapshot())
+
+    def encoded(self, clusters: Mapping[str, Cluster]) -> EncodedSnapshot:
+        """Return the documents of the view: the former ones while they would be equal.
+
+        Args:
+            clusters: What it is made of, by name; another object when they are others.
+        """
+        if self._clusters is not clusters:
+            self._take(clusters, self._merge(clusters, self._merged))
+        return self._encoded
+
+    async def prepared(self, clusters: Mapping[str, Cluster]) -> EncodedSnapshot:
+        """Return what `encoded` does, merged in a thread, by one caller at a time."""
+        async with self._turn:
+            if self._clusters is not clusters:
+                found = await asyncio.to_thread(self._merge, clusters, self._merged)
+                self._take(clusters, found)
+            return self._encoded
+
+    def _merge(self, clusters: Mapping[str, Cluster], former: Merged) -> Merged:
+        return merged(self._kind, map(_member, clusters.values()), former)
+
+    def _take(self, clusters: Mapping[str, Cluster], found: Merged) -> None:
+        is_same = found.groups == self._merged.groups
+        self._clusters, self._merged = clusters, found
+        if not is_same:
+            core = [group for group in found.groups if group.name == CORE_GROUP]
+            named = [group for group in found.groups if group.name != CORE_GROUP]
+            document = self._publisher.document
+            self._encoded = EncodedSnapshot(Snapshot(document(core), document(named)))
+
+
+def _member(cluster: Cluster) -> Member:
+    is_stale = cluster.status.state is not SourceState.CURRENT
+    unknown = (CORE_GROUP,) if cluster.core is None else ()
+    return Member(cluster.name, cluster.groups, is_stale, unknown)
