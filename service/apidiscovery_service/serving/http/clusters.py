@@ -7,6 +7,7 @@ A cluster that does not answer now is served as it was last known, byte for byte
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Protocol
 
 from apidiscovery_service.core.cluster import Cluster
 from apidiscovery_service.core.model import CORE_GROUP
@@ -25,7 +26,13 @@ from apidiscovery_service.serving.http.routes import (
     Route,
     route,
 )
-from apidiscovery_service.serving.http.statuses import not_found, unavailable, with_header
+from apidiscovery_service.serving.http.statuses import (
+    invalid_timeout,
+    negotiated_status,
+    not_found,
+    unavailable,
+    with_header,
+)
 from apidiscovery_service.sources.priorities import BUILT_IN_GROUPS
 
 PREFIX = "/clusters/"
@@ -35,6 +42,15 @@ _RETRY_S = 5
 _MAX_KEPT = 128  # clusters
 
 _NOT_IN_QUOTES = str.maketrans({'"': r"\"", "\\": r"\\"})
+
+
+class ClusterDocuments(Documents, Protocol):
+    """The OpenAPI documents of a cluster."""
+
+    @property
+    def is_untyped(self) -> bool:
+        """Whether it names media types as kube-apiservers before 1.27."""
+        ...
 
 
 class ClusterAnswers:
@@ -48,7 +64,7 @@ class ClusterAnswers:
     """
 
     def __init__(
-        self, fleet: Fleet, site: Site, documents_of: Callable[[str], Documents | None]
+        self, fleet: Fleet, site: Site, documents_of: Callable[[str], ClusterDocuments | None]
     ) -> None:
         self._fleet = fleet
         self._site = site
@@ -81,6 +97,9 @@ class ClusterAnswers:
             path: The path below the cluster.
         """
         cluster = self._fleet.clusters[name]
+        invalid = invalid_timeout(request)
+        if invalid is not None:
+            return replace(negotiated_status(request, invalid), endpoint=_ENDPOINT)
         inner = replace(request, path=path)
         target = route(path)
         openapi = self._openapi_of(name)
@@ -115,7 +134,8 @@ class ClusterAnswers:
             return None
         known, answers = self._openapi.get(name, (None, None))
         if answers is None or known is not documents:
-            answers = OpenAPIAnswers(documents, prefix=f"{PREFIX}{name}")
+            prefix, untyped = f"{PREFIX}{name}", documents.is_untyped
+            answers = OpenAPIAnswers(documents, prefix=prefix, untyped=untyped)
             self._openapi[name] = documents, answers
         self._openapi.move_to_end(name)
         if len(self._openapi) > _MAX_KEPT:
