@@ -340,7 +340,7 @@ class _Server:
             self._security.access,
             self._unread,
             self._security.peers,
-            ClusterAnswers(self._fleet, site, documents.of),
+            ClusterAnswers(self._fleet, site, documents),
         )
         listener = HttpListener(address, gateway, self._security.fronts)
         # Port 0 is replaced by a free one only now.

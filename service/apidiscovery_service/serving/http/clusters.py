@@ -5,7 +5,6 @@ A cluster that does not answer now is served as it was last known, byte for byte
 """
 
 from collections import OrderedDict
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Protocol
 
@@ -44,12 +43,25 @@ _MAX_KEPT = 128  # clusters
 _NOT_IN_QUOTES = str.maketrans({'"': r"\"", "\\": r"\\"})
 
 
-class ClusterDocuments(Documents, Protocol):
+class DocumentsOfCluster(Documents, Protocol):
     """The OpenAPI documents of a cluster."""
 
     @property
     def is_untyped(self) -> bool:
         """Whether it names media types as kube-apiservers before 1.27."""
+        ...
+
+
+class DocumentsOfClusters(Protocol):
+    """The OpenAPI documents of all clusters."""
+
+    @property
+    def revision(self) -> int:
+        """A counter that changes with what any cluster publishes."""
+        ...
+
+    def of(self, name: str) -> DocumentsOfCluster | None:
+        """Return those of a cluster, the same until they are others; None while none are known."""
         ...
 
 
@@ -59,22 +71,19 @@ class ClusterAnswers:
     Args:
         fleet: The clusters.
         site: What answers depend on besides, and that is the same for all of them.
-        documents_of: Returns the OpenAPI documents of a cluster by its name, the same until they
-            are others; None while none are known.
+        documents: Their OpenAPI documents.
     """
 
-    def __init__(
-        self, fleet: Fleet, site: Site, documents_of: Callable[[str], ClusterDocuments | None]
-    ) -> None:
+    def __init__(self, fleet: Fleet, site: Site, documents: DocumentsOfClusters) -> None:
         self._fleet = fleet
         self._site = site
-        self._documents_of = documents_of
+        self._documents = documents
         self._openapi: OrderedDict[str, tuple[Documents, OpenAPIAnswers]] = OrderedDict()
 
     @property
     def revision(self) -> object:
         """A value that changes with any answer, but for OpenAPI documents that are being made."""
-        return self._fleet.revision
+        return self._fleet.revision, self._documents.revision
 
     def find(self, path: str) -> tuple[str, str] | None:
         """Return the name of the cluster and the path below it; None if there is no such cluster.
@@ -129,7 +138,7 @@ class ClusterAnswers:
         )
 
     def _openapi_of(self, name: str) -> OpenAPIAnswers | None:
-        documents = self._documents_of(name)
+        documents = self._documents.of(name)
         if documents is None:
             return None
         known, answers = self._openapi.get(name, (None, None))

@@ -32,6 +32,11 @@ class ClusterDocuments:
         self._observe = observe
         self._kept: OrderedDict[str, OfCluster] = OrderedDict()
 
+    @property
+    def revision(self) -> int:
+        """A counter that changes with what any cluster publishes."""
+        return self._upstreams.revision
+
     def of(self, name: str) -> "OfCluster | None":
         """Return the documents of a cluster, by its name; None while none are known.
 

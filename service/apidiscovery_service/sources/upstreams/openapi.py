@@ -42,9 +42,13 @@ class UpstreamDocuments:
 
     Args:
         store: The store with the documents.
+
+    Attributes:
+        revision: A counter that changes with every index.
     """
 
     def __init__(self, store: Store) -> None:
+        self.revision = 0
         self._store = store
         # Of every upstream in the store, by id, also of those that come into use later.
         self._published: dict[str, Published] = {}
@@ -215,6 +219,7 @@ class UpstreamDocuments:
         self._take(_upstream(entry.key), published)
 
     def _take(self, upstream: str, published: Published | None) -> None:
+        self.revision += 1
         before = self._published.pop(upstream, _NOTHING).documents
         if published is not None:
             self._published[upstream] = published
