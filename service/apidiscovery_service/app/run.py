@@ -379,7 +379,7 @@ class _Server:
         fleet = FleetAnswers(
             self._fleet,
             site,
-            ClusterAnswers(self._fleet, site, documents.of),
+            ClusterAnswers(self._fleet, site, documents),
             ViewAnswers(site, view_documents),
             past,
         )

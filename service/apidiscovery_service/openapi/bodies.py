@@ -6,9 +6,12 @@ from collections.abc import Awaitable, Callable, Hashable
 from typing import Final, get_args
 
 from apidiscovery_service.encoding.compression import MIN_COMPRESSED_BYTES, Coding, compress
-from apidiscovery_service.openapi.body import Form, Packed
+from apidiscovery_service.openapi.body import WHOLE_BYTES, Body, Form, Packed, PackedBody
 from apidiscovery_service.openapi.errors import InvalidOpenAPI
 from apidiscovery_service.openapi.making import Making
+
+# The key of the v2 document; those of v3 documents are the paths that they describe.
+WHOLE_KEY: Final = "/openapi/v2"
 
 # Writing protobuf takes about five times as much memory.
 ENCODED_BYTES: Final = 64 * 2**20
@@ -63,8 +66,38 @@ class Bodies:
             for coding in get_args(Coding):
                 self._cache.drop((of, form, coding))
 
-    async def gzipped(self, packed: Packed) -> bytes:
-        """Return the gzipped JSON of a packed document."""
+    def cached_whole(self, packed: Packed, form: Form, coding: Coding) -> Body | PackedBody | None:
+        """Return a body of a v2 document if nothing has to be made; packed if it is large."""
+        if (form, coding) == (Form.JSON, "zstd") and len(packed) >= MIN_COMPRESSED_BYTES:
+            return Body(WHOLE_KEY, packed.hash, packed.data, coding)
+        if (form, coding) == (Form.JSON, "identity") and len(packed) > WHOLE_BYTES:
+            return PackedBody(WHOLE_KEY, packed)
+        cached = self.cached(packed.hash, form, coding)
+        return Body(WHOLE_KEY, packed.hash, *cached) if cached else None
+
+    async def whole(
+        self,
+        packed: Packed,
+        form: Form,
+        coding: Coding,
+        encode: Callable[[bytes], Awaitable[bytes]],
+    ) -> Body | PackedBody:
+        """Return a body of a v2 document; packed if it is large.
+
+        Raises:
+            InvalidOpenAPI: It cannot be encoded in that form.
+        """
+        cached = self.cached_whole(packed, form, coding)
+        if cached:
+            return cached
+        if (form, coding) == (Form.JSON, "gzip") and len(packed) > WHOLE_BYTES:
+            return Body(WHOLE_KEY, packed.hash, await self._gzipped(packed), coding)
+        check_encodable(form, len(packed))
+        text = (await asyncio.to_thread(packed.unpacked)).text
+        data = await self.make(packed.hash, text, form, coding, encode)
+        return Body(WHOLE_KEY, packed.hash, *data)
+
+    async def _gzipped(self, packed: Packed) -> bytes:
         data = await self._making.in_turn("gzip", lambda: asyncio.to_thread(_gzipped, packed))
         self._cache.put((packed.hash, Form.JSON, "gzip"), data)
         return data

@@ -16,7 +16,7 @@ from apidiscovery_service.encoding.compression import Coding
 from apidiscovery_service.kube.go_json import JSONValue
 from apidiscovery_service.openapi import meta_components
 from apidiscovery_service.openapi.bodies import Bodies
-from apidiscovery_service.openapi.body import Body, Form, Index, PackedBody, make_index
+from apidiscovery_service.openapi.body import Body, Form, Index, Packed, PackedBody, make_index
 from apidiscovery_service.openapi.entries import Entry, Known
 from apidiscovery_service.openapi.errors import InvalidOpenAPI
 from apidiscovery_service.openapi.making import DocumentUnavailable, Made, Making, Observer, Once
@@ -318,6 +318,14 @@ class Documents:
             (index.etag, form, coding),
             lambda: self._merging.make(form, coding, self._encoders.v2),
         )
+
+    async def v2_body(self, packed: Packed, form: Form, coding: Coding) -> Body | PackedBody:
+        """Return a body of a v2 document that was made elsewhere; packed if it is large.
+
+        Raises:
+            InvalidOpenAPI: It cannot be encoded in that form.
+        """
+        return await self._bodies.whole(packed, form, coding, self._encoders.v2)
 
     def warnings(self) -> list[str]:
         """Return a line for each known problem of documents."""

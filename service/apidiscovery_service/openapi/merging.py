@@ -4,18 +4,15 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Final, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from apidiscovery_service import releases
-from apidiscovery_service.encoding.compression import MIN_COMPRESSED_BYTES, Coding, compress
-from apidiscovery_service.openapi.bodies import Bodies, check_encodable
-from apidiscovery_service.openapi.body import WHOLE_BYTES, Body, Form, Index, Packed, PackedBody
+from apidiscovery_service.encoding.compression import Coding, compress
+from apidiscovery_service.openapi.bodies import WHOLE_KEY, Bodies
+from apidiscovery_service.openapi.body import Body, Form, Index, Packed, PackedBody
 from apidiscovery_service.openapi.making import DocumentUnavailable, Made, Observer, Once
 from apidiscovery_service.openapi.v2.merged import Merged, TooLarge
 from apidiscovery_service.workers import WorkerFailed
-
-# Its cache key; those of other documents are their paths.
-MERGED_KEY: Final = "/openapi/v2"
 
 Fetch: TypeAlias = Callable[[str], Coroutine[None, None, Made | None]]
 Merge: TypeAlias = Callable[[Sequence[tuple[str, bytes]], frozenset[str]], Awaitable[Merged]]
@@ -79,16 +76,10 @@ class Merging:
         if self._refused and self._refused[0] == index.etag:
             raise self._refused[1].with_traceback(None)
         return (
-            self._cached(self._last.packed, form, coding) if self._last.etag == index.etag else None
+            self._bodies.cached_whole(self._last.packed, form, coding)
+            if self._last.etag == index.etag
+            else None
         )
-
-    def _cached(self, packed: Packed, form: Form, coding: Coding) -> Body | PackedBody | None:
-        if (form, coding) == (Form.JSON, "zstd") and len(packed) >= MIN_COMPRESSED_BYTES:
-            return Body(MERGED_KEY, packed.hash, packed.data, coding)
-        if (form, coding) == (Form.JSON, "identity") and len(packed) > WHOLE_BYTES:
-            return PackedBody(MERGED_KEY, packed)
-        cached = self._bodies.cached(packed.hash, form, coding)
-        return Body(MERGED_KEY, packed.hash, *cached) if cached else None
 
     async def make(
         self, form: Form, coding: Coding, encode: Callable[[bytes], Awaitable[bytes]]
@@ -100,15 +91,7 @@ class Merging:
             InvalidOpenAPI: It cannot be made, or cannot be encoded in that form.
         """
         packed = (await self._result()).packed
-        cached = self._cached(packed, form, coding)
-        if cached:
-            return cached
-        if (form, coding) == (Form.JSON, "gzip") and len(packed) > WHOLE_BYTES:
-            return Body(MERGED_KEY, packed.hash, await self._bodies.gzipped(packed), coding)
-        check_encodable(form, len(packed))
-        text = (await asyncio.to_thread(packed.unpacked)).text
-        data = await self._bodies.make(packed.hash, text, form, coding, encode)
-        return Body(MERGED_KEY, packed.hash, *data)
+        return await self._bodies.whole(packed, form, coding, encode)
 
     async def _result(self) -> _Result:
         if self._running:
@@ -133,7 +116,7 @@ class Merging:
             try:
                 merged = await self._merge_all(documents, frozenset(packaged))
             except (TooLarge, WorkerFailed) as error:
-                refused = DocumentUnavailable(MERGED_KEY, str(error))
+                refused = DocumentUnavailable(WHOLE_KEY, str(error))
                 self._refused = (index.etag, refused)
                 raise refused from None
             etag = index.etag if are_as_listed else ""

@@ -221,6 +221,27 @@ def test_the_merged_document_has_media_types_of_its_own() -> None:
     assert negotiated(V3, "v2") is None
 
 
+@pytest.mark.parametrize(
+    ("accept", "content_type", "form"),
+    [
+        ("", "text/plain; charset=utf-8", Form.JSON),
+        ("application/json", "text/plain; charset=utf-8", Form.JSON),
+        (
+            "application/com.github.proto-openapi.spec.v3@v1.0+protobuf",
+            "application/octet-stream",
+            Form.PROTOBUF,
+        ),
+    ],
+)
+def test_old_kube_apiservers_name_no_media_types(
+    accept: str, content_type: str, form: Form
+) -> None:
+    found = negotiated(accept, "v3", untyped=True)
+    assert found is not None
+    assert (found.content_type, found.form) == (content_type, form)
+    assert negotiated(V3, "v3", untyped=True) is None
+
+
 @pytest.mark.parametrize("query", ["", f"?hash={HASH}"])
 async def test_who_has_a_document_gets_304(query: str) -> None:
     answer = await ask(PATH + query, if_none_match=f'"{HASH}"')

@@ -35,6 +35,16 @@ def test_a_document_is_served_with_and_without_a_slash(path: str, plain: object)
 
 
 @pytest.mark.parametrize(
+    ("path", "restful"),
+    [("/apis/apps", False), ("/apis/apiregistration.k8s.io", True), ("/apis/apps/v1", True)],
+)
+def test_the_group_of_the_aggregator_goes_through_go_restful(path: str, *, restful: bool) -> None:
+    target = route(path)
+    assert isinstance(target, DocumentRoute)
+    assert target.restful is restful
+
+
+@pytest.mark.parametrize(
     ("path", "aggregated"),
     [("/api", True), ("/api/", True), ("/apis", True), ("/apis/", False), ("/api/v1", False)],
 )

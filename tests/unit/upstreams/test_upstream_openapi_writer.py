@@ -10,6 +10,7 @@ from apidiscovery_service.sources.upstreams.openapi_record import (
     DocumentRef,
     DocumentsWriter,
     Form,
+    OwnV2,
     Packed,
     Published,
     Refused,
@@ -70,6 +71,10 @@ _PUBLISHED = st.builds(
     odd=st.lists(_TEXT, max_size=3).map(tuple),
     error=_TEXT,
     is_clean=st.booleans(),
+    v2_state=st.sampled_from(OwnV2),
+    v2=st.none() | _KEPT,
+    v2_error=_TEXT,
+    is_untyped=st.booleans(),
 )
 
 

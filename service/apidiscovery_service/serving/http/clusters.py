@@ -7,6 +7,7 @@ A cluster that does not answer now is served as it was last known, byte for byte
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Protocol
 
 from apidiscovery_service.core.cluster import Cluster
 from apidiscovery_service.core.model import CORE_GROUP
@@ -26,7 +27,11 @@ from apidiscovery_service.serving.http.routes import (
     Route,
     route,
 )
-from apidiscovery_service.serving.http.statuses import not_found, unavailable, with_header
+from apidiscovery_service.serving.http.statuses import (
+    not_found,
+    unavailable,
+    with_header,
+)
 from apidiscovery_service.sources.priorities import BUILT_IN_GROUPS
 
 PREFIX = "/clusters/"
@@ -38,28 +43,47 @@ _MAX_KEPT = 128  # clusters
 _NOT_IN_QUOTES = str.maketrans({'"': r"\"", "\\": r"\\"})
 
 
+class DocumentsOfCluster(Documents, Protocol):
+    """The OpenAPI documents of a cluster."""
+
+    @property
+    def is_untyped(self) -> bool:
+        """Whether it names media types as kube-apiservers before 1.27."""
+        ...
+
+
+class DocumentsOfClusters(Protocol):
+    """The OpenAPI documents of all clusters."""
+
+    @property
+    def revision(self) -> int:
+        """A counter that changes with what any cluster publishes."""
+        ...
+
+    def of(self, name: str) -> DocumentsOfCluster | None:
+        """Return those of a cluster, the same until they are others; None while none are known."""
+        ...
+
+
 class ClusterAnswers:
     """Answers with the documents of the clusters of a fleet.
 
     Args:
         fleet: The clusters.
         site: What answers depend on besides, and that is the same for all of them.
-        documents_of: Returns the OpenAPI documents of a cluster by its name, the same until they
-            are others; None while none are known.
+        documents: Their OpenAPI documents.
     """
 
-    def __init__(
-        self, fleet: Fleet, site: Site, documents_of: Callable[[str], Documents | None]
-    ) -> None:
+    def __init__(self, fleet: Fleet, site: Site, documents: DocumentsOfClusters) -> None:
         self._fleet = fleet
         self._site = site
-        self._documents_of = documents_of
+        self._documents = documents
         self._openapi: OrderedDict[str, tuple[Documents, OpenAPIAnswers]] = OrderedDict()
 
     @property
     def revision(self) -> object:
         """A value that changes with any answer, but for OpenAPI documents that are being made."""
-        return self._fleet.revision
+        return self._fleet.revision, self._documents.revision
 
     def find(self, path: str, scope: Scope) -> tuple[str, str] | None:
         """Return the name of the cluster and the path below it; None if none is seen there.
@@ -89,12 +113,13 @@ class ClusterAnswers:
         return with_header(response, b"warning", warning) if warning else response
 
     def _openapi_of(self, name: str) -> OpenAPIAnswers | None:
-        documents = self._documents_of(name)
+        documents = self._documents.of(name)
         if documents is None:
             return None
         known, answers = self._openapi.get(name, (None, None))
         if answers is None or known is not documents:
-            answers = OpenAPIAnswers(documents, prefix=f"{PREFIX}{name}")
+            prefix, untyped = f"{PREFIX}{name}", documents.is_untyped
+            answers = OpenAPIAnswers(documents, prefix=prefix, untyped=untyped)
             self._openapi[name] = documents, answers
         self._openapi.move_to_end(name)
         if len(self._openapi) > _MAX_KEPT:

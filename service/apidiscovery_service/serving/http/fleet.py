@@ -35,6 +35,7 @@ from apidiscovery_service.serving.http.statuses import (
     negotiated_status,
     not_found,
     object_error,
+    page_not_found,
     restful_refusal,
 )
 from apidiscovery_service.serving.http.views import ViewAnswers
@@ -114,7 +115,7 @@ class FleetAnswers:
     async def _cluster(self, request: Request, scope: Scope) -> Response:
         found = self._clusters.find(request.path, scope)
         if found is None:
-            return not_found(request)
+            return page_not_found()
         answers = self._past.cluster if asks_for_past(request) else self._clusters.respond
         return await answers(request, *found)
 

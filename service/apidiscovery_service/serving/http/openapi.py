@@ -62,8 +62,8 @@ class Documents(Protocol):
         """Return one document; None if there is none."""
         ...
 
-    async def merged_v2(self, form: Form, coding: Coding) -> Body | PackedBody:
-        """Return the merged OpenAPI v2 document."""
+    async def merged_v2(self, form: Form, coding: Coding) -> Body | PackedBody | None:
+        """Return the OpenAPI v2 document of everything; None if there is none."""
         ...
 
 
@@ -96,18 +96,37 @@ def _media_types(version: str) -> tuple[_MediaType, ...]:
     )
 
 
-_MEDIA_TYPES = {"v2": _media_types("v2"), "v3": _media_types("v3")}
+def _untyped(version: str) -> tuple[_MediaType, ...]:
+    """Return the media types of a kube-apiserver before 1.27, which names none in its answers.
+
+    Go's net/http then names what the first bytes look like.
+    """
+    other = f"com.github.proto-openapi.spec.{version}@v1.0+protobuf"
+    return (
+        _MediaType("json", Form.JSON, "text/plain; charset=utf-8"),
+        _MediaType(other, Form.PROTOBUF, "application/octet-stream"),
+    )
 
 
-def negotiated(accept: str, version: str) -> _MediaType | None:
+_MEDIA_TYPES = {version: _media_types(version) for version in ("v2", "v3")}
+_UNTYPED = {version: _untyped(version) for version in ("v2", "v3")}
+
+
+def negotiated(accept: str, version: str, *, untyped: bool = False) -> _MediaType | None:
     """Return the media type that answers an Accept header; None for 406.
 
     Parameters of a media range other than its weight are ignored, and `q=0` excludes nothing.
+
+    Args:
+        accept: The header; empty without one.
+        version: Of OpenAPI: `v2` or `v3`.
+        untyped: Whether to answer as kube-apiservers before 1.27.
     """
+    media_types = (_UNTYPED if untyped else _MEDIA_TYPES)[version]
     for clause in parse_accept(accept or "*/*"):
         if clause.type not in ("application", "*"):
             continue
-        for offered in _MEDIA_TYPES[version]:
+        for offered in media_types:
             if clause.subtype in (offered.subtype, "*"):
                 return offered
     return None
@@ -123,6 +142,7 @@ class OpenAPIAnswers:
         redirects: Whether a request with an outdated hash is redirected to the current document, or
             answered with it. kube-aggregator rejects redirects of extension API servers:
             k8s.io/kube-aggregator pkg/apiserver/handler_proxy.go, `RejectForwardingRedirects`.
+        untyped: Whether to name media types as kube-apiservers before 1.27.
     """
 
     def __init__(
@@ -132,8 +152,10 @@ class OpenAPIAnswers:
         *,
         prefix: str = "",
         redirects: bool = True,
+        untyped: bool = False,
     ) -> None:
         self._documents = documents
+        self._untyped = untyped
         self._redirects = redirects
         self._prefix = quote(prefix)
         self._times = times or ModificationTimes()
@@ -172,7 +194,7 @@ class OpenAPIAnswers:
         Raises:
             DiscoveryError: It cannot be made now.
         """
-        offered = negotiated(request.accept, "v3")
+        offered = negotiated(request.accept, "v3", untyped=self._untyped)
         current = await self._documents.hash_of(key)
         endpoint = f"{INDEX}/{{path}}"
         if current is None:
@@ -194,16 +216,18 @@ class OpenAPIAnswers:
         headers = [*_caching(immutable=stated == current), _VARY, content_type]
         return self._answer(request, endpoint, body, headers, key)
 
-    async def merged(self, request: Request, coding: Coding) -> Response:
-        """Answer with the merged OpenAPI v2 document.
+    async def merged(self, request: Request, coding: Coding) -> Response | None:
+        """Answer with the OpenAPI v2 document of everything; None if there is none.
 
         Raises:
             DiscoveryError: It cannot be made now.
         """
-        offered = negotiated(request.accept, "v2")
+        offered = negotiated(request.accept, "v2", untyped=self._untyped)
         if offered is None:
             return _not_acceptable(MERGED)
         body = await self._documents.merged_v2(offered.form, _coding_of(request, coding))
+        if body is None:
+            return None
         headers = [NOT_CACHED, _VARY, (b"content-type", offered.content_type.encode())]
         return self._answer(request, MERGED, body, headers)
 

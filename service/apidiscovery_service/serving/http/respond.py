@@ -57,6 +57,7 @@ from apidiscovery_service.serving.http.statuses import (
     is_pretty,
     negotiated_status,
     not_found,
+    page_not_found,
     restful_refusal,
     starting,
     status_response,
@@ -64,8 +65,6 @@ from apidiscovery_service.serving.http.statuses import (
     unavailable,
 )
 from apidiscovery_service.sources.priorities import BUILT_IN_GROUPS
-
-_NOT_FOUND_TEXT = "404 page not found\n"
 
 # The profile with which clients ask for the view of one server. Source: k8s.io/client-go
 # discovery/discovery_client.go, AcceptV2NoPeer.
@@ -289,7 +288,7 @@ async def _plain(
 
 async def _openapi(request: Request, target: OpenAPIRoute, site: Site) -> Response:
     if site.openapi_v3 is None:
-        return text_response(404, _NOT_FOUND_TEXT)
+        return page_not_found()
     coding = _coding(request, site.gates)
     try:
         match target:
@@ -349,7 +348,7 @@ def _missing(request: Request, target: MissingRoute, encoded: EncodedSnapshot) -
         or encoded.version(target.group, target.version) is not None
         or (target.group in BUILT_IN_GROUPS and encoded.group(target.group) is not None)
     ):
-        return text_response(404, _NOT_FOUND_TEXT)
+        return page_not_found()
     return not_found(request)
 
 
@@ -379,7 +378,7 @@ def _single_check(target: HealthRoute, checks: Checks) -> Response:
     try:
         wrong = checks.single(target.endpoint, target.check)
     except KeyError:
-        return text_response(404, _NOT_FOUND_TEXT)
+        return page_not_found()
     if wrong is not None:
         return text_response(500, f"internal server error: {wrong}\n", endpoint)
     return text_response(200, "ok", endpoint)

@@ -143,7 +143,10 @@ def _discovery(  # noqa: PLR0911 - one for each shape of path
         case "api", [version]:
             return DocumentRoute("/api/{version}", APIResourceList("", version, hashes))
         case "apis", [group]:
-            return DocumentRoute("/apis/{group}", APIGroup(group), restful=False)
+            # The aggregator serves its own group itself: k8s.io/kube-aggregator
+            # pkg/registry/apiservice/rest/storage_apiservice.go.
+            is_restful = group == "apiregistration.k8s.io"
+            return DocumentRoute("/apis/{group}", APIGroup(group), restful=is_restful)
         case "apis", [group, version]:
             return DocumentRoute("/apis/{group}/{version}", APIResourceList(group, version, hashes))
         case "api", [version, *_]:

@@ -97,6 +97,11 @@ def not_found(request: Request) -> Response:
     return negotiated_status(request, plain.status(404, "NotFound", message, details=True))
 
 
+def page_not_found() -> Response:
+    """Answer 404 as Go's net/http does."""
+    return text_response(404, "404 page not found\n")
+
+
 def unavailable(request: Request, message: str, retry_after_s: int) -> Response:
     """Answer 503 with a Status and Retry-After."""
     status = plain.status(503, "ServiceUnavailable", message, retry_after_s=retry_after_s)

@@ -1,14 +1,18 @@
 """The OpenAPI documents of each mirrored server by itself, as it publishes them."""
 
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from functools import partial
 
+from apidiscovery_service.encoding.compression import Coding
+from apidiscovery_service.openapi.bodies import WHOLE_KEY
+from apidiscovery_service.openapi.body import Body, Form, Index, Packed, PackedBody
 from apidiscovery_service.openapi.documents import Documents, Limits
 from apidiscovery_service.openapi.entries import group_of
-from apidiscovery_service.openapi.making import Observer
+from apidiscovery_service.openapi.making import DocumentUnavailable, Observer
 from apidiscovery_service.openapi.recipe import Recipe
 from apidiscovery_service.sources.upstreams.openapi import UpstreamDocuments
-from apidiscovery_service.sources.upstreams.openapi_record import Published
+from apidiscovery_service.sources.upstreams.openapi_record import OwnV2, Published
 
 # Documents of other clusters are read from the store again.
 _MAX_CLUSTERS = 128
@@ -26,9 +30,14 @@ class ClusterDocuments:
     def __init__(self, upstreams: UpstreamDocuments, observe: Observer) -> None:
         self._upstreams = upstreams
         self._observe = observe
-        self._kept: OrderedDict[str, tuple[Published, Documents]] = OrderedDict()
+        self._kept: OrderedDict[str, OfCluster] = OrderedDict()
 
-    def of(self, name: str) -> Documents | None:
+    @property
+    def revision(self) -> int:
+        """A counter that changes with what any cluster publishes."""
+        return self._upstreams.revision
+
+    def of(self, name: str) -> "OfCluster | None":
         """Return the documents of a cluster, by its name; None while none are known.
 
         It is the same object until the cluster publishes other documents.
@@ -37,15 +46,83 @@ class ClusterDocuments:
         published = self._upstreams.published(source)
         if published is None:
             return None
-        known, documents = self._kept.get(name, (None, None))
-        if documents is None or known is not published:
+        found = self._kept.get(name)
+        if found is None or found.published is not published:
             recipes = FixedRecipes(self._upstreams.all_of(source))
             documents = Documents(recipes, self._observe, limits=Limits(cache_bytes=_CACHE_BYTES))
-            self._kept[name] = published, documents
+            found = OfCluster(documents, published, partial(self._upstreams.v2, source))
+            self._kept[name] = found
         self._kept.move_to_end(name)
         if len(self._kept) > _MAX_CLUSTERS:
             self._kept.popitem(last=False)
-        return documents
+        return found
+
+
+class OfCluster:
+    """The documents of one cluster.
+
+    Args:
+        documents: Its v3 documents.
+        published: The index of them.
+        own_v2: Returns the v2 document that it published; None if none is kept.
+
+    Attributes:
+        published: The index.
+    """
+
+    def __init__(
+        self,
+        documents: Documents,
+        published: Published,
+        own_v2: Callable[[], Awaitable[Packed | None]],
+    ) -> None:
+        self.published = published
+        self._documents = documents
+        self._own_v2 = own_v2
+
+    @property
+    def is_untyped(self) -> bool:
+        """Whether it names media types as kube-apiservers before 1.27."""
+        return self.published.is_untyped
+
+    @property
+    def generation(self) -> int:
+        """A counter that changes with any answer."""
+        return self._documents.generation
+
+    async def index(self) -> Index:
+        """Return the list of all v3 documents."""
+        return await self._documents.index()
+
+    async def hash_of(self, key: str) -> str | None:
+        """Return the hash of a v3 document, as `Documents.hash_of`."""
+        return await self._documents.hash_of(key)
+
+    async def body(self, key: str, form: Form, coding: Coding) -> Body | None:
+        """Return a v3 document, as `Documents.body`."""
+        return await self._documents.body(key, form, coding)
+
+    async def merged_v2(self, form: Form, coding: Coding) -> Body | PackedBody | None:
+        """Return the v2 document that the cluster published; None if it has none.
+
+        Of a cluster of which only a part is taken, it is merged from the v3 documents of that part.
+
+        Raises:
+            DocumentUnavailable: It has not been had yet, or is not in the store.
+            InvalidOpenAPI: It cannot be encoded in that form.
+            StoreUnavailable: It cannot be read now.
+            BadRecord: It is damaged.
+        """
+        state = self.published.v2_state
+        if state is OwnV2.PARTLY:
+            return await self._documents.merged_v2(form, coding)
+        if state is OwnV2.NONE:
+            return None
+        packed = await self._own_v2()
+        if packed is None:
+            reason = self.published.v2_error or "it has not been read from the cluster yet"
+            raise DocumentUnavailable(WHOLE_KEY, reason)
+        return await self._documents.v2_body(packed, form, coding)
 
 
 class FixedRecipes:

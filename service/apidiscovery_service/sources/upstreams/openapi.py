@@ -13,6 +13,8 @@ import structlog
 
 from apidiscovery_service.core.model import CORE_GROUP
 from apidiscovery_service.errors import DiscoveryError
+from apidiscovery_service.openapi.bodies import WHOLE_KEY
+from apidiscovery_service.openapi.body import Packed
 from apidiscovery_service.openapi.entries import group_of
 from apidiscovery_service.openapi.recipe import Recipe
 from apidiscovery_service.sources.upstreams.openapi_record import (
@@ -40,9 +42,13 @@ class UpstreamDocuments:
 
     Args:
         store: The store with the documents.
+
+    Attributes:
+        revision: A counter that changes with every index.
     """
 
     def __init__(self, store: Store) -> None:
+        self.revision = 0
         self._store = store
         # Of every upstream in the store, by id, also of those that come into use later.
         self._published: dict[str, Published] = {}
@@ -130,32 +136,53 @@ class UpstreamDocuments:
         for listener in self._listeners if groups else ():
             listener(groups)
 
+    async def v2(self, source: str) -> Packed | None:
+        """Return the v2 document that a source publishes, as it is; None if none is kept.
+
+        Raises:
+            DocumentUnavailable: It is not in the store.
+            StoreUnavailable: It cannot be read now.
+            BadRecord: It is damaged.
+        """
+        upstream = self._ids.get(source, "")
+        ref = self._published.get(upstream, _NOTHING).v2
+        if ref is None:
+            return None
+        packed, ref = await self._pieces(upstream, WHOLE_KEY, ref)
+        await asyncio.to_thread(unpack, packed, ref)  # it is sent as it is, so check it here
+        return Packed(packed, ref.hash, ref.size)
+
     async def _document(self, upstream: str, key: str, ref: DocumentRef) -> bytes:
-        """Return a document, or the one that replaced it if this process has not seen that yet.
+        """Return a document; errors as of `_pieces`, and BadRecord if it is damaged."""
+        packed, ref = await self._pieces(upstream, key, ref)
+        return await asyncio.to_thread(unpack, packed, ref)
+
+    async def _pieces(self, upstream: str, key: str, ref: DocumentRef) -> tuple[bytes, DocumentRef]:
+        """Return a compressed document, or the one that replaced it if that was not seen yet.
 
         Raises:
             DocumentUnavailable: Neither is in the store.
             StoreUnavailable: It cannot be read now.
-            BadRecord: It is damaged.
+            BadRecord: The index is damaged.
         """
         try:
-            return await self._read_document(upstream, key, ref)
+            return await self._read_pieces(upstream, key, ref), ref
         except DocumentUnavailable:
             entry = await self._store.get(INDEX_RECORDS.key(upstream))
             published = await INDEX_RECORDS.read(self._store, entry) if entry else _NOTHING
-            now = published.documents.get(key)
+            now = published.v2 if key == WHOLE_KEY else published.documents.get(key)
             if now is None or now.hash == ref.hash:
                 raise
-        return await self._read_document(upstream, key, now)
+        return await self._read_pieces(upstream, key, now), now
 
-    async def _read_document(self, upstream: str, key: str, ref: DocumentRef) -> bytes:
+    async def _read_pieces(self, upstream: str, key: str, ref: DocumentRef) -> bytes:
         packed = bytearray()
         for piece in piece_keys(upstream, ref.hash, ref.pieces):
             entry = await self._store.get(piece)
             if entry is None:
                 raise DocumentUnavailable(f"document of {key}: {piece} is not in the store")
             packed += entry.value
-        return await asyncio.to_thread(unpack, bytes(packed), ref)
+        return bytes(packed)
 
     async def load(self) -> int:
         """Read the indexes; return the revision of the store.
@@ -197,6 +224,7 @@ class UpstreamDocuments:
         self._take(_upstream(entry.key), published)
 
     def _take(self, upstream: str, published: Published | None) -> None:
+        self.revision += 1
         before = self._published.pop(upstream, _NOTHING).documents
         if published is not None:
             self._published[upstream] = published

@@ -44,6 +44,22 @@ class Form(StrEnum):
     NONE = "none"
 
 
+class OwnV2(StrEnum):
+    """What is known of the v2 document of an upstream, which clients of that cluster get.
+
+    Attributes:
+        UNKNOWN: It was never had.
+        KEPT: It is in the store.
+        NONE: The upstream has none.
+        PARTLY: Not all group-versions of the upstream are taken, so its document is not either.
+    """
+
+    UNKNOWN = ""
+    KEPT = "kept"
+    NONE = "none"
+    PARTLY = "partly"
+
+
 @dataclass(frozen=True, slots=True)
 class DocumentRef:
     """One document in the store.
@@ -93,6 +109,10 @@ class Published:
         odd: Warnings about the rest of the index.
         error: Why the last attempt failed; empty if it succeeded.
         is_clean: Whether the store has no other documents of this upstream.
+        v2_state: What is known of its v2 document.
+        v2: That document as the upstream sent it, if it is kept.
+        v2_error: Why the last request for it failed; empty if it succeeded.
+        is_untyped: Whether it calls documents plain text, as kube-apiservers before 1.27.
     """
 
     form: Form = Form.UNKNOWN
@@ -104,12 +124,25 @@ class Published:
     odd: tuple[str, ...] = ()
     error: str = ""
     is_clean: bool = True
+    v2_state: OwnV2 = OwnV2.UNKNOWN
+    v2: DocumentRef | None = None
+    v2_error: str = ""
+    is_untyped: bool = False
+
+    @property
+    def refs(self) -> Iterator[DocumentRef]:
+        """All documents in the store."""
+        yield from self.documents.values()
+        if self.v2 is not None:
+            yield self.v2
 
     @property
     def warnings(self) -> Iterator[str]:
         """The errors and warnings, a line each."""
         if self.error:
             yield self.error
+        if self.v2_error:
+            yield self.v2_error
         yield from self.odd
         for refused in self.refused.values():
             yield refused.reason
@@ -137,6 +170,10 @@ def _encode(published: Published) -> bytes:
         "odd": published.odd,
         "error": published.error,
         "clean": published.is_clean,
+        "v2State": published.v2_state,
+        "v2": _document_row("", published.v2) if published.v2 else None,
+        "v2Error": published.v2_error,
+        "untyped": published.is_untyped,
     }
     return orjson.dumps(content)
 
@@ -148,6 +185,7 @@ def _document_row(key: str, ref: DocumentRef) -> _Row:
 
 def _decode(text: bytes) -> Published:
     content = orjson.loads(text)
+    v2 = content.get("v2")  # absent in records of older releases, as are the fields with it
     return Published(
         form=Form(content["form"]),
         etag=str(content["etag"]),
@@ -158,6 +196,10 @@ def _decode(text: bytes) -> Published:
         odd=tuple(map(str, content["odd"])),
         error=str(content["error"]),
         is_clean=bool(content["clean"]),
+        v2_state=OwnV2(content.get("v2State", "")),
+        v2=_document(cast("_Row", v2))[1] if v2 else None,
+        v2_error=str(content.get("v2Error", "")),
+        is_untyped=bool(content.get("untyped")),
     )
 
 
@@ -276,7 +318,7 @@ class DocumentsWriter:
     def _keys_of(self, published: Published) -> frozenset[str]:
         return frozenset(
             key
-            for ref in published.documents.values()
+            for ref in published.refs
             for key in piece_keys(self._upstream, ref.hash, ref.pieces)
         )
 

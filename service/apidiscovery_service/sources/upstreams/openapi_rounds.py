@@ -13,7 +13,7 @@ from http import HTTPStatus
 from urllib.parse import urlsplit
 
 import structlog
-from apidiscovery_formats.media_types import JSON, parse_media_type
+from apidiscovery_formats.media_types import JSON
 
 from apidiscovery_service.sources.upstreams.body import Body
 from apidiscovery_service.sources.upstreams.failure import Reason, UpstreamFailed
@@ -34,15 +34,20 @@ from apidiscovery_service.sources.upstreams.openapi_record import (
     DocumentRef,
     DocumentsWriter,
     Form,
+    OwnV2,
     Packed,
     Published,
     Refused,
     pack,
 )
+from apidiscovery_service.sources.upstreams.openapi_v2 import (
+    V2Rounds,
+    is_document,
+    is_taken,
+    kept,
+)
 from apidiscovery_service.sources.upstreams.spec import Kind, UpstreamSpec
 
-# Documents are JSON, but old kube-apiservers call them plain text.
-_TYPES = (JSON, "text/plain")
 # A refused document is retried when its hash changes, or after this time: a proxy may be at fault.
 _REFUSED_FOR_S = 3600.0
 # An upstream without documents of group-versions may be replaced by one that has them.
@@ -100,6 +105,7 @@ class DocumentRounds:
             Exchange(_with_limit(spec, limit), count_bytes)
             for limit in (spec.limits.openapi_bytes, spec.limits.openapi_v2_bytes)
         )
+        self._own_v2 = V2Rounds(spec, self._v2, writer)
         self._failed_before: frozenset[str] = frozenset()
         self._is_missing = self._is_retrying = False
         self._refused_until = time.monotonic() + _REFUSED_FOR_S
@@ -107,6 +113,8 @@ class DocumentRounds:
 
     async def round(self, offered: frozenset[GroupVersion]) -> None:
         """Fetch changed documents of the group-versions that discovery offers, and those above.
+
+        A v2 document beside them comes last; what is wrong with it fails no round.
 
         Raises:
             UpstreamFailed: Some request failed; former documents stay.
@@ -119,12 +127,15 @@ class DocumentRounds:
         except UpstreamFailed as failure:
             await self._writer.save(replace(self._writer.published, error=str(failure)))
             raise
+        await self._own_v2.round()
 
     async def _ask(self, offered: frozenset[GroupVersion]) -> None:
         known = self._writer.published
         self._is_retrying = bool(known.refused) and time.monotonic() >= self._refused_until
         is_same = known.offered == _digest_of(offered) and not self._is_retrying
-        v2_etag = known.etag if is_same and known.form is Form.V2 else ""
+        # An index of an older release does not say whether the document itself is kept.
+        is_kept = known.v2_state is not OwnV2.UNKNOWN
+        v2_etag = known.etag if is_same and known.form is Form.V2 and is_kept else ""
         if is_same and known.form in (Form.NONE, Form.V2) and not self._is_newer_form_due():
             if known.form is Form.V2:
                 await self._ask_v2(offered, v2_etag)
@@ -233,7 +244,7 @@ class DocumentRounds:
         answer = await self._get(self._v3, listed.path, etag)
         if ref and etag and answer.status == HTTPStatus.NOT_MODIFIED:
             return ref
-        if answer.status != HTTPStatus.OK or not _is_document(answer):
+        if answer.status != HTTPStatus.OK or not is_document(answer):
             raise answer.wrong(JSON)
         packed = await self._v3.read(answer, _read_document)
         if packed.packed_size > room:
@@ -260,8 +271,9 @@ class DocumentRounds:
                 await self._writer.save(replace(known, error=""))
             case HTTPStatus.NOT_FOUND:
                 self._doubt(f"{INDEX_PATH} and {V2_PATH}")
-                await self._writer.save(Published(Form.NONE, offered=_digest_of(offered)))
-            case HTTPStatus.OK if _is_document(answer):
+                nothing = Published(Form.NONE, offered=_digest_of(offered), v2_state=OwnV2.NONE)
+                await self._writer.save(nothing)
+            case HTTPStatus.OK if is_document(answer):
                 if known.form is Form.V3:
                     self._doubt(INDEX_PATH)
                 await self._whole(answer, offered)
@@ -289,6 +301,7 @@ class DocumentRounds:
     async def _whole(self, answer: Answer, offered: frozenset[GroupVersion]) -> None:
         known, whole = self._writer.published, _digest_of(offered)
         is_same = (known.form, known.offered) == (Form.V2, whole)
+        is_same = is_same and known.v2_state is not OwnV2.UNKNOWN
         keys = [key_of(gv) for gv in sorted(offered)]
         self._is_missing = False
         read = partial(_read_whole, known.digest if is_same else "", keys)
@@ -296,12 +309,17 @@ class DocumentRounds:
         if found is None:
             await self._writer.save(replace(known, etag=answer.etag, error=""))
             return
-        for packed in found.values():
+        own, parts = found
+        for packed in parts.values():
             await self._writer.put(packed)
-        documents = {key: packed.ref(packed.hash) for key, packed in found.items()}
-        await self._writer.save(
-            Published(Form.V2, answer.etag, digest, offered=whole, documents=documents)
-        )
+        documents = {key: packed.ref(packed.hash) for key, packed in parts.items()}
+        now = Published(Form.V2, answer.etag, digest, offered=whole, documents=documents)
+        if is_taken(self._spec):
+            await self._writer.put(own)
+            now = kept(now, own, answer)
+        else:
+            now = replace(now, v2_state=OwnV2.PARTLY)
+        await self._writer.save(now)
 
 
 def _read_index(
@@ -319,18 +337,13 @@ def _read_document(body: Body) -> Packed:
 
 def _read_whole(
     known_digest: str, keys: Iterable[str], body: Body
-) -> tuple[str, Mapping[str, Packed] | None]:
-    """Return the digest of a v2 document and v3 documents made of it; None if it is known."""
+) -> tuple[str, tuple[Packed, Mapping[str, Packed]] | None]:
+    """Return the digest of a v2 document, itself and v3 documents of it; None if it is known."""
     digest = _digest(body)
     if digest == known_digest:
         return digest, None
     documents = split_document(body)
-    return digest, {key: pack(documents[key]) for key in keys if key in documents}
-
-
-def _is_document(answer: Answer) -> bool:
-    media_type = parse_media_type(answer.content_type)
-    return media_type is not None and media_type.range in _TYPES
+    return digest, (pack(body), {key: pack(documents[key]) for key in keys if key in documents})
 
 
 def _with_limit(spec: UpstreamSpec, limit: int) -> UpstreamSpec:

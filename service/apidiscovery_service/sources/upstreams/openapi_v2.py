@@ -1,0 +1,152 @@
+"""The v2 document of an upstream, fetched as it is, beside the v3 documents.
+
+A kube-apiserver makes its v2 document apart from v3 documents, and some seconds later. So it is
+requested when v3 documents have changed, again until an answer says that it has not, and then a few
+times an hour; always with its ETag.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from http import HTTPStatus
+from time import monotonic
+from typing import cast
+
+from apidiscovery_formats.media_types import JSON, parse_media_type
+
+from apidiscovery_service.sources.upstreams.body import Body, parsed
+from apidiscovery_service.sources.upstreams.failure import Reason, UpstreamFailed
+from apidiscovery_service.sources.upstreams.fetch import OPENAPI_USER, Answer, Exchange
+from apidiscovery_service.sources.upstreams.openapi_answers import V2_PATH
+from apidiscovery_service.sources.upstreams.openapi_record import (
+    DocumentRef,
+    DocumentsWriter,
+    Form,
+    OwnV2,
+    Packed,
+    Published,
+    pack,
+)
+from apidiscovery_service.sources.upstreams.spec import Filter, Kind, UpstreamSpec
+
+_EVERY_S = 600.0
+
+# Documents are JSON, but old kube-apiservers call them plain text.
+_TYPES = (JSON, "text/plain")
+
+
+def is_document(answer: Answer) -> bool:
+    """Tell whether an answer may be an OpenAPI document."""
+    media_type = parse_media_type(answer.content_type)
+    return media_type is not None and media_type.range in _TYPES
+
+
+def is_untyped(answer: Answer) -> bool:
+    """Tell whether an answer calls a document plain text, as kube-apiservers before 1.27."""
+    media_type = parse_media_type(answer.content_type)
+    return media_type is not None and media_type.range != JSON
+
+
+def is_taken(spec: UpstreamSpec) -> bool:
+    """Tell whether the v2 document of an upstream is taken: it would show what a filter hides."""
+    return spec.kind is not Kind.SERVICE and spec.filter == Filter()
+
+
+class V2Rounds:
+    """Requests the v2 document of an upstream that has v3 documents, round after round.
+
+    Args:
+        spec: The upstream.
+        exchange: Sends the requests.
+        writer: Has what is known, and writes documents.
+    """
+
+    def __init__(self, spec: UpstreamSpec, exchange: Exchange, writer: DocumentsWriter) -> None:
+        self._spec = spec
+        self._exchange = exchange
+        self._writer = writer
+        self._failures = 0
+        self._due_at = 0.0
+        self._is_missing = False
+        # The v3 documents with which it was requested last, and whether it may still follow them.
+        self._seen: Mapping[str, DocumentRef] | None = None
+        self._may_follow = True
+
+    async def round(self) -> None:
+        """Request the document if it may have changed. A failure is noted; the former one stays.
+
+        Raises:
+            Fenced: Another process has taken over.
+            StoreUnavailable: Perhaps it is not written.
+        """
+        known = self._writer.published
+        if known.form is not Form.V3 or self._spec.kind is Kind.SERVICE:
+            return
+        if not is_taken(self._spec):
+            await self._writer.save(replace(known, v2_state=OwnV2.PARTLY, v2=None))
+            return
+        if known.documents != self._seen:
+            self._seen, self._may_follow, self._due_at = known.documents, True, 0.0
+        if monotonic() < self._due_at:
+            return
+        try:
+            now = await self._ask(known)
+        except UpstreamFailed as failure:
+            self._failures += 1
+            self._due_at = monotonic() + self._spec.timing.openapi_pause_s(self._failures)
+            await self._writer.save(replace(self._writer.published, v2_error=str(failure)))
+            return
+        self._failures, is_same = 0, now.v2_state is known.v2_state and now.v2 == known.v2
+        self._due_at = monotonic() + _EVERY_S if is_same and not self._may_follow else 0.0
+        self._may_follow = False
+        await self._writer.save(now)
+
+    async def _ask(self, known: Published) -> Published:
+        etag = known.v2.etag if known.v2 else ""
+        answer = await self._exchange.get(
+            V2_PATH, JSON, etag=etag, as_master=False, user=OPENAPI_USER
+        )
+        was_missing, self._is_missing = self._is_missing, answer.status == HTTPStatus.NOT_FOUND
+        match answer.status:
+            case HTTPStatus.NOT_MODIFIED if etag:
+                return replace(known, v2_error="")
+            case HTTPStatus.NOT_FOUND if known.v2 and not was_missing:
+                # A proxy in front of a server that is down answers 404 to everything.
+                text = f"GET {V2_PATH}: got status 404, which nothing else confirms"
+                raise UpstreamFailed(Reason.STATUS, text)
+            case HTTPStatus.NOT_FOUND:
+                return replace(known, v2_state=OwnV2.NONE, v2=None, v2_error="")
+            case HTTPStatus.OK if is_document(answer):
+                return await self._taken(known, answer)
+            case HTTPStatus.OK:
+                raise answer.wrong(JSON)
+            case _:
+                raise answer.wrong("200, 304 or 404")
+
+    async def _taken(self, known: Published, answer: Answer) -> Published:
+        packed = await self._exchange.read(answer, _read_v2)
+        limit = self._spec.limits.openapi_kept_bytes
+        if packed.packed_size + sum(r.packed_size for r in known.documents.values()) > limit:
+            text = f"GET {V2_PATH}: all documents together exceed {limit} bytes, compressed"
+            raise UpstreamFailed(Reason.TOO_LARGE, text)
+        await self._writer.put(packed)
+        return kept(self._writer.published, packed, answer)
+
+
+def kept(published: Published, packed: Packed, answer: Answer) -> Published:
+    """Return the index with a v2 document that is in the store."""
+    return replace(
+        published,
+        v2_state=OwnV2.KEPT,
+        v2=packed.ref("", answer.etag),
+        v2_error="",
+        is_untyped=is_untyped(answer),
+    )
+
+
+def _read_v2(body: Body) -> Packed:
+    document = parsed(body)
+    if not isinstance(document, dict):
+        raise UpstreamFailed(Reason.MALFORMED, "want an object, got another value")
+    if cast("dict[str, object]", document).get("swagger") != "2.0":
+        raise UpstreamFailed(Reason.MALFORMED, "swagger: want '2.0', got another or nothing")
+    return pack(body)

@@ -1,0 +1,276 @@
+"""The v2 document of a cluster: fetched when v3 documents change, as it is, and never lost."""
+
+import json
+import time
+from dataclasses import replace
+
+import pytest
+from apidiscovery_service.openapi import body
+from apidiscovery_service.openapi.making import DocumentUnavailable
+from apidiscovery_service.sources.upstreams import openapi_v2
+from apidiscovery_service.sources.upstreams.cluster_documents import ClusterDocuments, OfCluster
+from apidiscovery_service.sources.upstreams.openapi_record import Form, OwnV2
+from apidiscovery_service.sources.upstreams.spec import Filter
+from apidiscovery_service.store import Store
+from fake_api_server import DOWN, NOT_FOUND, Answer, Request, aggregated, document
+from upstream_setup import (
+    TIGHT,
+    Publisher,
+    Running,
+    item,
+    openapi_document,
+    polled,
+    published,
+    publishing,
+    running,
+    sha512,
+    until,
+    until_so,
+)
+
+A = "apis/a.test/v1"
+V3, V2 = "/openapi/v3", "/openapi/v2"
+
+
+def v2_document(title: str) -> bytes:
+    """Return a v2 document, laid out as nobody else would."""
+    info = {"title": title, "version": "v1"}
+    return json.dumps({"swagger": "2.0", "info": info, "paths": {}}, indent=3).encode()
+
+
+def documents(run: Running) -> OfCluster:
+    found = ClusterDocuments(run.upstreams.documents, lambda _what, _seconds: None).of("east")
+    assert found is not None
+    return found
+
+
+def state(run: Running) -> OwnV2:
+    known = run.upstreams.documents.published("upstream:east")
+    return known.v2_state if known else OwnV2.UNKNOWN
+
+
+async def whole(run: Running) -> bytes:
+    """Return the v2 document of the cluster; empty for none."""
+    found = await documents(run).merged_v2(body.Form.JSON, "identity")
+    if found is None:
+        return b""
+    assert isinstance(found.data, bytes)
+    return found.data
+
+
+async def has(run: Running, wanted: bytes) -> bool:
+    known = run.upstreams.documents.published("upstream:east")
+    return known is not None and known.v2 is not None and await whole(run) == wanted
+
+
+class Conditional:
+    """A server whose v2 document has an ETag.
+
+    Attributes:
+        text: The document.
+        sent: How often it was sent, and how often it was not modified.
+    """
+
+    def __init__(self, publisher: Publisher, text: bytes) -> None:
+        self._publisher = publisher
+        self.text = text
+        self.sent = [0, 0]
+
+    def __call__(self, seen: Request) -> Answer:
+        if seen.path != V2:
+            return self._publisher(seen)
+        etag = f'"{len(self.text)}"'
+        is_known = seen.headers.get("if-none-match") == etag
+        self.sent[is_known] += 1
+        if is_known:
+            return Answer(b"", "", 304, {"ETag": etag})
+        return Answer(self.text, headers={"ETag": etag})
+
+
+async def test_it_is_served_byte_for_byte_and_fetched_when_documents_change(store: Store) -> None:
+    publisher = Publisher(A)
+    server_of = Conditional(publisher, v2_document("one"))
+    async with published(store, server_of) as (server, run):
+        await until_so(lambda: has(run, server_of.text), "it is there")
+        await until(lambda: server_of.sent[1], "it is asked for once more")
+        await polled(server)
+        assert server_of.sent == [1, 1]
+        server_of.text = v2_document("other and longer")
+        publisher.documents[A] = openapi_document("changed")
+        await until_so(lambda: has(run, server_of.text), "it has followed")
+        await until(lambda: server_of.sent[1] == 2, "it is asked for once more")
+        await polled(server)
+        assert server_of.sent == [2, 2]
+
+
+async def test_one_that_follows_v3_documents_late_is_not_missed(store: Store) -> None:
+    """kube-apiserver makes it some seconds later."""
+    publisher = Publisher(A)
+    server_of = Conditional(publisher, v2_document("before"))
+    async with published(store, server_of) as (_, run):
+        await until(lambda: server_of.sent[0], "it was sent")
+        server_of.text = v2_document("a moment later")
+        await until_so(lambda: has(run, server_of.text), "the second request has it")
+
+
+async def test_it_is_asked_for_from_time_to_time_without_a_change(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(openapi_v2, "_EVERY_S", 0.01)
+    server_of = Conditional(Publisher(A), v2_document("one"))
+    async with published(store, server_of) as (_, run):
+        await until(lambda: server_of.sent[1] > 2, "it is asked for again")
+        server_of.text = v2_document("one that no v3 document tells of")
+        await until_so(lambda: has(run, server_of.text), "it is seen")
+
+
+@pytest.mark.parametrize(
+    "failed",
+    [
+        DOWN,
+        NOT_FOUND,
+        Answer(b"", status=500),
+        Answer(b"{}"),
+        Answer(b'{"swagger": "2.0"'),
+        Answer(b"", "application/json"),
+        Answer(b"<html>", "text/html"),
+        Answer(b"", "", 301, {"Location": "http://127.0.0.1:1/"}),
+    ],
+    ids=["down", "404-once", "500", "other", "half", "empty", "html", "redirect"],
+)
+async def test_no_failure_empties_it(store: Store, failed: Answer) -> None:
+    publisher = Publisher(A)
+    wanted = v2_document("one")
+    publisher.replies[V2] = Answer(wanted)
+    async with published(store, publisher) as (server, run):
+        await until_so(lambda: has(run, wanted), "it is there")
+        await until(lambda: server.paths.count(V2) >= 2, "it has settled")
+        asked, is_seen = server.paths.count(V2), list[bool]()
+
+        def once(seen: Request) -> Answer:
+            is_failing = seen.path == V2 and not is_seen
+            is_seen.extend([True] if is_failing else [])
+            return failed if is_failing else publisher(seen)
+
+        server.answers = once
+        publisher.documents[A] = openapi_document("changed")
+        await until(lambda: server.paths.count(V2) > asked, "it is asked for, in vain")
+        await until(lambda: run.hash("a.test"), "documents are concerned in no way")
+        assert await whole(run) == wanted
+        assert run.state() == "Current"
+        await until(lambda: server.paths.count(V2) > asked + 1, "it is asked for again")
+        assert await whole(run) == wanted
+        await until(lambda: not run.upstreams.warnings(), "all is well")
+
+
+async def test_the_reason_is_told_while_it_fails(store: Store) -> None:
+    publisher = Publisher(A)
+    publisher.replies[V2] = Answer(b'{"swagger": "3.0"}')
+    async with published(store, publisher) as (_, run):
+        wanted = "GET /openapi/v2: swagger: want '2.0', got another or nothing"
+        told = [f"upstream east: OpenAPI: {wanted}"]
+        await until(lambda: list(run.upstreams.warnings()) == told, "it is told of")
+        assert run.hash("a.test")
+        with pytest.raises(DocumentUnavailable, match=r"/openapi/v2 is not available: .* '2\.0'"):
+            await whole(run)
+
+
+async def test_a_cluster_without_one_has_none(store: Store) -> None:
+    async with published(store, Publisher(A)) as (_, run):
+        await until(lambda: state(run) is OwnV2.NONE, "it is known")
+        assert await whole(run) == b""
+
+
+async def test_two_answers_are_believed_that_it_is_gone(store: Store) -> None:
+    publisher = Publisher(A)
+    publisher.replies[V2] = Answer(v2_document("one"))
+    async with published(store, publisher) as (server, run):
+        await until(lambda: server.paths.count(V2) >= 2, "it has settled")
+        publisher.replies[V2] = NOT_FOUND
+        publisher.documents[A] = openapi_document("changed")
+        await until(lambda: state(run) is OwnV2.NONE, "it is believed")
+        await until_so(lambda: _documents_in(store, 1), "it is removed from the store", 20.0)
+
+
+async def _documents_in(store: Store, number: int) -> bool:
+    return len((await store.list("upstream-openapi/documents/")).entries) == number
+
+
+async def test_an_old_server_has_its_own_too(store: Store) -> None:
+    publisher = Publisher()
+    publisher.discovery = aggregated(item("a.test"))
+    wanted = v2_document("old")
+    publisher.replies |= {V3: NOT_FOUND, V2: Answer(wanted, "text/plain; charset=utf-8")}
+    async with published(store, publisher) as (_, run):
+        await until_so(lambda: has(run, wanted), "it is there")
+        known = run.upstreams.documents.published("upstream:east")
+        assert known is not None
+        assert (known.form, documents(run).is_untyped) == (Form.V2, True)
+
+
+async def test_it_outlives_the_server_and_ours(store: Store) -> None:
+    publisher = Publisher(A)
+    wanted = v2_document("x" * 3_000_000)
+    publisher.replies[V2] = Answer(wanted)
+    async with published(store, publisher) as (server, run):
+        await until(lambda: state(run) is OwnV2.KEPT, "it is there")
+        url = server.url
+    async with running(store, publishing(url)) as run:
+        found = await documents(run).merged_v2(body.Form.JSON, "identity")
+        assert isinstance(found, body.PackedBody)
+        assert found.data.unpacked().text == wanted
+        assert found.hash == documents(run).published.v2.hash  # type: ignore[union-attr] # it is kept
+
+
+async def test_what_a_filter_hides_is_in_no_document(store: Store) -> None:
+    publisher = Publisher(A, "apis/hidden.test/v1")
+    publisher.replies[V2] = document({"swagger": "2.0", "paths": {"/apis/hidden.test/": {}}})
+    async with published(store, publisher, filter=Filter(deny=("hidden.*",))) as (server, run):
+        await until(lambda: state(run) is OwnV2.PARTLY, "it is known")
+        made = json.loads(await whole(run))
+        assert f"/{A}/" in made["paths"]
+        assert "hidden" not in json.dumps(made)
+    assert V2 not in server.paths
+
+
+async def test_one_beyond_what_is_kept_of_a_server_is_refused(store: Store) -> None:
+    publisher = Publisher(A)
+    title = "".join(sha512(bytes([number])) for number in range(9))  # hardly to be compressed
+    publisher.replies[V2] = Answer(v2_document(title))
+    limits = replace(TIGHT, openapi_kept_bytes=500)
+    async with published(store, publisher, limits=limits) as (_, run):
+        words = "GET /openapi/v2: all documents together exceed 500 bytes"
+        await until(lambda: words in str(list(run.upstreams.warnings())), "it is told of")
+        assert state(run) is OwnV2.UNKNOWN
+
+
+async def test_a_damaged_one_is_an_error(store: Store) -> None:
+    publisher = Publisher(A)
+    publisher.replies[V2] = Answer(v2_document("one"))
+    async with published(store, publisher) as (server, run):
+        await until(lambda: state(run) is OwnV2.KEPT, "it is there")
+        url = server.url
+    ref = documents(run).published.v2
+    assert ref is not None
+    (entry,) = [
+        entry
+        for entry in (await store.list("upstream-openapi/documents/")).entries
+        if ref.hash[:16].lower() in entry.key
+    ]
+    await store.put(entry.key, entry.value[:-1] + b"?")
+    async with running(store, publishing(url)) as again:
+        with pytest.raises(Exception, match=r"unpacked|hash"):
+            await whole(again)
+
+
+async def test_its_failures_do_not_slow_down_the_others(store: Store) -> None:
+    publisher = Publisher(A)
+    publisher.replies[V2] = Answer(b"", status=403)
+    async with published(store, publisher) as (server, run):
+        await until(lambda: server.paths.count(V2) > 1, "it fails")
+        began = time.monotonic()
+        await polled(server, V3, 3)
+        assert time.monotonic() - began < 5
+        text = run.metrics.text().decode()
+    assert 'openapi_polls_total{result="Success"' in text
+    assert 'openapi_polls_total{result="Status"' not in text
