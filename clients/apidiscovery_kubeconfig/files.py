@@ -116,7 +116,8 @@ def parsed(content: bytes, file: Path) -> Fields:
         raise ConfigurationError(f"{file}: not UTF-8") from None
     except yaml_text.Unparsable as error:
         raise ConfigurationError(f"{file}:{error.line + 1}: {error}") from None
-    value = {} if value is None else value
+    if value is None:
+        value = dict[str, object]()
     return Fields(value, f"{file}, ", file.absolute().parent)
 
 
