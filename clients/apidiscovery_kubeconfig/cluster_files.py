@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from apidiscovery_kubeconfig.connection import connection, refuse_references
+from apidiscovery_kubeconfig.connection import Connection, connection, refuse_references
 from apidiscovery_kubeconfig.errors import ConfigurationError
 from apidiscovery_kubeconfig.fields import Fields
 from apidiscovery_kubeconfig.files import Config, parsed, read_file
-from apidiscovery_kubeconfig.kubeconfig import Overrides, Resolved, resolved_context
+from apidiscovery_kubeconfig.kubeconfig import Overrides, resolved_context
 
 # argoproj/argo-cd pkg/apis/application/v1alpha1/types.go `ClusterConfig`: its keys, and those of a
 # kubeconfig that mean the same, of the cluster and of the user.
@@ -24,7 +24,7 @@ _TLS_USER_KEYS = {"certData": "client-certificate-data", "keyData": "client-key-
 _EXEC_KEYS = ("apiVersion", "args", "command", "installHint")
 
 
-def read_cluster_file(path: Path, *, is_trusted: bool = False) -> Resolved:
+def read_cluster_file(path: Path, *, is_trusted: bool = False) -> Connection:
     """Return the server of a kubeconfig's current context.
 
     Args:
@@ -39,10 +39,10 @@ def read_cluster_file(path: Path, *, is_trusted: bool = False) -> Resolved:
     if config.is_empty:
         raise ConfigurationError(f"{path}: empty; want a kubeconfig with a current-context")
     name = config.current_context
-    return resolved_context(config, name, Overrides(), self_contained=not is_trusted)
+    return resolved_context(config, name, Overrides(), self_contained=not is_trusted).connection
 
 
-def read_argocd_secret(server: Path, config: Path, *, is_trusted: bool = False) -> Resolved:
+def read_argocd_secret(server: Path, config: Path, *, is_trusted: bool = False) -> Connection:
     """Return the server of a mounted Secret with a cluster of Argo CD.
 
     Source: https://argo-cd.readthedocs.io/en/stable/operator-manual/declarative-setup/#clusters
@@ -83,7 +83,7 @@ def read_argocd_secret(server: Path, config: Path, *, is_trusted: bool = False) 
         refuse_references(cluster, user)
     found = connection(cluster, user)
     found.check()
-    return Resolved(found, files=(server, config), fingerprint=cluster.digest() + user.digest())
+    return found
 
 
 def _plugin(fields: Fields) -> dict[str, object]:

@@ -118,8 +118,8 @@ class Resolved(NamedTuple):
     Attributes:
         namespace: Empty where the context has none.
         files: The files that were read, in order of precedence.
-        fingerprint: Changes with any value of the cluster and the user in the files; for
-            `read_contexts` and `cluster_files`, else empty.
+        fingerprint: Changes with any value of the cluster and the user in the files; of
+            `read_contexts`, else empty.
     """
 
     connection: Connection

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import NamedTuple, Protocol, TypeAlias
 
 import structlog
+from apidiscovery_kubeconfig.connection import Connection
 from apidiscovery_kubeconfig.errors import ConfigurationError
 from apidiscovery_kubeconfig.files import default_files
 from apidiscovery_kubeconfig.kubeconfig import Resolved, read_contexts
@@ -240,10 +241,12 @@ class Clusters(Source):
         return outcome
 
     def _read_file(self, place: Place, cluster: ClusterFile, outcome: _Outcome) -> None:
-        def read() -> Resolved:
+        """Read a file; one that was only touched, as all of a mount are together, is not parsed."""
+
+        def read() -> Connection:
             return cluster.read(is_trusted=self._is_trusted)
 
-        self._take(place, cluster.name, read, outcome)
+        self._take(place, cluster.name, cluster.digest(), read, outcome)
 
     def _read_contexts(self, contexts: Contexts, outcome: _Outcome) -> None:
         """Read all contexts; while the kubeconfig cannot be read they stay as they were."""
@@ -260,12 +263,13 @@ class Clusters(Source):
             place = _CONTEXT_RANK, f"{self._kubeconfig_place}, context {name}"
             self._named.add(place)
 
-            def read(result: Resolved | ConfigurationError = result) -> Resolved:
+            def read(result: Resolved | ConfigurationError = result) -> Connection:
                 if isinstance(result, ConfigurationError):
                     raise result
-                return result
+                return result.connection
 
-            self._take(place, name, read, outcome)
+            fingerprint = result.fingerprint if isinstance(result, Resolved) else ""
+            self._take(place, name, fingerprint, read, outcome)
         self._unmatched = [
             f"{self._kubeconfig_place}: no context fits {pattern!r}"
             for pattern in contexts.patterns
@@ -277,17 +281,21 @@ class Clusters(Source):
         return " and ".join(sorted(map(str, self._config_files)))
 
     def _take(
-        self, place: Place, name: str, read: Callable[[], Resolved], outcome: _Outcome
+        self,
+        place: Place,
+        name: str,
+        fingerprint: str,
+        read: Callable[[], Connection],
+        outcome: _Outcome,
     ) -> None:
-        """Read one cluster; the same specification is kept for the same content."""
+        """Read one cluster; for the same fingerprint the same specification is kept."""
+        before = self._good.get(place)
+        if before and fingerprint and before.fingerprint == fingerprint:
+            outcome.good[place] = before
+            return
         try:
-            found = read()
-            before = self._good.get(place)
-            if before and before.fingerprint == found.fingerprint:
-                outcome.good[place] = before
-                return
-            spec = self._spec_of(name, endpoint_of(found.connection))
-            outcome.good[place] = _Good(spec, found.fingerprint)
+            spec = self._spec_of(name, endpoint_of(read()))
+            outcome.good[place] = _Good(spec, fingerprint)
         except (ConfigurationError, InvalidConfiguration) as error:
             text = str(error)
             outcome.bad[place] = text if text.startswith(place[1]) else f"{place[1]}: {text}"
@@ -363,15 +371,14 @@ class Clusters(Source):
         """Mirror exactly these, a few at a time."""
         changed = [spec for name, spec in wanted.items() if self._mirrored.get(name) is not spec]
         gone = [name for name in self._mirrored if name not in wanted]
-        for spec in changed:
-            verb = "changed" if spec.name in self._mirrored else "added"
-            _log.info(f"cluster {verb}", cluster=spec.name, address=spec.endpoint.url)
-        for name in gone:
-            _log.info("cluster removed", cluster=name)
         for start in range(0, max(len(changed), len(gone)), _AT_ONCE):
             part = slice(start, start + _AT_ONCE)
             self._mirrors.update_mirrors(changed[part], gone[part])
-            self._mirrored.update({spec.name: spec for spec in changed[part]})
+            for spec in changed[part]:
+                verb = "changed" if spec.name in self._mirrored else "added"
+                _log.info(f"cluster {verb}", cluster=spec.name, address=spec.endpoint.url)
+                self._mirrored[spec.name] = spec
             for name in gone[part]:
+                _log.info("cluster removed", cluster=name)
                 del self._mirrored[name]
             await asyncio.sleep(0)

@@ -10,13 +10,15 @@ Each of the last two may be the watched folder itself. The kubelet swaps the lin
 replace all files of a mount at once; names that begin with a dot are not read.
 """
 
+import hashlib
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from apidiscovery_kubeconfig.cluster_files import read_argocd_secret, read_cluster_file
-from apidiscovery_kubeconfig.kubeconfig import Resolved
+from apidiscovery_kubeconfig.connection import Connection
+from apidiscovery_kubeconfig.files import MAX_FILE_BYTES
 
 # Keys of a Secret with a kubeconfig: Cluster API's (util/secret/consts.go `KubeconfigDataName`),
 # and that of most others.
@@ -46,7 +48,19 @@ class ClusterFile:
         """Where it is, for errors."""
         return str(self.files[0] if len(self.files) == 1 else self.files[0].parent)
 
-    def read(self, *, is_trusted: bool) -> Resolved:
+    def digest(self) -> str:
+        """Return a digest of its content; empty where that cannot be read. Blocks."""
+        found = hashlib.sha256()
+        for file in self.files:
+            try:
+                with file.open("rb") as stream:
+                    content = stream.read(MAX_FILE_BYTES)
+            except OSError:
+                return ""  # reading it reports the error
+            found.update(hashlib.sha256(content).digest())
+        return found.hexdigest()
+
+    def read(self, *, is_trusted: bool) -> Connection:
         """Return its server; blocks.
 
         Args:
