@@ -156,6 +156,33 @@ def connection(cluster: Fields, user: Fields, *, terminal: bool = False) -> Conn
     )
 
 
+def refuse_references(cluster: Fields, user: Fields) -> None:
+    """Refuse the programs and files that the keys of a cluster and a user name.
+
+    Whoever may write such keys could otherwise have this process run a program, or send a token of
+    its own to a server of theirs.
+
+    Raises:
+        ConfigurationError: The message names the key, and the one to use in its place.
+    """
+    if "exec" in user:
+        raise user.wrong(
+            "exec",
+            "a file that is not trusted may not run a program; put a token or a client certificate"
+            " into it",
+        )
+    for fields, key, other in (
+        (cluster, "certificate-authority", "certificate-authority-data"),
+        (user, "client-certificate", "client-certificate-data"),
+        (user, "client-key", "client-key-data"),
+        (user, "tokenFile", "token"),
+    ):
+        if fields.text(key):
+            raise fields.wrong(
+                key, f"a file that is not trusted may not name another one; use {other}"
+            )
+
+
 def _proxy(cluster: Fields) -> str | None:
     proxy = cluster.text("proxy-url")
     return proxy_url(proxy, cluster.where("proxy-url")) if proxy else None

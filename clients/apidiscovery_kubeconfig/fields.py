@@ -140,6 +140,14 @@ class Fields:
     def raw(self, key: str) -> object:
         return self._values.get(key)
 
+    def digest(self) -> str:
+        """Return a digest of all values, and of what relative paths in them start from."""
+        import hashlib  # noqa: PLC0415 - rarely needed
+        import json  # noqa: PLC0415 - rarely needed
+
+        content = json.dumps([str(self.folder), self._values], sort_keys=True, default=str)
+        return hashlib.sha256(content.encode()).hexdigest()
+
     def _list(self, key: str) -> list[object]:
         value = self._values.get(key)
         if value is None:

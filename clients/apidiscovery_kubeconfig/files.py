@@ -48,11 +48,11 @@ class Config:
         Raises:
             ConfigurationError: It cannot be read, or is not a kubeconfig.
         """
-        content = _read(file, may_be_missing=may_be_missing)
+        content = read_file(file, may_be_missing=may_be_missing)
         if content is None:
             return
         self.files += (file,)
-        fields = Fields(_parsed(content, file), f"{file}, ", file.absolute().parent)
+        fields = parsed(content, file)
         for kind, known in (
             ("clusters", self.clusters),
             ("users", self.users),
@@ -82,8 +82,12 @@ def known(entries: Iterable[str]) -> str:
     return f"there are {', '.join(names)}" if names else "there are none"
 
 
-def _read(file: Path, *, may_be_missing: bool) -> bytes | None:
-    """Return the content of a file; None where it is missing and may be."""
+def read_file(file: Path, *, may_be_missing: bool = False) -> bytes | None:
+    """Return the content of a file; None where it is missing and may be.
+
+    Raises:
+        ConfigurationError: It cannot be read, or is very large.
+    """
     try:
         with file.open("rb") as stream:
             content = stream.read(MAX_FILE_BYTES + 1)
@@ -98,7 +102,12 @@ def _read(file: Path, *, may_be_missing: bool) -> bytes | None:
     return content
 
 
-def _parsed(content: bytes, file: Path) -> object:
+def parsed(content: bytes, file: Path) -> Fields:
+    """Return the keys of a YAML or JSON file, none for an empty one.
+
+    Raises:
+        ConfigurationError: It is neither, or has no keys.
+    """
     from apidiscovery_formats import yaml_text  # noqa: PLC0415 - only needed for a file
 
     try:
@@ -107,7 +116,9 @@ def _parsed(content: bytes, file: Path) -> object:
         raise ConfigurationError(f"{file}: not UTF-8") from None
     except yaml_text.Unparsable as error:
         raise ConfigurationError(f"{file}:{error.line + 1}: {error}") from None
-    return {} if value is None else value
+    if value is None:
+        value = dict[str, object]()
+    return Fields(value, f"{file}, ", file.absolute().parent)
 
 
 def _entries(fields: Fields, kind: str) -> dict[str, Fields]:

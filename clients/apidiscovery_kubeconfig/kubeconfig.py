@@ -11,7 +11,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import NamedTuple
 
-from apidiscovery_kubeconfig.connection import Connection, connection
+from apidiscovery_kubeconfig.connection import Connection, connection, refuse_references
 from apidiscovery_kubeconfig.errors import ConfigurationError, NothingConfigured
 from apidiscovery_kubeconfig.fields import Fields
 from apidiscovery_kubeconfig.files import Config, default_files, known
@@ -118,6 +118,8 @@ class Resolved(NamedTuple):
     Attributes:
         namespace: Empty where the context has none.
         files: The files that were read, in order of precedence.
+        fingerprint: Changes with any value of the cluster and the user in the files; of
+            `read_contexts`, else empty.
     """
 
     connection: Connection
@@ -126,6 +128,7 @@ class Resolved(NamedTuple):
     user: str = ""
     namespace: str = ""
     files: tuple[Path, ...] = ()
+    fingerprint: str = ""
 
 
 def read_kubeconfig(
@@ -164,7 +167,11 @@ def read_kubeconfig(
 
 
 def read_contexts(
-    path: str | None, patterns: Sequence[str], overrides: Overrides | None = None
+    path: str | None,
+    patterns: Sequence[str],
+    overrides: Overrides | None = None,
+    *,
+    may_be_none: bool = False,
 ) -> dict[str, Resolved | ConfigurationError]:
     """Return the servers of contexts by name, sorted; for one that cannot be used, why not.
 
@@ -172,15 +179,16 @@ def read_contexts(
         path: The one file to read; None for the files of KUBECONFIG, else ~/.kube/config.
         patterns: For names of contexts, as of a shell: `prod-*`.
         overrides: What goes before the files, for each of them.
+        may_be_none: Whether a pattern may match nothing, and the files may be empty.
 
     Raises:
         ConfigurationError: A file cannot be read, or a pattern matches no context.
     """
     candidates, config = _read_files(path)
-    if config.is_empty:
+    if config.is_empty and not may_be_none:
         raise _nothing_in(candidates)
     for pattern in patterns:
-        if not any(fnmatchcase(name, pattern) for name in config.contexts):
+        if not may_be_none and not any(fnmatchcase(name, pattern) for name in config.contexts):
             raise ConfigurationError(
                 f"{config.place}, contexts: none matches {pattern!r}; {known(config.contexts)}"
             )
@@ -188,11 +196,30 @@ def read_contexts(
     for name in sorted(config.contexts):
         if any(fnmatchcase(name, pattern) for pattern in patterns):
             try:
-                resolved = _resolved(config, name, overrides or Overrides(), terminal=False)
-                resolved.connection.check()
-                found[name] = resolved
+                found[name] = resolved_context(config, name, overrides or Overrides())
             except ConfigurationError as error:
                 found[name] = error
+    return found
+
+
+def resolved_context(
+    config: Config, name: str, overrides: Overrides, *, self_contained: bool = False
+) -> Resolved:
+    """Return the server of a context, with its fingerprint; every file that it needs is read.
+
+    Args:
+        config: The kubeconfig.
+        name: The name of the context.
+        overrides: What goes before it.
+        self_contained: Refuse programs and other files.
+
+    Raises:
+        ConfigurationError: The message names file, key, and what to do.
+    """
+    found = _resolved(
+        config, name, overrides, terminal=False, self_contained=self_contained, printed=True
+    )
+    found.connection.check()
     return found
 
 
@@ -272,7 +299,15 @@ def _is_in_cluster() -> bool:
     return all(_service_address()) and (SERVICE_ACCOUNT / "token").is_file()
 
 
-def _resolved(config: Config, name: str, overrides: Overrides, *, terminal: bool) -> Resolved:
+def _resolved(  # noqa: PLR0913 - those behind the star have names
+    config: Config,
+    name: str,
+    overrides: Overrides,
+    *,
+    terminal: bool,
+    self_contained: bool = False,
+    printed: bool = False,
+) -> Resolved:
     """Return the connection of a context, which may be missing if cluster or server are given."""
     is_needed = name or not (overrides.cluster or overrides.server)
     context = config.context(name) if is_needed else Fields({})
@@ -283,12 +318,17 @@ def _resolved(config: Config, name: str, overrides: Overrides, *, terminal: bool
     if user and user not in config.users:
         raise _missing(config, context, "user", user, is_given=bool(overrides.user))
     # Without a user, requests have no credentials.
-    found = connection(
+    fields = (
         overrides.of_cluster(config.clusters.get(cluster, Fields({}))),
         overrides.of_user(config.users.get(user, Fields({}))),
-        terminal=terminal,
     )
-    return Resolved(found, name, cluster, user, context.text("namespace"), config.files)
+    if self_contained:
+        refuse_references(*fields)
+    found = connection(*fields, terminal=terminal)
+    fingerprint = "".join(each.digest() for each in fields) if printed else ""
+    return Resolved(
+        found, name, cluster, user, context.text("namespace"), config.files, fingerprint
+    )
 
 
 def _missing(

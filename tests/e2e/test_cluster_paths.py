@@ -151,7 +151,7 @@ def test_nothing_is_said_of_a_name_that_is_none(server: Server) -> None:
     assert unknown == (404, b"404 page not found\n")
     assert ask(server, "/clusters/east-/apis") == unknown
     assert ask(server, "/clusters/eas/apis") == unknown
-    assert ask(server, "/clusters/") == unknown
+    assert ask(server, "/clusters//apis") == unknown
     assert ask(server, "/clusters/east/metrics")[0] == 404
     assert ask(server, "/clusters/east/readyz")[0] == 404
 

@@ -18,6 +18,7 @@ from apidiscovery_service.app.settings import (
     Catalog,
     Security,
     Settings,
+    configured_cluster_options,
     configured_services,
     configured_upstreams,
     configured_views,
@@ -46,6 +47,10 @@ class Flags(TypedDict):
     upstream: tuple[tuple[str, str], ...]
     kubeconfig: Path | None
     context: tuple[str, ...]
+    contexts: tuple[str, ...]
+    clusters: tuple[Path, ...]
+    trust_clusters: bool
+    no_merge: bool
     proxy_client_cert_file: Path | None
     proxy_client_key_file: Path | None
     store: StoreUrl | None
@@ -177,6 +182,30 @@ def _end(_number: int, _frame: object) -> NoReturn:
     help="A context of the kubeconfig to aggregate; may be given several times.",
 )
 @click.option(
+    "--contexts",
+    metavar="PATTERN",
+    multiple=True,
+    help="Aggregate every context of the kubeconfig that fits, such as 'prod-*'; the file is "
+    "watched; may be given several times.",
+)
+@click.option(
+    "--clusters",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    multiple=True,
+    help="Folder with a kubeconfig for each cluster, which has the name of its file, or with "
+    "mounted Secrets of Cluster API or Argo CD; watched; may be given several times.",
+)
+@click.option(
+    "--trust-clusters",
+    is_flag=True,
+    help="Let the files of --clusters run exec plugins and name other files.",
+)
+@click.option(
+    "--no-merge",
+    is_flag=True,
+    help="Serve clusters only below /clusters/NAME, not merged at /apis.",
+)
+@click.option(
     "--proxy-client-cert-file",
     type=FILE,
     help="Client certificate for the servers behind APIServices.",
@@ -304,7 +333,10 @@ def settings_of(flags: Flags, structured: Mapping[str, object]) -> Settings:
         InvalidConfiguration: They are not valid together; the message begins with the flag, or with
             the path of the key.
     """
-    upstreams = flagged_upstreams(flags["upstream"], flags["kubeconfig"], flags["context"])
+    patterns = flags["contexts"]
+    upstreams = flagged_upstreams(
+        flags["upstream"], flags["kubeconfig"], flags["context"], patterns
+    )
     upstreams += configured_upstreams(structured.get("upstreams", {}))
     for name, count in Counter(upstream.name for upstream in upstreams).items():
         if count > 1:
@@ -312,7 +344,9 @@ def settings_of(flags: Flags, structured: Mapping[str, object]) -> Settings:
                 f"{count} upstreams are called {name}; want a name of its own for each"
             )
     store = flags["store"] or StoreUrl.parse(default_store_url())
-    other_sources = flags["manifests"] or upstreams
+    if flags["trust_clusters"] and not flags["clusters"]:
+        raise InvalidConfiguration("--trust-clusters: there is no --clusters folder to trust")
+    other_sources = flags["manifests"] or upstreams or patterns or flags["clusters"]
     return Settings(
         http=None if flags["http"] == "off" else flags["http"],
         grpc=None if flags["grpc"] == "off" else flags["grpc"],
@@ -320,6 +354,12 @@ def settings_of(flags: Flags, structured: Mapping[str, object]) -> Settings:
         manifests=flags["manifests"],
         upstreams=tuple(upstreams),
         views=configured_views(structured.get("views", {})),
+        kubeconfig=flags["kubeconfig"],
+        contexts=patterns,
+        clusters=flags["clusters"],
+        trust_clusters=flags["trust_clusters"],
+        no_merge=flags["no_merge"],
+        cluster_options=configured_cluster_options(structured.get("cluster-options", {})),
         services=configured_services(structured.get("services", {})),
         proxy_client_cert_file=flags["proxy_client_cert_file"],
         proxy_client_key_file=flags["proxy_client_key_file"],

@@ -19,7 +19,7 @@ from apidiscovery_service import workers
 from apidiscovery_service.app import process
 from apidiscovery_service.app.listeners import GrpcListener, HttpListener, SecureServing
 from apidiscovery_service.app.settings import Security, Settings
-from apidiscovery_service.app.upstream_specs import service_settings, upstream_specs
+from apidiscovery_service.app.upstream_specs import ClusterSpecs, service_settings
 from apidiscovery_service.core.registry import Registry
 from apidiscovery_service.core.snapshot import Snapshot
 from apidiscovery_service.core.source import Source, SourceStatus
@@ -46,6 +46,7 @@ from apidiscovery_service.serving.http.past import PastAnswers
 from apidiscovery_service.serving.http.views import ViewAnswers
 from apidiscovery_service.serving.unread import UnreadBudget
 from apidiscovery_service.sources.catalog import Catalog
+from apidiscovery_service.sources.clusters.clusters import Clusters, Contexts
 from apidiscovery_service.sources.declarations import Declarations
 from apidiscovery_service.sources.document_recipes import DocumentRecipes
 from apidiscovery_service.sources.manifests.folder import Manifests
@@ -117,10 +118,18 @@ async def _serve(settings: Settings) -> None:
     # Files that the settings name are read before anything is started.
     metrics = Metrics()
     security = SecureServing(settings.security, metrics)
-    specs = upstream_specs(settings)
+    specs = ClusterSpecs(
+        settings.cluster_options,
+        openapi=settings.gates[OPENAPI_V3],
+        merge=not settings.no_merge,
+        may_all_read=security.access.all_may_read if security.access else lambda _name: True,
+    )
+    upstreams = [specs.upstream(upstream) for upstream in settings.upstreams]
     services = service_settings(settings)
     store = ObservedStore(await open_store(settings.store, settings.etcd), metrics.store)
-    server = _Server(settings, store, security, metrics, specs=specs, services=services)
+    server = _Server(
+        settings, store, security, metrics, specs=specs, upstreams=upstreams, services=services
+    )
     try:
         await server.open_history()
         await server.serve()
@@ -138,7 +147,8 @@ class _Server:
         security: SecureServing,
         metrics: Metrics,
         *,
-        specs: list[UpstreamSpec],
+        specs: ClusterSpecs,
+        upstreams: list[UpstreamSpec],
         services: ServiceSettings,
     ) -> None:
         self._settings = settings
@@ -164,9 +174,10 @@ class _Server:
             declarations,
             self._claims,
             self._metrics,
-            specs=specs,
+            specs=upstreams,
             services=services,
         )
+        self._clusters = self._make_clusters(specs, upstreams)
         self._fleet = Fleet(settings.views)
         self._upstreams.on_clusters(self._fleet.update)
         self._sources = self._make_sources()
@@ -175,12 +186,24 @@ class _Server:
         self._history: History | None = None
         _count_snapshots(self._registry, self._metrics)
 
+    def _make_clusters(self, specs: ClusterSpecs, upstreams: list[UpstreamSpec]) -> Clusters:
+        settings = self._settings
+        contexts = Contexts(settings.kubeconfig, settings.contexts)
+        return Clusters(
+            self._upstreams,
+            specs.cluster,
+            folders=settings.clusters,
+            contexts=contexts if contexts.patterns else None,
+            taken=[spec.name for spec in upstreams],
+            is_trusted=settings.trust_clusters,
+        )
+
     def _make_sources(self) -> list[Source]:
         """Return all sources, in the order in which they are loaded."""
         sources: list[Source] = [self._manifests]
         if self._settings.catalog == "kubernetes":
             sources.append(Catalog(self._registry))
-        sources += (self._registrations, self._upstreams)
+        sources += (self._registrations, self._clusters, self._upstreams)
         if self._storage_versions is not None:
             sources += (self._storage_versions, StorageVersionApi(self._registry))
         return sources

@@ -176,6 +176,12 @@ class Settings:
         manifests: Files and directories to serve and watch.
         upstreams: Other API servers to aggregate.
         views: Views over the clusters, besides the built-in ones.
+        kubeconfig: The file of `contexts`; None for kubectl's own rules.
+        contexts: Patterns of contexts to aggregate, watched.
+        clusters: Folders with a file for each cluster, watched.
+        trust_clusters: Let these files name programs and other files.
+        no_merge: Serve clusters only below `/clusters`, unless their own options say otherwise.
+        cluster_options: Options of clusters by a pattern of their names, in order.
         services: URLs of the services of APIServices by `NAMESPACE/NAME[:PORT]`, in place of their
             address in a cluster.
         proxy_client_cert_file: Client certificate for them, which proves that the user names we
@@ -195,6 +201,14 @@ class Settings:
     manifests: tuple[Path, ...] = ()
     upstreams: tuple[UpstreamSettings, ...] = ()
     views: tuple[ViewSpec, ...] = ()
+    kubeconfig: Path | None = None
+    contexts: tuple[str, ...] = ()
+    clusters: tuple[Path, ...] = ()
+    trust_clusters: bool = False
+    no_merge: bool = False
+    cluster_options: Mapping[str, Mapping[str, object]] = field(
+        default_factory=dict[str, Mapping[str, object]]
+    )
     services: Mapping[str, str] = field(default_factory=dict[str, str])
     proxy_client_cert_file: Path | None = None
     proxy_client_key_file: Path | None = None
@@ -231,11 +245,21 @@ class Settings:
 
 
 def flagged_upstreams(
-    upstreams: tuple[tuple[str, str], ...], kubeconfig: Path | None, contexts: tuple[str, ...]
+    upstreams: tuple[tuple[str, str], ...],
+    kubeconfig: Path | None,
+    contexts: tuple[str, ...],
+    patterns: tuple[str, ...] = (),
 ) -> list[UpstreamSettings]:
-    """Return the upstreams of the flags: one of each URL, and of each context of the kubeconfig."""
+    """Return the upstreams of the flags: one of each URL, and of each context of the kubeconfig.
+
+    Args:
+        upstreams: Names and URLs.
+        kubeconfig: Its current context counts unless contexts or patterns are given.
+        contexts: Names of contexts.
+        patterns: Patterns of contexts, which are followed and are no upstreams here.
+    """
     named = [UpstreamSettings(name, url, place=f"--upstream {name}: ") for name, url in upstreams]
-    if kubeconfig is not None and not contexts:
+    if kubeconfig is not None and not contexts and not patterns:
         contexts = ("",)
     return named + [
         UpstreamSettings(
@@ -269,6 +293,18 @@ def _upstream(name: str, value: object) -> UpstreamSettings:
         raise InvalidConfiguration(f"{where}: want url, or kubeconfig or context, one of the two")
     file = Path(kubeconfig) if kubeconfig else None
     return UpstreamSettings(name, url, file, context, options, f"{where}.")
+
+
+def configured_cluster_options(value: object) -> dict[str, Mapping[str, object]]:
+    """Return the key `cluster-options`: options by a pattern of names of clusters, in order.
+
+    Raises:
+        InvalidConfiguration: It is no such mapping.
+    """
+    return {
+        pattern: _mapping(f"cluster-options.{pattern}", options)
+        for pattern, options in _mapping("cluster-options", value).items()
+    }
 
 
 def configured_services(value: object) -> dict[str, str]:

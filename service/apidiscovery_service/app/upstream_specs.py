@@ -1,14 +1,24 @@
 """The settings of upstreams into the specifications that sources take; reads their files."""
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import replace
+from fnmatch import fnmatchcase
+from typing import cast
 
+import structlog
 from apidiscovery_kubeconfig.credentials import Material
 from apidiscovery_kubeconfig.fields import Fields
 from apidiscovery_kubeconfig.tls import Tls
 
-from apidiscovery_service.app.settings import Settings, UpstreamSettings, duration_s
+from apidiscovery_service.app.settings import (
+    UPSTREAM_NAME,
+    Settings,
+    UpstreamSettings,
+    duration_s,
+)
 from apidiscovery_service.errors import InvalidConfiguration
+from apidiscovery_service.kube.objects.formats import label_value, qualified_name
 from apidiscovery_service.serving.feature_gates import OPENAPI_V3
 from apidiscovery_service.sources.upstreams.credentials import translated
 from apidiscovery_service.sources.upstreams.endpoint import (
@@ -34,8 +44,10 @@ _SPEC_KEYS = (
     "core-paths",
     "deny",
     "empty-answers",
+    "labels",
     "max-body-bytes",
     "max-openapi-bytes",
+    "merge",
     "named-paths",
     "openapi",
     "openapi-interval",
@@ -43,62 +55,159 @@ _SPEC_KEYS = (
     "timeout",
 )
 
+# In the place of a server, where only options are read.
+_NOWHERE = Endpoint("http://127.0.0.1")
 
-def upstream_specs(settings: Settings) -> list[UpstreamSpec]:
-    """Return the specifications of all upstreams of the settings.
-
-    Raises:
-        InvalidConfiguration: As `upstream_spec`.
-    """
-    openapi = settings.gates[OPENAPI_V3]
-    return [upstream_spec(upstream, openapi=openapi) for upstream in settings.upstreams]
+_log = structlog.get_logger(__name__)
 
 
-def upstream_spec(settings: UpstreamSettings, *, openapi: bool = True) -> UpstreamSpec:
-    """Return the specification of an upstream.
+class ClusterSpecs:
+    """Makes the specifications of clusters, with the options that patterns give to their names.
 
     Args:
-        settings: The upstream.
-        openapi: Whether OpenAPI documents are polled; if not, its options cannot change that.
+        options: Options by a pattern of names, in order.
+        openapi: Whether OpenAPI documents are polled; if not, no option can change that.
+        merge: Whether clusters are merged unless their options say otherwise.
+        may_all_read: Tells whether every caller may read about a cluster, by its name.
 
     Raises:
-        InvalidConfiguration: A key is unknown or not valid, or a file that it names cannot be used;
-            the message begins with the flag, or with the path of the key.
+        InvalidConfiguration: An option of a pattern is unknown or not valid; the message begins
+            with the path of its key.
     """
+
+    def __init__(
+        self,
+        options: Mapping[str, Mapping[str, object]] | None = None,
+        *,
+        openapi: bool = True,
+        merge: bool = True,
+        may_all_read: Callable[[str], bool] = lambda _name: True,
+    ) -> None:
+        self._patterns = options or {}
+        self._openapi = openapi
+        self._merge = merge
+        self._may_all_read = may_all_read
+        for pattern, each in self._patterns.items():
+            with _placed(f"cluster-options.{pattern}."):
+                self._spec("any", _NOWHERE, each)
+
+    def upstream(self, settings: UpstreamSettings) -> UpstreamSpec:
+        """Return the specification of an upstream of the settings.
+
+        Raises:
+            InvalidConfiguration: A key is unknown or not valid, or a file that it names cannot be
+                used; the message begins with the flag, or with the path of the key.
+        """
+        with _placed(settings.place):
+            keys = ENDPOINT_KEYS if settings.url else ()
+            Fields(settings.options).only((*_SPEC_KEYS, *keys))
+            own = {key: value for key, value in settings.options.items() if key in _SPEC_KEYS}
+            options = self._options(settings.name, own)
+            kind = Kind.SERVER if settings.url else Kind.CLUSTER
+            return self._shared(self._spec(settings.name, _endpoint(settings), options, kind))
+
+    def cluster(self, name: str, endpoint: Endpoint) -> UpstreamSpec:
+        """Return the specification of a cluster of a folder or of a kubeconfig.
+
+        Raises:
+            InvalidConfiguration: The name is not valid.
+        """
+        if not UPSTREAM_NAME.fullmatch(name):
+            raise InvalidConfiguration(
+                f"want a name of letters, digits, dots and dashes, got {name[:100]!r}"
+            )
+        return self._shared(self._spec(name, endpoint, self._options(name, {})))
+
+    def _options(self, name: str, own: Mapping[str, object]) -> dict[str, object]:
+        """Return the options of a cluster: of each pattern that fits, in order, then its own.
+
+        Of an option that is there several times the last counts; labels are taken together.
+        """
+        fitting = [each for pattern, each in self._patterns.items() if fnmatchcase(name, pattern)]
+        options: dict[str, object] = {}
+        for each in (*fitting, own):
+            before, given = options.get("labels"), each.get("labels")
+            options.update({key: value for key, value in each.items() if value is not None})
+            if isinstance(before, Mapping) and isinstance(given, Mapping):
+                options["labels"] = {
+                    **cast("Mapping[object, object]", before),
+                    **cast("Mapping[object, object]", given),
+                }
+        return options
+
+    def _spec(
+        self,
+        name: str,
+        endpoint: Endpoint,
+        options: Mapping[str, object],
+        kind: Kind = Kind.CLUSTER,
+    ) -> UpstreamSpec:
+        fields = Fields(options)
+        fields.only(_SPEC_KEYS)
+        return UpstreamSpec(
+            name=name,
+            endpoint=endpoint,
+            kind=kind,
+            core_paths=_paths(fields, "core-paths") or ("/api",),
+            named_paths=_paths(fields, "named-paths") or ("/apis",),
+            filter=Filter(fields.texts("allow"), fields.texts("deny")),
+            limits=Limits(
+                exchange_s=_duration_s(fields, "timeout", Limits().exchange_s),
+                body_bytes=_count(fields, "max-body-bytes", Limits().body_bytes),
+                openapi_bytes=_count(fields, "max-openapi-bytes", Limits().openapi_bytes),
+            ),
+            timing=Timing(
+                poll_s=_duration_s(fields, "poll-interval", Timing().poll_s),
+                empty_answers=_count(fields, "empty-answers", Timing().empty_answers),
+                openapi_s=_duration_s(fields, "openapi-interval", Timing().openapi_s),
+            ),
+            openapi=self._openapi and _flag(fields, "openapi", default=True),
+            merge=_flag(fields, "merge", default=self._merge),
+            labels=_labels(fields),
+        )
+
+    def _shared(self, spec: UpstreamSpec) -> UpstreamSpec:
+        """Return a specification that is not merged where some caller may not read of it.
+
+        What is merged is there for all callers.
+        """
+        if not spec.merge or self._may_all_read(spec.name):
+            return spec
+        _log.warning("cluster is not merged, as not every grant has it", cluster=spec.name)
+        return replace(spec, merge=False)
+
+
+@contextlib.contextmanager
+def _placed(place: str) -> Generator[None]:
+    """Put the place of keys before the message of an error."""
     try:
         with translated():
-            return _spec(settings, openapi=openapi)
+            yield
     except InvalidConfiguration as error:
-        raise InvalidConfiguration(f"{settings.place}{error}") from None
+        raise InvalidConfiguration(f"{place}{error}") from None
 
 
-def _spec(settings: UpstreamSettings, *, openapi: bool) -> UpstreamSpec:
-    fields = Fields(settings.options)
-    known = (*_SPEC_KEYS, *(ENDPOINT_KEYS if settings.url else ()))
-    fields.only(known)
-    return UpstreamSpec(
-        name=settings.name,
-        endpoint=_endpoint(settings),
-        kind=Kind.SERVER if settings.url else Kind.CLUSTER,
-        core_paths=_paths(fields, "core-paths") or ("/api",),
-        named_paths=_paths(fields, "named-paths") or ("/apis",),
-        filter=Filter(fields.texts("allow"), fields.texts("deny")),
-        limits=Limits(
-            exchange_s=_duration_s(fields, "timeout", Limits().exchange_s),
-            body_bytes=_count(fields, "max-body-bytes", Limits().body_bytes),
-            openapi_bytes=_count(fields, "max-openapi-bytes", Limits().openapi_bytes),
-        ),
-        timing=Timing(
-            poll_s=_duration_s(fields, "poll-interval", Timing().poll_s),
-            empty_answers=_count(fields, "empty-answers", Timing().empty_answers),
-            openapi_s=_duration_s(fields, "openapi-interval", Timing().openapi_s),
-        ),
-        openapi=openapi and _openapi(fields),
-    )
+def _flag(fields: Fields, key: str, *, default: bool) -> bool:
+    return fields.flag(key) if key in fields else default
 
 
-def _openapi(fields: Fields) -> bool:
-    return fields.flag("openapi") if "openapi" in fields else True
+def _labels(fields: Fields) -> dict[str, str]:
+    """Return the labels, sorted by key; they are those of Kubernetes objects."""
+    value = fields.raw("labels")
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise fields.wrong("labels", f"want keys and values, got {type(value).__name__}")
+    labels: dict[str, str] = {}
+    for key, text in cast("Mapping[object, object]", value).items():
+        if not isinstance(key, str) or not isinstance(text, str):
+            shown = f"{key}: {text}"
+            raise fields.wrong(f"labels.{key}", f"want text, got {shown!r}; put it in quotes")
+        for what, errors in (("key", qualified_name(key)), ("value", label_value(text))):
+            if errors:
+                raise fields.wrong(f"labels.{key}", f"no {what} of a label: {errors[0]}")
+        labels[key] = text
+    return dict(sorted(labels.items()))
 
 
 def _endpoint(settings: UpstreamSettings) -> Endpoint:

@@ -15,7 +15,7 @@ from apidiscovery_service.app.settings import (
     configured_upstreams,
     flagged_upstreams,
 )
-from apidiscovery_service.app.upstream_specs import service_settings, upstream_spec
+from apidiscovery_service.app.upstream_specs import ClusterSpecs, service_settings
 from apidiscovery_service.errors import InvalidConfiguration
 from apidiscovery_service.sources.upstreams.endpoint import Endpoint
 from apidiscovery_service.sources.upstreams.spec import Filter, Kind, Limits, Timing
@@ -57,7 +57,7 @@ def test_a_url_alone_has_every_default() -> None:
         configured({}),
         configured({"timeout": None, "allow": None, "core-paths": []}),
     ):
-        spec = upstream_spec(settings)
+        spec = ClusterSpecs().upstream(settings)
         assert (spec.name, spec.endpoint.url, spec.kind) == ("east", URL, Kind.SERVER)
         assert (spec.core_paths, spec.named_paths) == (("/api",), ("/apis",))
         assert (spec.filter, spec.limits, spec.timing) == (Filter(), Limits(), Timing())
@@ -84,7 +84,7 @@ def test_each_option_arrives_where_it_belongs(tmp_path: Path) -> None:
         "proxy-url": "http://127.0.0.1:3128",
         "as": "jane",
     }
-    spec = upstream_spec(configured(options))
+    spec = ClusterSpecs().upstream(configured(options))
     assert spec.filter == Filter(("apps", "core"), ("apps/v1beta1",))
     assert spec.paths == (("/api", True), ("/oapi", True), ("/other", False))
     assert (spec.limits.body_bytes, spec.limits.exchange_s) == (1000, 0.25)
@@ -106,7 +106,7 @@ def test_each_option_arrives_where_it_belongs(tmp_path: Path) -> None:
     ("text", "seconds"), [("100ms", 0.1), ("1s", 1), ("0.5m", 30), ("24h", 86400)]
 )
 def test_durations_have_units(text: str, seconds: float) -> None:
-    spec = upstream_spec(configured({"poll-interval": text, "timeout": text}))
+    spec = ClusterSpecs().upstream(configured({"poll-interval": text, "timeout": text}))
     assert spec.timing.poll_s == pytest.approx(seconds)
     assert spec.limits.exchange_s == pytest.approx(seconds)
 
@@ -119,17 +119,20 @@ def test_what_is_no_duration_is_refused(text: str) -> None:
         with pytest.raises(
             InvalidConfiguration, match=rf"^upstreams\.east\.{key}: want a duration"
         ):
-            upstream_spec(configured({key: text}))
+            ClusterSpecs().upstream(configured({key: text}))
 
 
 def test_a_kubeconfig_without_a_context_means_its_current_one(kubeconfig: Path) -> None:
     (settings,) = flagged_upstreams((), kubeconfig, ())
-    spec = upstream_spec(settings)
+    spec = ClusterSpecs().upstream(settings)
     assert (spec.name, spec.endpoint.url, spec.kind) == ("kubeconfig", URL, Kind.CLUSTER)
 
 
 def test_each_context_is_an_upstream_of_its_name(kubeconfig: Path) -> None:
-    found = [upstream_spec(each) for each in flagged_upstreams((), kubeconfig, ("south", "west"))]
+    found = [
+        ClusterSpecs().upstream(each)
+        for each in flagged_upstreams((), kubeconfig, ("south", "west"))
+    ]
     urls = {spec.name: spec.endpoint.url for spec in found}
     assert urls == {"south": "https://127.0.0.1:7443", "west": URL}
 
@@ -137,7 +140,7 @@ def test_each_context_is_an_upstream_of_its_name(kubeconfig: Path) -> None:
 def test_a_context_of_the_file_has_a_name_and_options_of_its_own(kubeconfig: Path) -> None:
     value = {"kubeconfig": str(kubeconfig), "context": "south", "deny": ["apps"]}
     (settings,) = configured_upstreams({"prod": value})
-    spec = upstream_spec(settings)
+    spec = ClusterSpecs().upstream(settings)
     assert (spec.name, spec.endpoint.url) == ("prod", "https://127.0.0.1:7443")
     assert (spec.kind, spec.filter) == (Kind.CLUSTER, Filter(deny=("apps",)))
 
@@ -149,7 +152,7 @@ def test_a_context_alone_is_looked_for_where_kubectl_looks(
     (flagged,) = flagged_upstreams((), None, ("south",))
     (settings,) = configured_upstreams({"south": {"context": "south"}})
     for each in (flagged, settings):
-        assert upstream_spec(each).endpoint.url == "https://127.0.0.1:7443"
+        assert ClusterSpecs().upstream(each).endpoint.url == "https://127.0.0.1:7443"
 
 
 def test_without_flags_there_are_no_upstreams() -> None:

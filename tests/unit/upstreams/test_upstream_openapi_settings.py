@@ -5,18 +5,14 @@ from typing import cast
 import pytest
 from apidiscovery_service.app.command import Flags, serve, settings_of
 from apidiscovery_service.app.settings import Settings, configured_upstreams
-from apidiscovery_service.app.upstream_specs import (
-    service_settings,
-    upstream_spec,
-    upstream_specs,
-)
+from apidiscovery_service.app.upstream_specs import ClusterSpecs, service_settings
 from apidiscovery_service.errors import InvalidConfiguration
 from apidiscovery_service.sources.upstreams.spec import UpstreamSpec
 
 
 def _spec(**options: object) -> UpstreamSpec:
     (settings,) = configured_upstreams({"east": {"url": "http://127.0.0.1:1", **options}})
-    return upstream_spec(settings)
+    return ClusterSpecs().upstream(settings)
 
 
 def test_documents_are_asked_for_unless_told_otherwise() -> None:
@@ -33,7 +29,8 @@ def _settings(gates: str) -> Settings:
 @pytest.mark.parametrize(("gates", "asked"), [("", True), ("OpenAPIV3=false", False)])
 def test_nobody_is_asked_for_what_is_switched_off(gates: str, asked: bool) -> None:  # noqa: FBT001
     settings = _settings(gates)
-    assert [spec.openapi for spec in upstream_specs(settings)] == [asked, asked]
+    specs = ClusterSpecs(openapi=settings.gates["OpenAPIV3"])
+    assert [specs.upstream(each).openapi for each in settings.upstreams] == [asked, asked]
     assert service_settings(settings).openapi is asked
 
 

@@ -5,34 +5,21 @@ Its error is in `problems` until it is corrected. A file that leaves its directo
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import TypeAlias
 
 import structlog
-import watchfiles
 
 from apidiscovery_service.core.source import Source, SourceState, SourceStatus
 from apidiscovery_service.errors import DiscoveryError, InvalidDocument
 from apidiscovery_service.metrics import Metrics
 from apidiscovery_service.sources.declarations import Declarations, Declared
 from apidiscovery_service.sources.manifests.file import read_manifest
+from apidiscovery_service.sources.watched_files import WatchedFiles
 
 SUFFIXES = frozenset((".yaml", ".yml", ".json"))
-
-# From the first event to the reload: long enough for an editor to finish, and well below a second.
-_DEBOUNCE_MS = 150
-_STEP_MS = 25
-
-# Files are also checked without an event: network file systems have none, a link into another
-# directory is not watched, and a directory may go and come back.
-_CHECK_EVERY_MS = 500
-
-# Modification time in ns, size and inode, which change when a file does.
-_Signature: TypeAlias = tuple[int, int, int]
-_ABSENT: _Signature = (0, 0, 0)
 
 _log = structlog.get_logger(__name__)
 
@@ -55,7 +42,7 @@ class _Outcome:
 
     good: dict[Path, Declared] = field(default_factory=dict[Path, Declared])
     bad: dict[Path, InvalidDocument] = field(default_factory=dict[Path, InvalidDocument])
-    gone: set[Path] = field(default_factory=set[Path])
+    gone: frozenset[Path] = frozenset()
     empty: dict[Path, str] = field(default_factory=dict[Path, str])
 
 
@@ -72,7 +59,7 @@ class Manifests(Source):
         self._paths = tuple(paths)
         self._declarations = declarations
         self._metrics = metrics
-        self._signatures: dict[Path, _Signature] = {}
+        self._files = WatchedFiles(self._paths, self._find)
         self._problems: dict[Path, InvalidDocument] = {}
         self._empty: dict[Path, str] = {}
 
@@ -111,38 +98,19 @@ class Manifests(Source):
 
     async def follow(self) -> None:
         """Follow changes until cancelled; an edit is published within a fraction of a second."""
-        async for _ in self._changes():
+        async for _ in self._files.events():
             self._apply(await asyncio.to_thread(self._read_changed))
-
-    def _changes(self) -> AsyncIterator[set[tuple[watchfiles.Change, str]]]:
-        # A file is watched through its directory: editors and ConfigMap mounts replace it.
-        directories = {path if path.is_dir() else path.parent for path in self._paths}
-        directories |= {path.parent for path in self._paths if path.is_symlink()}
-        return watchfiles.awatch(  # pyright: ignore[reportUnknownMemberType] - trio is not there
-            *directories,
-            watch_filter=None,
-            debounce=_DEBOUNCE_MS,
-            step=_STEP_MS,
-            recursive=False,
-            rust_timeout=_CHECK_EVERY_MS,
-            yield_on_timeout=True,
-        )
 
     def _read_changed(self) -> _Outcome:
         """Read the files that are new or changed; nothing is published yet."""
-        outcome = _Outcome()
-        present = set(self._files())
+        changes = self._files.look()
+        outcome = _Outcome(gone=changes.gone)
         outcome.empty = {
             path: _emptiness(path)
             for path in self._paths
-            if path.is_dir() and not any(file.parent == path for file in present)
+            if path.is_dir() and not any(file.parent == path for file in changes.present)
         }
-        outcome.gone = {path for path in self._signatures if path not in present}
-        for path in sorted(present):
-            signature = _signature(path)
-            if self._signatures.get(path) == signature:
-                continue
-            self._signatures[path] = signature
+        for path in changes.changed:
             try:
                 declared = read_manifest(path)
             except InvalidDocument as error:
@@ -155,7 +123,7 @@ class Manifests(Source):
                 outcome.good[path] = declared
         return outcome
 
-    def _files(self) -> Iterable[Path]:
+    def _find(self) -> Iterable[Path]:
         """Yield the files to read; also a missing one, if it was given by name."""
         for path in self._paths:
             if not path.is_dir():
@@ -184,7 +152,6 @@ class Manifests(Source):
                 _log.warning("manifests directory without manifests", reason=text)
         self._empty = outcome.empty
         for path in outcome.gone:
-            del self._signatures[path]
             self._clear_problem(path)
             _log.info("manifest gone", file=str(path))
         self._declarations.update(
@@ -222,11 +189,3 @@ def _emptiness(path: Path) -> str:
 
 def _origin(path: Path) -> str:
     return f"manifests:{path}"
-
-
-def _signature(path: Path) -> _Signature:
-    try:
-        status = path.stat()
-    except OSError:
-        return _ABSENT  # reading it reports the error
-    return (status.st_mtime_ns, status.st_size, status.st_ino)

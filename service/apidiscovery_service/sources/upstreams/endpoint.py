@@ -11,7 +11,7 @@ from typing import Self
 import httpx2
 from apidiscovery_kubeconfig import addresses, kubeconfig
 from apidiscovery_kubeconfig.addresses import environment_proxy, proxy_url, stays_secret
-from apidiscovery_kubeconfig.connection import Impersonation, read_impersonation
+from apidiscovery_kubeconfig.connection import Connection, Impersonation, read_impersonation
 from apidiscovery_kubeconfig.credentials import (
     Anonymous,
     Credentials,
@@ -211,7 +211,11 @@ def endpoint_from_kubeconfig(path: str | None, context: str | None) -> Endpoint:
         InvalidConfiguration: The message names file, key, and what to do.
     """
     with translated():
-        found = kubeconfig.read_kubeconfig(path, context).connection
+        return endpoint_of(kubeconfig.read_kubeconfig(path, context).connection)
+
+
+def endpoint_of(found: Connection) -> Endpoint:
+    """Return the endpoint of a connection that was read from a kubeconfig."""
     return Endpoint(
         found.url,
         tls=found.tls,

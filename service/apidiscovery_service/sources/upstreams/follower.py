@@ -97,12 +97,17 @@ class _Followed:
             return (f"upstream:{self.spec.name}",)
         return tuple(f"apiservice:{service.name}" for service in self.services)
 
+    @property
+    def contributors(self) -> tuple[str, ...]:
+        """The sources that contribute to what we serve ourselves."""
+        return self.sources if self.services or self.spec.merge else ()
+
     def contributions(self) -> Iterator[Contribution]:
         """Return what it offers, one contribution for each source."""
         for service in self.services:
             offers = (service_offer(service, self.view),)
             yield Contribution(f"apiservice:{service.name}", Precedence.AGGREGATOR, offers)
-        if not self.services and self.spec.merge:
+        if not self.services and self.contributors:
             yield Contribution(self.sources[0], Precedence.AGGREGATOR, mirrored_offers(self.view))
 
     def cluster(self) -> Cluster:
@@ -130,7 +135,7 @@ class Upstreams(Source):
         declarations: The APIServices in force.
         claims: The claims to poll.
         metrics: The metrics to update.
-        specs: The servers to mirror, from the configuration.
+        specs: The servers to mirror at first.
         services: How servers behind APIServices are reached.
         grace_s: How long a record is trusted after its writer has gone.
         silence_s: How long records are trusted while the store has no news.
@@ -194,6 +199,23 @@ class Upstreams(Source):
         """
         self._cluster_listeners.append(listener)
 
+    def update_mirrors(self, changed: Iterable[UpstreamSpec], gone: Iterable[str] = ()) -> None:
+        """Mirror other servers from now on.
+
+        What is known of a server stays while its id does: another endpoint is polled at once, and
+        other labels are shown. A server that is gone is withdrawn with its records.
+
+        Args:
+            changed: New servers, and others for those of the same name.
+            gone: The names of those to mirror no longer.
+        """
+        by_name = {spec.name: spec for spec in changed}
+        replaced = by_name.keys() | set(gone)
+        kept = {key: spec for key, spec in self._specs.items() if spec.name not in replaced}
+        self._specs = kept | {spec.id: spec for spec in by_name.values()}
+        if self._is_loaded:
+            self._reconcile()
+
     async def follow(self) -> None:
         """Follow the records, until cancelled."""
         try:
@@ -248,17 +270,29 @@ class Upstreams(Source):
         A group-version disappears with its APIService, whatever the server does.
         """
         wanted = self._wanted()
-        before = {source for followed in self._followed.values() for source in followed.sources}
+        before, contributing = self._sources()
         clusters = self._cluster_names()
         for spec_id in self._followed.keys() - wanted.keys():
             self._drop(spec_id)
         changed = [
             self._follow_one(spec_id, spec, services)
             for spec_id, (spec, services) in wanted.items()
-            if self._is_changed(spec_id, services)
+            if self._is_changed(spec_id, spec, services)
         ]
-        after = {source for followed in self._followed.values() for source in followed.sources}
-        self._publish(changed, before - after, clusters - self._cluster_names())
+        after, still_contributing = self._sources()
+        for source in before - after:
+            self._metrics.upstreams.forget_source(source)
+            self._metrics.upstreams.api_services.forget(source.partition(":")[2])
+        withdrawn = contributing - still_contributing
+        self._publish(changed, withdrawn, clusters - self._cluster_names())
+
+    def _sources(self) -> tuple[set[str], set[str]]:
+        """Return the names of all sources, and of those that contribute."""
+        followed = self._followed.values()
+        return (
+            {source for each in followed for source in each.sources},
+            {source for each in followed for source in each.contributors},
+        )
 
     def _cluster_names(self) -> set[str]:
         return {f.spec.name for f in self._followed.values() if not f.services}
@@ -267,9 +301,14 @@ class Upstreams(Source):
         wanted: SpecsById = {spec_id: (spec, ()) for spec_id, spec in self._specs.items()}
         return wanted | service_specs(self._declarations.api_services.values(), self._settings)
 
-    def _is_changed(self, spec_id: str, services: tuple[ApiService, ...]) -> bool:
+    def _is_changed(
+        self, spec_id: str, spec: UpstreamSpec, services: tuple[ApiService, ...]
+    ) -> bool:
         followed = self._followed.get(spec_id)
-        return followed is None or followed.services != services
+        if followed is None or followed.services != services:
+            return True
+        # The specifications of services are made anew each time, from what their ids tell.
+        return not services and followed.spec != spec
 
     def _follow_one(
         self, spec_id: str, spec: UpstreamSpec, services: tuple[ApiService, ...]
@@ -287,6 +326,10 @@ class Upstreams(Source):
             followed = self._followed[spec_id] = _Followed(spec, poller)
             self._claims.register(KNOWN_RECORDS.key(spec_id), poller.work)
             self._unread.put_nowait(spec_id)
+        elif not services:
+            if replace(followed.spec, labels=spec.labels, merge=spec.merge) != spec:
+                followed.poller.use(spec)
+            followed.spec = spec
         followed.services = services
         self.documents.use(spec_id, followed.sources)
         followed.poller.want(group_versions)
@@ -304,7 +347,7 @@ class Upstreams(Source):
     def _publish(
         self,
         changed: Iterable[_Followed],
-        gone: Iterable[str] = (),
+        withdrawn: Iterable[str] = (),
         clusters_gone: Iterable[str] = (),
     ) -> None:
         contributions: list[Contribution] = []
@@ -314,11 +357,7 @@ class Upstreams(Source):
             followed.conditions = followed.current_conditions()
             for condition in followed.conditions.values():
                 self._count(condition)
-        gone = tuple(gone)
-        for source in gone:
-            self._metrics.upstreams.forget_source(source)
-            self._metrics.upstreams.api_services.forget(source.partition(":")[2])
-        self._registry.update(contributions, gone)
+        self._registry.update(contributions, withdrawn)
         clusters = [followed.cluster() for followed in changed if not followed.services]
         if clusters or clusters_gone:
             for listener in self._cluster_listeners:

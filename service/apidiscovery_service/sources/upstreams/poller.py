@@ -73,8 +73,14 @@ class Poller:
         self._wanted = wanted
         self._turns = turns
         self._woken = asyncio.Event()
+        self._replaced = asyncio.Event()
         self._record: RecordWriter[Known] | None = None
         self._is_retired = False
+
+    def use(self, spec: UpstreamSpec) -> None:
+        """Poll as another specification says, at once; its id is the same, so the records stay."""
+        self._spec = spec
+        self._replaced.set()
 
     def want(self, wanted: frozenset[GroupVersion]) -> None:
         """Set the group-versions that have an APIService; if they change, poll at once."""
@@ -99,29 +105,44 @@ class Poller:
         """
         self._record = RecordWriter(KNOWN_RECORDS, self._store, self._spec.id, guard)
         writer = DocumentsWriter(self._store, self._spec.id, guard)
+        try:
+            while True:
+                await self._poll(guard, self._record, writer)
+        finally:
+            if self._is_retired:
+                await self._forget(self._record, writer)
+
+    async def _poll(
+        self, guard: Guard, record: RecordWriter[Known], writer: DocumentsWriter
+    ) -> None:
+        """Poll until the specification is replaced, or until cancelled."""
+        self._replaced.clear()
+        spec = self._spec
         documents: _DocumentsLoop | None = None
-        if self._turns and self._spec.openapi:
-            documents = _DocumentsLoop(self._spec, self._metrics, writer, self._turns)
+        if self._turns and spec.openapi:
+            documents = _DocumentsLoop(spec, self._metrics, writer, self._turns)
         discovery = _DiscoveryLoop(
-            self._spec,
+            spec,
             self._metrics,
-            Known(guard.created, tuple(Root(path, core) for path, core in self._spec.paths)),
-            record=self._record,
+            Known(guard.created, tuple(Root(path, core) for path, core in spec.paths)),
+            record=record,
             documents=documents,
             wanted=lambda: self._wanted,
             woken=self._woken,
         )
         loops = (discovery, documents) if documents else (discovery,)
-        tasks = [asyncio.create_task(loop.run()) for loop in loops]
+        polling = [asyncio.create_task(loop.run()) for loop in loops]
+        tasks = (*polling, asyncio.create_task(self._replaced.wait()))
         try:
-            await asyncio.gather(*tasks)
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in polling:
+                if task.done():
+                    task.result()
         finally:
-            for task in tasks:
-                task.cancel()
+            for each in tasks:
+                each.cancel()
             await asyncio.wait(tasks)
-            if self._is_retired:
-                await self._forget(self._record, writer)
-            await self._spec.endpoint.aclose()
+            await spec.endpoint.aclose()
 
     async def _forget(self, *records: RecordWriter[Known] | DocumentsWriter) -> None:
         """Remove all records, also of documents that are not asked for now."""
