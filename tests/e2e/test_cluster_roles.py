@@ -1,0 +1,208 @@
+"""Who may read about which cluster: what one may not see is nowhere, over HTTP and gRPC."""
+
+import json
+import ssl
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+import grpc
+import httpx2
+import pytest
+from apidiscovery.service.v1 import discovery_pb2, discovery_pb2_grpc
+from certificates import Authority
+from fake_api_server import AGG, FakeApiServer, aggregated
+from server import Server, eventually, serving
+
+SEEN_S = 15.0
+TOKENS = {"rita": "secret-of-rita", "ada": "secret-of-ada", "eve": "secret-of-eve"}
+GRANTS = [
+    {"role": "reader", "users": ["rita"], "clusters": ["east", "shared-*"]},
+    {"role": "reader", "users": ["eve"], "clusters": []},
+    {"role": "admin", "users": ["ada"]},
+]
+# Each cluster has a group that only it has.
+CLUSTERS = {"east": "eastern.test", "west": "western.test", "shared-1": "shared.test"}
+HIDDEN = ("west", "western.test")
+
+PATHS = (
+    "/",
+    "/api",
+    "/apis",
+    "/apis/western.test",
+    "/apis/western.test/v1",
+    "/clusters",
+    "/clusters/",
+    "/clusters/west",
+    "/clusters/west/api",
+    "/clusters/west/apis",
+    "/clusters/west/apis/western.test/v1",
+    "/clusters/west/apis?at=2026-11-20T10:00:00Z",
+    "/clusters/west/openapi/v2",
+    "/clusters/west/openapi/v3",
+    "/clusters/west/version",
+    "/fleet",
+    "/fleet/clusters",
+    "/fleet/clusters?labelSelector=side%3Dwest",
+    "/fleet/matrix",
+    "/fleet/matrix?group=western.test",
+    "/fleet/matrix?kind=western",
+    "/fleet/matrix?different=true",
+    "/openapi/v2",
+    "/openapi/v3",
+    "/readyz?verbose",
+    "/metrics",
+    "/version",
+    "/views",
+    "/views/common/apis",
+    "/views/union/apis",
+    "/views/union/apis/western.test/v1",
+    "/views/union/openapi/v3",
+    "/views/union/openapi/v3/apis/western.test/v1",
+    "/views/union/openapi/v2",
+    "/views/by-side/apis",
+)
+
+
+def group(name: str) -> dict[str, Any]:
+    resource = {
+        "resource": "things",
+        "responseKind": {"group": "", "version": "", "kind": "Thing"},
+        "scope": "Cluster",
+        "singularResource": "thing",
+        "verbs": ["get"],
+    }
+    versions = [{"version": "v1", "resources": [resource], "freshness": "Current"}]
+    return {"metadata": {"name": name}, "versions": versions}
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """A running server, the authority of its certificate, and a client that trusts it."""
+
+    server: Server
+    authority: Authority
+    client: httpx2.Client
+
+    def get(self, path: str, who: str, **headers: str) -> httpx2.Response:
+        url = f"https://127.0.0.1:{self.server.http_port}{path}"
+        credentials = {"Authorization": f"Bearer {TOKENS[who]}", "Accept": AGG}
+        return self.client.get(url, headers={**credentials, **headers})
+
+
+@pytest.fixture(scope="module", name="served")
+def fixture_served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    folder = tmp_path_factory.mktemp("roles")
+    authority = Authority(folder / "ca")
+    pair = authority.server(["127.0.0.1"])
+    tokens = [f"{token},{user},{user}\n" for user, token in TOKENS.items()]
+    (folder / "tokens.csv").write_text("".join(tokens))
+    with ExitStack() as stack:
+        upstreams = {
+            name: {
+                "url": stack.enter_context(FakeApiServer(_routes(own))).url,
+                "labels": {"side": name.partition("-")[0]},
+            }
+            for name, own in CLUSTERS.items()
+        }
+        by_side = {"of": "union", "clusters": "side in (east, west)"}
+        config = {
+            "upstreams": upstreams,
+            "access": GRANTS,
+            "views": {"by-side": by_side},
+            "tls-cert-file": str(pair.cert_file),
+            "tls-private-key-file": str(pair.key_file),
+            "token-auth-file": str(folder / "tokens.csv"),
+        }
+        path = folder / "config.json"
+        path.write_text(json.dumps(config))
+        flags = ("--store", "memory", "--config", str(path))
+        server = stack.enter_context(serving(folder, *flags))
+        trusting = ssl.create_default_context(cafile=authority.ca_file)
+        client = stack.enter_context(httpx2.Client(verify=trusting, timeout=30))
+        served = Served(server, authority, client)
+        eventually(lambda: _all_known(served), SEEN_S, "every cluster is known")
+        yield served
+
+
+def _routes(own: str) -> dict[str, Any]:
+    return {"/apis": aggregated(group(own), group("common.test"))}
+
+
+def _all_known(served: Served) -> bool:
+    body = served.get("/views/union/apis", "ada").text
+    return all(name in body for name in CLUSTERS.values())
+
+
+@pytest.mark.parametrize("accept", [AGG, "application/json", "application/yaml", "*/*"])
+@pytest.mark.parametrize("path", PATHS)
+def test_what_one_may_not_read_about_is_nowhere(served: Served, path: str, accept: str) -> None:
+    # What rita asked for herself may be repeated to her; nothing else of that cluster may.
+    answer = served.get(path, "rita", Accept=accept)
+    told = f"{answer.text} {dict(answer.headers)}"
+    for name in HIDDEN:
+        assert told.replace(path, "").replace(path.partition("?")[0], "").count(name) == 0
+
+
+def test_an_admin_reads_about_all(served: Served) -> None:
+    assert served.get("/clusters/west/apis", "ada").status_code == 200
+    assert served.get("/clusters/west/apis", "rita").status_code == 404
+    assert served.get("/clusters/east/apis", "rita").status_code == 200
+    assert "western.test" in served.get("/views/union/apis", "ada").text
+    assert "western.test" in served.get("/views/by-side/apis", "ada").text
+    names = [one["name"] for one in served.get("/fleet/clusters", "rita").json()["clusters"]]
+    assert names == ["east", "shared-1"]
+    names = [one["name"] for one in served.get("/fleet/clusters", "ada").json()["clusters"]]
+    assert names == ["east", "shared-1", "west"]
+
+
+def test_a_hidden_cluster_is_as_one_that_is_not_there(served: Served) -> None:
+    for rest in ("", "/apis", "/apis/western.test/v1", "/version", "/openapi/v3", "/apis?at=x"):
+        hidden = served.get(f"/clusters/west{rest}", "rita")
+        unknown = served.get(f"/clusters/nope{rest}", "rita")
+        assert (hidden.status_code, hidden.content) == (unknown.status_code, unknown.content), rest
+        dates = {"date"}
+        assert {k: v for k, v in hidden.headers.items() if k not in dates} == {
+            k: v for k, v in unknown.headers.items() if k not in dates
+        }
+
+
+def test_a_cluster_that_some_may_not_read_about_is_not_merged(served: Served) -> None:
+    for who in ("rita", "ada", "eve"):
+        assert served.get("/apis", who).json()["items"] == []
+
+
+def test_a_caller_without_clusters_reads_about_none(served: Served) -> None:
+    assert served.get("/fleet/clusters", "eve").json()["clusters"] == []
+    assert served.get("/fleet/matrix", "eve").json()["rows"] == []
+    assert served.get("/clusters/east/apis", "eve").status_code == 404
+
+
+def test_answers_are_not_shared_between_callers_who_see_different_clusters(
+    served: Served,
+) -> None:
+    for path in ("/fleet/matrix", "/fleet/clusters", "/views/union/apis"):
+        first = [served.get(path, who) for who in ("ada", "rita", "ada", "eve", "rita")]
+        assert first[0].content == first[2].content
+        assert first[1].content == first[4].content
+        assert len({first[0].content, first[1].content}) == 2
+        tag = {"If-None-Match": first[0].headers["etag"]}
+        assert served.get(path, "ada", **tag).status_code == 304
+        assert served.get(path, "rita", **tag).status_code == 200
+
+
+def test_sources_of_hidden_clusters_are_not_listed(served: Served) -> None:
+    credentials = grpc.ssl_channel_credentials(served.authority.ca_file.read_bytes())
+    port = served.server.grpc.rpartition(":")[2]
+    with grpc.secure_channel(f"127.0.0.1:{port}", credentials) as channel:
+        stub = discovery_pb2_grpc.DiscoveryServiceStub(channel)
+
+        def sources(who: str) -> set[str]:
+            metadata = (("authorization", f"Bearer {TOKENS[who]}"),)
+            answer = stub.ListSources(discovery_pb2.ListSourcesRequest(), metadata=metadata)
+            return {one.name for one in answer.sources}
+
+        assert {"upstream:east", "upstream:west"} <= sources("ada")
+        assert "upstream:west" not in sources("rita")
+        assert not {name for name in sources("eve") if name.startswith("upstream:")}
