@@ -26,7 +26,7 @@ def minor_of(name: str) -> int:
     """
     matched = _NAME.fullmatch(name)
     if matched is None:
-        raise UnknownRelease(f"{name[:100]!r} is no release of Kubernetes; want such as '1.31'")
+        raise UnknownRelease(f"{name[:100]!r} is no release of Kubernetes; write it as '1.30'")
     return int(matched[1])
 
 

@@ -142,7 +142,8 @@ def _end(_number: int, _frame: object) -> NoReturn:
     type=CATALOG,
     metavar="kubernetes[:1.NN]|none",
     help="Built-in APIs to serve: those of the newest recorded release of Kubernetes, or those "
-    "of another such as kubernetes:1.31.  [default: kubernetes when no other source is given, else none]",
+    "of another such as kubernetes:1.31.  [default: kubernetes when no other source is given, "
+    "else none]",
 )
 @click.option(
     "--manifests",
