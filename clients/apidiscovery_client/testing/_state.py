@@ -12,7 +12,7 @@ from apidiscovery_releases import wire_versions
 from apidiscovery_client.model import Group, GroupVersion, Snapshot, Version
 from apidiscovery_client.testing.building import builtin_groups
 
-DEFAULT_RELEASE = "1.36"
+DEFAULT_RELEASE = apidiscovery_releases.newest().name
 
 _OMITS_CREATION_FROM = 34  # ObjectMeta.creationTimestamp is `omitzero` since k8s.io/api 0.34
 
