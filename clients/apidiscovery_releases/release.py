@@ -35,10 +35,20 @@ class Release:
     100 kB); OpenAPI documents, 8 MB in all, are unpacked each time.
 
     Attributes:
-        name: Such as `1.31`; `read` makes one from any spelling.
+        name: Such as `1.31`, one of `releases`; `read` makes one from any spelling.
+
+    Raises:
+        UnknownRelease: It is not recorded; the text tells which are.
     """
 
     name: str
+
+    def __post_init__(self) -> None:
+        if self.name not in releases():
+            raise UnknownRelease(
+                f"release {self.name[:100]!r} of Kubernetes is not recorded;"
+                f" want one of {', '.join(releases())}"
+            )
 
     @classmethod
     def read(cls, name: str) -> Self:
@@ -47,13 +57,7 @@ class Release:
         Raises:
             UnknownRelease: It is no release, or one that is not recorded; the text tells which are.
         """
-        wanted = f"1.{minor_of(name)}"
-        if wanted not in releases():
-            raise UnknownRelease(
-                f"release {name[:100]!r} of Kubernetes is not recorded;"
-                f" want one of {', '.join(releases())}"
-            )
-        return cls(wanted)
+        return cls(f"1.{minor_of(name)}")
 
     @property
     def minor(self) -> int:
