@@ -68,8 +68,14 @@ REMOVED = {
     },
     ("scheduling.k8s.io", "v1alpha1", "PriorityClass"): 23,
     ("node.k8s.io", "v1alpha1", "RuntimeClass"): 25,
+    # Servers dropped them with v1beta1 in 1.31; their types stayed until 1.33.
+    ("networking.k8s.io", "v1alpha1", "IPAddress"): 31,
+    ("networking.k8s.io", "v1alpha1", "ServiceCIDR"): 31,
     ("extensions", "v1beta1", "ThirdPartyResource"): OLDEST,
 }
+
+# Short names of resources that no recorded server has.
+SHORT_NAMES = {("networking.k8s.io", "clustercidrs"): ("cc",)}
 
 # Types with a client that are not resources of a server.
 NO_RESOURCES = {
@@ -161,6 +167,7 @@ class Below(NamedTuple):
     Attributes:
         kind: With group and version if they differ from those of the resource.
         releases: The first and the last that serve it.
+        gated: The first and the last of these in which its feature gate is off by default.
     """
 
     group: str
@@ -170,6 +177,7 @@ class Below(NamedTuple):
     kind: str
     verbs: tuple[str, ...]
     releases: tuple[int, int] = ALWAYS
+    gated: tuple[int, int] | None = None
 
 
 _CREATE = ("create",)
@@ -194,7 +202,8 @@ BELOW = (
     Below("", "v1", "pods", "portforward", "PodPortForwardOptions", _STREAM),
     Below("", "v1", "pods", "proxy", "PodProxyOptions", _PROXY_VERBS),
     Below("", "v1", "pods", "ephemeralcontainers", "Pod", ITEM_VERBS, (23, NEWEST)),
-    Below("", "v1", "pods", "resize", "Pod", ITEM_VERBS, (33, NEWEST)),
+    # Feature gate InPlacePodVerticalScaling, on since 1.33.
+    Below("", "v1", "pods", "resize", "Pod", ITEM_VERBS, (32, NEWEST), gated=(32, 32)),
     Below("", "v1", "replicationcontrollers", "scale", "autoscaling/v1/Scale", ITEM_VERBS),
     Below(
         "",

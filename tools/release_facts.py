@@ -39,6 +39,7 @@ from _release_tables import (
     OTHER_VERBS,
     PRIORITIES,
     REMOVED,
+    SHORT_NAMES,
     VERSION_ORDER,
 )
 from apidiscovery_client.resolving.common_version import kube_aware_key
@@ -238,6 +239,8 @@ def old_cluster() -> Iterator[tuple[str, Mapping[str, object], str]]:
 
 def names_of(place: Place, known: Iterable[Named]) -> Names:
     """Return the names of a resource, else those of the resource of that name in another group."""
+    if short := SHORT_NAMES.get((place.group, place.name)):
+        return Names(short)
     for named in known:
         if found := named.get((place.group, place.name)):
             return found
@@ -260,6 +263,7 @@ def written(facts: Facts) -> str:
         "priorities": PRIORITIES,
         "versions": version_order(facts),
         "verbs": verbs,
+        "gated": gated(),
     }
     head = json.dumps(content, separators=_TIGHT).removesuffix("}")
     lines = ",\n".join(
@@ -270,6 +274,13 @@ def written(facts: Facts) -> str:
         for fact, ranges in runs(facts, place)
     )
     return f'{head},"resources":[\n{lines}\n]}}\n'
+
+
+def gated() -> list[list[object]]:
+    """Return each subresource of a resource with the releases in which it is off by default."""
+    return [
+        [one.group, one.version, one.resource, one.name, [one.gated]] for one in BELOW if one.gated
+    ]
 
 
 def told(fact: Fact, verbs: list[tuple[str, ...]]) -> list[object]:

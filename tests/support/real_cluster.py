@@ -1,7 +1,8 @@
 """Real kube-apiservers for tests, each with its own etcd, on loopback.
 
 They are found by the variable APIDISCOVERY_KUBE_APISERVER, the path of a script that knows
-`start DIR RELEASE` (it prints the path of a kubeconfig) and `stop DIR`, or beside the checkout.
+`start DIR RELEASE [FLAG...]` (it prints the path of a kubeconfig) and `stop DIR`, or beside the
+checkout.
 """
 
 import json
@@ -177,13 +178,13 @@ def program(release: str) -> Path:
 
 
 @contextmanager
-def running(release: str, folder: Path) -> Generator[RealCluster]:
-    """Run a kube-apiserver and its etcd below a folder."""
+def running(release: str, folder: Path, *flags: str) -> Generator[RealCluster]:
+    """Run a kube-apiserver with more flags, and its etcd, below a folder."""
     script = str(program(release))
     data = folder / "cluster"
     try:
         done = subprocess.run(  # noqa: S603 - what the user named
-            [script, "start", str(data), release],
+            [script, "start", str(data), release, *flags],
             check=True,
             stdout=subprocess.PIPE,
             timeout=_START_S,

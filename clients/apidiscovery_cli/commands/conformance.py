@@ -1,12 +1,12 @@
 """`apidiscovery conformance`: checks whether a server does discovery as clients need it."""
 
 import functools
-import re
 from collections.abc import Callable
 from typing import cast
 
 import click
 from apidiscovery_client._server import Server
+from apidiscovery_releases import UnknownRelease, minor_of
 from click.core import ParameterSource
 
 from apidiscovery_cli.conformance import CHECKS, Check, Endpoint, Profile, run
@@ -20,10 +20,10 @@ _AUTO = "auto"
 
 
 def _release(text: str) -> Release:
-    found = re.fullmatch(r"v?(\d{1,3})\.(\d{1,3})(\.\d+)?", text, re.ASCII)
-    if found is None:
-        raise ValueError(f"{text!r} is no release of Kubernetes such as 1.30")
-    return (int(found[1]), int(found[2]))
+    try:
+        return (1, minor_of(text))
+    except UnknownRelease:
+        raise ValueError(f"{text!r} is no release of Kubernetes such as 1.30") from None
 
 
 def _checks(text: str) -> tuple[Check, ...]:

@@ -186,9 +186,15 @@ def _subresources(before: Resource, after: Resource) -> Iterator[Finding]:
 
 def _subresource(subject: str, before: Subresource, after: Subresource) -> Iterator[Finding]:
     one, other = before.response_kind, after.response_kind
-    if one and other and one != other:
+    if one and other and one != other and not _is_less_told(one, other):
         yield _kind_changed(subject, one, other)
     yield from _verbs(subject, before.verbs, after.verbs)
+
+
+def _is_less_told(one: GroupVersionKind, other: GroupVersionKind) -> bool:
+    """Return whether two kinds are the same, and one of them is without group and version."""
+    is_bare = any(not (kind.group or kind.version) for kind in (one, other))
+    return is_bare and one.kind == other.kind
 
 
 def _verbs(subject: str, before: Sequence[str], after: Sequence[str]) -> Iterator[Finding]:

@@ -1,20 +1,22 @@
 """Tells what a release of Kubernetes serves, without a server.
 
-The facts in `releases.json` are made by tools/release_facts.py from what Kubernetes publishes.
-Group-versions, resources, kinds, scopes and verbs are those of the typed clients of each release.
-What is inferred: which beta versions are on by default (KEP-3136), short names and categories of
-releases other than 1.15 and the newest, the first release of some subresources, and until when
-alpha versions were there. Storage version hashes are not known at all.
+Since 1.25 that is what a kube-apiserver of the release answered (`apidiscovery_releases`). Of older
+releases, and of what is off by default, the facts in `releases.json` tell, which docs/releases.md
+describes: tools/release_facts.py makes them from what Kubernetes publishes. Group-versions,
+resources, kinds, scopes and verbs are those of the typed clients of each release. Inferred are:
+which beta versions are on by default (KEP-3136), short names and categories of releases other than
+1.15 and the newest, the first release of some subresources, and until when alpha versions were
+there. Storage version hashes are known only where they were recorded.
 """
 
 import functools
 import json
-import re
 from collections.abc import Iterator
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from dataclasses import dataclass, replace
 from importlib.resources import files
-from typing import Any
+from typing import Any, TypeAlias
+
+from apidiscovery_releases import Release, UnknownRelease, minor_of, releases
 
 from apidiscovery_client._errors import InvalidConfiguration
 from apidiscovery_client.model import (
@@ -27,11 +29,12 @@ from apidiscovery_client.model import (
     Subresource,
     Version,
 )
+from apidiscovery_client.snapshots.recordings import UNTIMED, recorded_groups
+
+_Key: TypeAlias = tuple[str, str, str]  # group, version and name of a resource
+_Below: TypeAlias = tuple[str, str, str, str]  # and the name of a subresource
 
 PREFIX = "kubernetes:"  # what a snapshot's `server` begins with
-
-_RELEASE = re.compile(r"v?1\.(\d{1,3})(?:\.\d+)?", re.ASCII)
-_UNTIMED = datetime.fromtimestamp(0, UTC)  # facts have no time, and equal snapshots are to be equal
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +59,11 @@ class _Row:
     is_on: int
     releases: list[tuple[int, int]]
 
+    @property
+    def key(self) -> _Key:
+        """Return group, version and name."""
+        return self.group, self.version, self.name
+
     def is_in(self, release: int) -> bool:
         """Whether that release has it, on or off."""
         return any(first <= release <= last for first, last in self.releases)
@@ -68,6 +76,7 @@ class _Facts:
     priorities: dict[str, list[tuple[int, int]]]
     versions: dict[str, list[str]]
     verbs: list[list[str]]
+    gated: list[tuple[str, str, str, str, list[tuple[int, int]]]]
     rows: list[_Row]
 
 
@@ -92,15 +101,68 @@ def release(version: str, *, all_versions: bool = False) -> Snapshot:
     Raises:
         InvalidConfiguration: It is none of `known_releases`.
     """
-    facts, minor = _facts(), _minor(version)
+    minor = _minor(version)
+    name = f"1.{minor}"
+    groups = recorded_groups(Release(name)) if name in releases() else None
+    if groups is None:
+        groups = _of_facts(minor, all_versions=all_versions)
+    elif all_versions:
+        groups = _with_what_is_off(groups, minor)
+    return Snapshot(groups=groups, server=f"{PREFIX}{name}", checked_at=UNTIMED)
+
+
+def _of_facts(minor: int, *, all_versions: bool) -> tuple[Group, ...]:
+    facts = _facts()
     rows = [row for row in facts.rows if row.is_in(minor) and (row.is_on or all_versions)]
-    groups = {row.group for row in rows}
-    ranked = sorted(groups, key=lambda name: (-_priority(facts, name, minor), name))
-    return Snapshot(
-        groups=tuple(_group(facts, name, rows) for name in ranked),
-        server=f"{PREFIX}1.{minor}",
-        checked_at=_UNTIMED,
-    )
+    ranked = sorted({row.group for row in rows}, key=lambda name: (-_priority(name, minor), name))
+    gated = set[_Below]() if all_versions else _gated(minor)
+    return tuple(_group(name, rows, gated) for name in ranked)
+
+
+def _gated(minor: int) -> set[_Below]:
+    """Return the subresources whose feature gate is off by default in a release."""
+    return {
+        (group, version, resource, name)
+        for group, version, resource, name, ranges in _facts().gated
+        if any(first <= minor <= last for first, last in ranges)
+    }
+
+
+def _with_what_is_off(recorded: tuple[Group, ...], minor: int) -> tuple[Group, ...]:
+    """Return the recorded groups with what the facts have besides, if that is off by default.
+
+    Groups and versions are in the order of the facts.
+    """
+    known = {
+        resource.gvr: resource
+        for group in recorded
+        for version in group.versions
+        for resource in version.resources
+    }
+    off = {row.key for row in _facts().rows if row.is_in(minor) and not row.is_on}
+    gated = _gated(minor)
+    groups: list[Group] = []
+    for group in _of_facts(minor, all_versions=True):
+        versions: list[Version] = []
+        for version in group.versions:
+            told = (_either(fact, known.get(fact.gvr), off, gated) for fact in version.resources)
+            if resources := tuple(resource for resource in told if resource):
+                versions.append(replace(version, resources=resources))
+        if versions:
+            groups.append(replace(group, versions=tuple(versions)))
+    return tuple(groups)
+
+
+def _either(
+    fact: Resource, recorded: Resource | None, off: set[_Key], gated: set[_Below]
+) -> Resource | None:
+    """Return a resource as it was recorded, with gated subresources; else the fact if it is off."""
+    key = (fact.gv.group, fact.gv.version, fact.name)
+    if recorded is None:
+        return fact if key in off else None
+    more = [found for found in fact.subresources if (*key, found.name) in gated]
+    together = sorted((*recorded.subresources, *more), key=lambda found: found.name)
+    return replace(recorded, subresources=tuple(together)) if more else recorded
 
 
 @functools.cache
@@ -113,8 +175,11 @@ def _facts() -> _Facts:
 
 
 def _minor(version: str) -> int:
-    facts, matched = _facts(), _RELEASE.fullmatch(version)
-    minor = int(matched[1]) if matched else -1
+    facts = _facts()
+    try:
+        minor = minor_of(version)
+    except UnknownRelease:
+        minor = -1
     if not facts.oldest <= minor <= facts.newest:
         raise InvalidConfiguration(
             f"{version!r} is no known release of Kubernetes;"
@@ -123,38 +188,38 @@ def _minor(version: str) -> int:
     return minor
 
 
-def _priority(facts: _Facts, group: str, minor: int) -> int:
-    return [priority for since, priority in facts.priorities[group] if since <= minor][-1]
+def _priority(group: str, minor: int) -> int:
+    return [priority for since, priority in _facts().priorities[group] if since <= minor][-1]
 
 
-def _group(facts: _Facts, name: str, rows: list[_Row]) -> Group:
-    found = (_version(facts, GroupVersion(name, one), rows) for one in facts.versions[name])
-    return Group(name, tuple(version for version in found if version.resources))
+def _group(name: str, rows: list[_Row], gated: set[_Below]) -> Group:
+    versions: list[Version] = []
+    for version in _facts().versions[name]:
+        gv = GroupVersion(name, version)
+        mine = (row for row in rows if (row.group, row.version) == (name, version))
+        if resources := tuple(_resource(gv, row, gated) for row in mine):
+            versions.append(Version(gv, resources, stated_freshness="Current"))
+    return Group(name, tuple(versions))
 
 
-def _version(facts: _Facts, gv: GroupVersion, rows: list[_Row]) -> Version:
-    mine = (row for row in rows if row.group == gv.group and row.version == gv.version)
-    resources = tuple(_resource(facts, gv, row) for row in mine)
-    return Version(gv, resources, stated_freshness="Current")
-
-
-def _resource(facts: _Facts, gv: GroupVersion, row: _Row) -> Resource:
+def _resource(gv: GroupVersion, row: _Row, gated: set[_Below]) -> Resource:
     return Resource(
         gv=gv,
         name=row.name,
         singular_name=row.kind.lower(),
         scope=NAMESPACED if row.is_namespaced else "Cluster",
         response_kind=GroupVersionKind("", "", row.kind),
-        verbs=tuple(facts.verbs[row.verbs]),
+        verbs=tuple(_facts().verbs[row.verbs]),
         short_names=tuple(row.short_names),
         categories=tuple(row.categories),
-        subresources=tuple(_subresources(facts, row)),
+        subresources=tuple(_subresources(row, gated)),
     )
 
 
-def _subresources(facts: _Facts, row: _Row) -> Iterator[Subresource]:
+def _subresources(row: _Row, gated: set[_Below]) -> Iterator[Subresource]:
     for name, kind, verbs in row.subresources:
-        group_version, _, bare = kind.rpartition("/")
-        group, _, version = group_version.rpartition("/")
-        response_kind = GroupVersionKind(group, version, bare)
-        yield Subresource(name, response_kind, tuple(facts.verbs[verbs]))
+        if (*row.key, name) not in gated:
+            group_version, _, bare = kind.rpartition("/")
+            group, _, version = group_version.rpartition("/")
+            response_kind = GroupVersionKind(group, version, bare)
+            yield Subresource(name, response_kind, tuple(_facts().verbs[verbs]))

@@ -1,21 +1,19 @@
 """The state of a fake API server: its groups, its release and its faults."""
 
 import os
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeAlias, TypeVar
 
+import apidiscovery_releases
+from apidiscovery_releases import wire_versions
+
 from apidiscovery_client.model import Group, GroupVersion, Snapshot, Version
 from apidiscovery_client.testing.building import builtin_groups
 
-DEFAULT_RELEASE = "1.36"
+DEFAULT_RELEASE = apidiscovery_releases.newest().name
 
-_RELEASE = re.compile(r"v?1\.(\d{1,3})(?:\.\d+)?")
-_AGGREGATES_FROM = 27  # 1.26 has it as an alpha feature, off by default
-_HAS_V2_FROM = 30
-_DROPS_V2BETA1_FROM = 33
 _OMITS_CREATION_FROM = 34  # ObjectMeta.creationTimestamp is `omitzero` since k8s.io/api 0.34
 
 
@@ -27,16 +25,8 @@ class Release:
 
     @property
     def aggregated_versions(self) -> tuple[str, ...]:
-        """Return the versions of the aggregated document that it has by default.
-
-        Source: k8s.io/apiserver pkg/features/kube_features.go `AggregatedDiscoveryEndpoint`,
-        `AggregatedDiscoveryRemoveBetaType`.
-        """
-        if self.minor < _AGGREGATES_FROM:
-            return ()
-        if self.minor < _HAS_V2_FROM:
-            return ("v2beta1",)
-        return ("v2", "v2beta1") if self.minor < _DROPS_V2BETA1_FROM else ("v2",)
+        """Return the versions of the aggregated document that it has by default."""
+        return wire_versions(self.minor)
 
     @property
     def writes_creation(self) -> bool:
@@ -45,7 +35,9 @@ class Release:
 
     @property
     def version_document(self) -> dict[str, str]:
-        """Return what `/version` says."""
+        """Return what `/version` says: what was recorded, else what a release build would say."""
+        if (name := f"1.{self.minor}") in apidiscovery_releases.releases():
+            return apidiscovery_releases.Release(name).version
         return {
             "major": "1",
             "minor": str(self.minor),
@@ -65,20 +57,26 @@ def parse_release(text: str) -> Release:
     Raises:
         ValueError: It is none.
     """
-    matched = _RELEASE.fullmatch(text)
-    if matched is None:
-        raise ValueError(f"{text!r} is no release of Kubernetes; write it as '1.30'")
-    return Release(int(matched[1]))
+    return Release(apidiscovery_releases.minor_of(text))
 
 
 # Groups, a snapshot, or the file of a saved one.
 Serves: TypeAlias = Iterable[Group] | Snapshot | str | os.PathLike[str]
 
 
-def read_groups(serves: Serves | None) -> tuple[Group, ...]:
-    """Return the groups of it; of None those that are built into Kubernetes."""
+def read_groups(serves: Serves | None, release: Release) -> tuple[Group, ...]:
+    """Return the groups of it; of None those that are built into that release of Kubernetes.
+
+    Of a release that is not known these are those of the nearest one that is.
+
+    Raises:
+        InvalidConfiguration: A file is no snapshot.
+    """
     if serves is None:
-        return builtin_groups()
+        from apidiscovery_client.snapshots.releases import known_releases  # noqa: PLC0415 - as below
+
+        known = [apidiscovery_releases.minor_of(name) for name in known_releases()]
+        return builtin_groups(f"1.{min(max(release.minor, known[0]), known[-1])}")
     if isinstance(serves, Snapshot):
         return serves.groups
     if isinstance(serves, (str, os.PathLike)):

@@ -6,11 +6,8 @@
 GroupVersionResource(group='apps', version='v1', resource='deployments')
 """
 
-import functools
 from collections.abc import Iterable
 from dataclasses import replace
-from datetime import UTC, datetime
-from importlib.resources import files
 
 from apidiscovery_client.model import (
     NAMESPACED,
@@ -25,7 +22,6 @@ from apidiscovery_client.model import (
 ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 SUBRESOURCE_VERBS = ("get", "patch", "update")
 
-_AGGREGATED_TYPE = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 _NOWHERE = GroupVersion("", "")
 _SCALE = GroupVersionKind("autoscaling", "v1", "Scale")
 
@@ -89,13 +85,16 @@ def _subresource(told: str | Subresource, kind: str) -> Subresource:
     return Subresource(told, _SCALE if told == "scale" else own, SUBRESOURCE_VERBS)
 
 
-@functools.cache
-def builtin_groups() -> tuple[Group, ...]:
-    """Return the APIs of Kubernetes 1.36 that are on by default, the core group first.
+def builtin_groups(release: str = "") -> tuple[Group, ...]:
+    """Return the APIs of Kubernetes that are on by default, the core group first.
 
-    Source: what a kube-apiserver v1.36.2 with default settings serves, Apache-2.0.
+    Args:
+        release: Such as `1.31`; by default the newest that is known.
+
+    Raises:
+        InvalidConfiguration: It is no known release (`apidiscovery_client.snapshots.releases`).
     """
-    from apidiscovery_client import _reading  # noqa: PLC0415 - only who wants them pays for it
+    # Only who wants them pays for it.
+    from apidiscovery_client.snapshots import releases  # noqa: PLC0415
 
-    body = files("apidiscovery_client.testing").joinpath("data/builtin.json").read_bytes()
-    return _reading.read_document("/apis", _AGGREGATED_TYPE, body, datetime.now(UTC)).groups
+    return releases.release(release or releases.known_releases()[-1]).groups

@@ -82,17 +82,19 @@ class FakeApiServer:
         """Prepare a server; the port is taken, but refuses connections.
 
         Args:
-            serves: By default the APIs that are built into Kubernetes.
-            release: What it can do, not what it serves; see `old`.
+            serves: By default the APIs that are built into that release of Kubernetes.
+            release: What it can do, see `old`, and by default what it serves.
             cert_file: Serve https with this certificate.
             key_file: Its key, by default in the same file.
             ca_file: What `kubeconfig` tells clients to trust, by default the certificate.
 
         Raises:
-            ValueError: `release` is none; or a file is no snapshot.
+            ValueError: `release` is no release.
+            InvalidConfiguration: A file is no snapshot.
             OSError: A file cannot be read.
         """
-        self._state = State(read_groups(serves), parse_release(release))
+        of_release = parse_release(release)
+        self._state = State(read_groups(serves, of_release), of_release)
         self._lock = threading.Condition()
         self._requests: list[Request] = []
         self._arrived = 0
@@ -124,7 +126,7 @@ class FakeApiServer:
 
     def replace(self, serves: Serves) -> None:
         """Serve this instead of all before; raise as the constructor does."""
-        groups = read_groups(serves)
+        groups = read_groups(serves, self._state.release)
         self._change(lambda state: replace(state, groups=groups))
 
     def add(self, *groups: Group) -> None:

@@ -106,6 +106,19 @@ def test_kind_of_a_subresource_breaks_unless_only_its_version_is_another(
     assert told(report) == [(rule.value, "widgets.v1.g.example/eviction")]
 
 
+@pytest.mark.parametrize(
+    ("kind", "rules"), [("Eviction", []), ("Other", [Rule.KIND_CHANGED.value])]
+)
+def test_kind_of_a_subresource_without_group_and_version_is_of_any(
+    kind: str, rules: list[str]
+) -> None:
+    explicit = Subresource("eviction", GroupVersionKind("policy", "v1", "Eviction"), ("create",))
+    bare = replace(explicit, response_kind=GroupVersionKind("", "", kind))
+    for was, now in ((explicit, bare), (bare, explicit)):
+        report = between(widgets(subresources=[was]), widgets(subresources=[now]))
+        assert [rule for rule, _ in told(report)] == rules
+
+
 # --------------------------------------------------------------------------------------------------
 # Groups and versions.
 

@@ -149,6 +149,13 @@ def test_releases_are_clusters_too(capsys: Capture) -> None:
     assert found.stdout.splitlines()[2].split() == ["CronJob", "batch", "v1*,v1beta1", "v1"]
 
 
+def test_recorded_releases_are_compared_as_they_answered(capsys: Capture) -> None:
+    found = fleet(capsys, "kubernetes:1.31", "kubernetes:v1.36", "--group", "", "--wide", "--all")
+    rows = [line.split() for line in found.stdout.splitlines() if line.startswith("Pod ")]
+
+    assert rows == [["Pod", "pods", "po", "Namespaced", "v1", "(no", "/resize)", "v1"]]
+
+
 def test_names_of_hostile_servers_reach_no_terminal(capsys: Capture, tmp_path: Path) -> None:
     evil = group("evil.example", v1=[resource("evils", "Evil\x1b[31m")])
     (tmp_path / "evil.json").write_bytes(dump(snapshot(evil)))

@@ -56,8 +56,9 @@ def test_standard_input_that_is_no_snapshot_is_called_so(monkeypatch: pytest.Mon
         open_side("-", no_server)
 
 
-def test_release_is_opened_without_a_server() -> None:
-    assert open_side("kubernetes:1.30", no_server) == release("1.30")
+@pytest.mark.parametrize("name", ["1.30", "v1.30", "1.30.4"])
+def test_release_is_opened_without_a_server(name: str) -> None:
+    assert open_side(f"kubernetes:{name}", no_server) == release("1.30")
 
 
 def test_url_is_asked_without_a_kubeconfig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

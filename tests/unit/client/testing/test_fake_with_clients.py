@@ -60,7 +60,7 @@ def test_kubectl_gets_raw_documents(
     missing = kubectl(fake_apiserver_kubeconfig, "get", "--raw", "/apis/nope")
     assert "NotFound" in missing.stderr
     version = kubectl(fake_apiserver_kubeconfig, "version", "-o", "json")
-    assert json.loads(version.stdout)["serverVersion"]["gitVersion"] == "v1.36.0"
+    assert json.loads(version.stdout)["serverVersion"]["gitVersion"] == "v1.36.2"
     assert "/version" in fake_apiserver.paths
 
 

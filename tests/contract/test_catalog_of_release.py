@@ -1,0 +1,93 @@
+"""`--catalog kubernetes:1.NN` serves that release of Kubernetes in place of the newest."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from apidiscovery_releases import Release
+from programs import kubectl, run_apidiscovery
+from raw_http import AGG, BETA, get
+from server import Serve, Server, serving
+
+JSON = "application/json"
+# Without aggregated documents; with v2beta1; with both; with full names of the patch release.
+RELEASES = ("1.26", "1.29", "1.31")
+NULL = (b',"creationTimestamp":null', b'"creationTimestamp":null')
+
+
+@pytest.fixture(scope="module", params=RELEASES)
+def release(request: pytest.FixtureRequest) -> Release:
+    return Release.read(request.param)
+
+
+@pytest.fixture(scope="module")
+def server(release: Release, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    folder = tmp_path_factory.mktemp(f"release-{release.name}")
+    flags = ("--catalog", f"kubernetes:v{release.name}", "--store", "memory")
+    with serving(folder, *flags) as started:
+        yield started
+
+
+def test_discovery_is_that_of_the_release(release: Release, server: Server) -> None:
+    for path in ("/apis", *release.list_paths):
+        assert get(server.http_port, path, JSON).body == release.plain(path)
+    accepts = {"v2": AGG, "v2beta1": BETA}
+    for version in release.aggregated_versions:
+        for path in ("/api", "/apis"):
+            recorded = release.aggregated(path, version)
+            for null in NULL:
+                recorded = recorded.replace(null, b"")
+            assert get(server.http_port, path, accepts[version]).body == recorded
+
+
+def test_openapi_is_that_of_the_release(release: Release, server: Server) -> None:
+    index = get(server.http_port, "/openapi/v3", JSON)
+    assert index.body == release.openapi_index
+    for key in ("api/v1", "apis/batch/v1", "apis/flowcontrol.apiserver.k8s.io", "version"):
+        found = get(server.http_port, f"/openapi/v3/{key}", JSON)
+        assert found.body == release.openapi_v3(key)
+    found = get(server.http_port, "/openapi/v2", JSON)
+    assert json.loads(found.body) == json.loads(release.openapi_v2)
+
+
+def test_version_is_that_of_the_release(release: Release, server: Server) -> None:
+    told = json.loads(get(server.http_port, "/version").body)
+    assert f"{told['major']}.{told['minor']}" == release.name
+    assert told["gitVersion"].startswith(f"{release.version['gitVersion']}+apidiscovery-")
+    assert list(told) == list(release.version)
+
+
+def test_kubectl_lists_and_explains_what_the_release_has(
+    release: Release, server: Server, tmp_path: Path
+) -> None:
+    listed = kubectl(tmp_path, "--server", server.url, "api-versions")
+    assert sorted(listed.stdout.split()) == sorted(
+        path.removeprefix("/apis/").removeprefix("/api/") for path in release.list_paths
+    )
+    field = "deployments.spec.replicas"
+    explained = kubectl(tmp_path, "--server", server.url, "explain", field)
+    assert "Number of desired pods" in explained.stdout
+
+
+def test_the_configuration_file_names_a_release_too(serve: Serve, tmp_path: Path) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text("catalog: kubernetes:1.30\nstore: memory\n")
+    server = serve("--config", str(config))
+    assert json.loads(get(server.http_port, "/version").body)["minor"] == "30"
+
+
+@pytest.mark.parametrize(
+    ("catalog", "told"),
+    [
+        ("kubernetes:1.24", "release '1.24' of Kubernetes is not recorded; want one of 1.25, "),
+        ("kubernetes:latest", "'latest' is no release of Kubernetes; write it as '1.30'"),
+        ("kubernetes:", "want kubernetes, kubernetes:1.NN or none, got 'kubernetes:'"),
+        ("openshift", "want kubernetes, kubernetes:1.NN or none, got 'openshift'"),
+    ],
+)
+def test_a_catalogue_that_is_not_there_is_refused(tmp_path: Path, catalog: str, told: str) -> None:
+    ended = run_apidiscovery(tmp_path, "serve", "--catalog", catalog)
+    assert ended.exit_code == 2
+    assert told in ended.stderr
+    assert "--catalog" in ended.stderr
