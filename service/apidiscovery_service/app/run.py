@@ -14,7 +14,7 @@ from typing import cast
 
 import structlog
 import uvloop
-from apidiscovery_releases import newest
+from apidiscovery_releases import Release, newest
 
 from apidiscovery_service import workers
 from apidiscovery_service.app import process
@@ -138,6 +138,20 @@ async def _serve(settings: Settings) -> None:
         await server.close()
 
 
+def older_release(settings: Settings) -> Release | None:
+    """Return the release whose kube-apiserver this server answers as; None for today's forms."""
+    release = settings.catalog.release
+    return None if release is None or release.name == newest().name else release
+
+
+def has_creation_timestamps(release: Release) -> bool:
+    """Return whether the aggregated documents of a release have `"creationTimestamp":null`."""
+    versions = release.aggregated_versions
+    return bool(versions) and b'"creationTimestamp":null' in release.aggregated(
+        "/apis", versions[0]
+    )
+
+
 class _Server:
     """All parts of a server, and its life from start to end; it runs once."""
 
@@ -160,7 +174,9 @@ class _Server:
         self._unread = UnreadBudget()
         metrics.register(self._unread)
         self._security = security
-        self._registry = Registry()
+        self._older = older_release(settings)
+        has_timestamps = self._older is not None and has_creation_timestamps(self._older)
+        self._registry = Registry(has_creation_timestamps=has_timestamps)
         self._encoding = CurrentEncoding(self._registry)
         self._declarations = declarations = Declarations(self._registry)
         self._manifests = Manifests(settings.manifests, declarations, self._metrics)
@@ -399,6 +415,7 @@ class _Server:
             objects=self._objects,
             is_defined=self._declarations.defines,
             awaited=self._awaited,
+            aggregated_versions=self._older.aggregated_versions if self._older else None,
         )
         documents = ClusterDocuments(self._upstreams.documents, self._metrics.observe_openapi)
         view_documents = ViewDocuments(self._upstreams.documents, self._metrics.observe_openapi)

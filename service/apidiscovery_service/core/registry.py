@@ -56,9 +56,14 @@ class Registry:
     """Merges contributions; `snapshot` is the present result.
 
     It belongs to one thread. Snapshots may be used in any thread.
+
+    Args:
+        has_creation_timestamps: Whether groups have `"creationTimestamp":null`, as those of
+            kube-apiserver up to 1.33.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, has_creation_timestamps: bool = False) -> None:
+        self._has_creation_timestamps = has_creation_timestamps
         self._contributions: dict[str, Contribution] = {}
         self._candidates: dict[str, _Candidates] = {}
         self._published: dict[str, PublishedGroup] = {}
@@ -180,12 +185,30 @@ class Registry:
         gone: list[PublishedGroup] = []
         for name in touched:
             published = self._published.get(name)
-            merged = _merge(name, candidates[name], published) if candidates[name] else None
+            merged = self._merge(name, candidates[name], published) if candidates[name] else None
             if merged is not published:
                 gone += [published] if published else []
                 fresh += [merged] if merged else []
         snapshot = self._snapshot.changed(fresh, gone) if fresh or gone else self._snapshot
         return Update(self._serial, changes, candidates, frozenset(touched), fresh, gone, snapshot)
+
+    def _merge(
+        self, name: str, candidates: _Candidates, published: PublishedGroup | None
+    ) -> PublishedGroup:
+        """Return the group that the candidates make; the published one if it is the same."""
+        offers = sorted((offer for _, offer in _winners(candidates).values()), key=_version_key)
+        group = Group(name, tuple(offer.version for offer in offers))
+        key = min((-offer.group_priority, offer.group_rank, name) for offer in offers)
+        list_key = _list_key(name, offers)
+        if published and (published.group, published.key, published.list_key) == (
+            group,
+            key,
+            list_key,
+        ):
+            return published
+        return PublishedGroup(
+            group, key, list_key, has_creation_timestamp=self._has_creation_timestamps
+        )
 
     def _commit(self, update: Update) -> Snapshot:
         self._serial += 1
@@ -222,17 +245,6 @@ def _by_group(contribution: Contribution) -> dict[str, dict[str, Offer]]:
             name = f"{offer.group}/{offer.version.version}".lstrip("/")
             raise InvalidContribution(f"source {contribution.source!r} offers {name} twice")
     return groups
-
-
-def _merge(name: str, candidates: _Candidates, published: PublishedGroup | None) -> PublishedGroup:
-    """Return the group that the candidates make; the published one if it is the same."""
-    offers = sorted((offer for _, offer in _winners(candidates).values()), key=_version_key)
-    group = Group(name, tuple(offer.version for offer in offers))
-    key = min((-offer.group_priority, offer.group_rank, name) for offer in offers)
-    list_key = _list_key(name, offers)
-    if published and (published.group, published.key, published.list_key) == (group, key, list_key):
-        return published
-    return PublishedGroup(group, key, list_key)
 
 
 def _winners(candidates: _Candidates) -> dict[str, tuple[str, Offer]]:
