@@ -6,6 +6,7 @@
     children.py changes GROUPS RESOURCES   publishes a change for each line on stdin
     children.py apply HOST:PORT         applies the manifest in each line on stdin
     children.py upstreams COUNT GROUPS  runs COUNT API servers with GROUPS groups each
+    children.py fleet|fleet-delayed COUNT   runs COUNT API servers of recorded releases
     children.py streams grpc|http HOST:PORT FILE   holds the streams that FILE describes
     children.py grpc-stream-empty METHOD FILE   sends the message in FILE on every stream
     children.py poll HOST:PORT          polls /apis, and prints the latencies for each line on stdin
@@ -212,6 +213,10 @@ def main() -> None:
             from upstreams import serve  # noqa: PLC0415
 
             uvloop.run(serve(int(count), int(groups)))
+        case [("fleet" | "fleet-delayed") as kind, count]:
+            import fleet  # noqa: PLC0415
+
+            uvloop.run(fleet.serve(int(count), is_delayed=kind == "fleet-delayed"))
         case ["streams", kind, address, file]:
             from streams import streams  # noqa: PLC0415
 

@@ -20,6 +20,7 @@ _TITLES = {
     "command": "The command line, beside kubectl",
     "scale": "Growth with the number of CustomResourceDefinitions",
     "upstreams": "Upstreams",
+    "fleet": "A fleet of clusters",
     "openapi": "OpenAPI documents",
     "visible": "OpenAPI of what is applied",
     "storm": "A restart under a storm of clients",

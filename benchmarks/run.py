@@ -17,6 +17,7 @@ from types import FrameType
 
 import changes
 import client_costs
+import fleet
 import grpc
 import openapi
 import rpc
@@ -38,6 +39,7 @@ _SECTIONS = (
     "command",
     "scale",
     "upstreams",
+    "fleet",
     "openapi",
     "visible",
     "storm",
@@ -134,6 +136,7 @@ def _measure(options: argparse.Namespace) -> Iterator[Row]:
             "command": [partial(startup.measure_commands, folder, _COMMAND_REPEATS, clock)],
             "scale": [partial(scale.measure, folder, options.sizes, _REPEATS, clock)],
             "upstreams": [partial(upstreams.measure, folder, clock)],
+            "fleet": [partial(fleet.measure, folder, clock)],
             "openapi": [partial(openapi.measure, folder, options.rounds, options.seconds, clock)],
             "visible": [partial(openapi.measure_visible, folder, openapi.SIZES, clock)],
             "storm": [partial(storm.measure, folder, clock)],

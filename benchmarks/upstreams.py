@@ -28,7 +28,7 @@ from startup import memory_row, read_each_representation
 RESOURCES = 5
 INDEX = "/openapi/v3"
 
-_GROUP_LIST = b"unaggregated /apis"
+GROUP_LIST = b"unaggregated /apis"
 _END = b"\r\n\r\n"
 _IF_NONE_MATCH = re.compile(rb"^if-none-match:[ \t]*(\S+)", re.IGNORECASE | re.MULTILINE)
 
@@ -56,7 +56,7 @@ class Counts:
 
 
 @dataclass(frozen=True, slots=True)
-class _Page:
+class Page:
     """The responses of a path: the whole one, and 304 for its ETag (empty for none)."""
 
     etag: bytes
@@ -64,33 +64,33 @@ class _Page:
     not_modified: bytes
 
 
-_NOT_FOUND = b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n"
+NOT_FOUND = b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n"
 
 
-def _page(body: bytes, etag: str) -> _Page:
+def page(body: bytes, etag: str) -> Page:
     fields = f'etag: "{etag}"\r\nvary: Accept\r\ncache-control: public\r\n'
     whole = f"HTTP/1.1 200 OK\r\ncontent-type: {V2_JSON}\r\ncontent-length: {len(body)}\r\n{fields}"
-    return _Page(
+    return Page(
         f'"{etag}"'.encode(),
         whole.encode() + b"\r\n" + body,
         f"HTTP/1.1 304 Not Modified\r\n{fields}\r\n".encode(),
     )
 
 
-def _openapi_pages(groups: list[Group]) -> dict[bytes, _Page]:
+def _openapi_pages(groups: list[Group]) -> dict[bytes, Page]:
     """Return the index of the groups' documents, and the documents."""
     paths: dict[str, dict[str, str]] = {}
-    pages: dict[bytes, _Page] = {}
+    pages: dict[bytes, Page] = {}
     for one in groups:
         document = _small_document(one)
         url = f"{INDEX}/apis/{one.name}/v1"
         named = f"{url}?hash={hashlib.sha512(document).hexdigest().upper()}"
         paths[f"apis/{one.name}/v1"] = {"serverRelativeURL": named}
-        pages[named.encode()] = _plain_page(document)
-    return {INDEX.encode(): _plain_page(orjson.dumps({"paths": paths})), **pages}
+        pages[named.encode()] = plain_page(document)
+    return {INDEX.encode(): plain_page(orjson.dumps({"paths": paths})), **pages}
 
 
-def _group_list_page(groups: list[Group]) -> _Page:
+def _group_list_page(groups: list[Group]) -> Page:
     """Return the unaggregated list of groups."""
     listed = [
         {"name": one.name, "versions": [version], "preferredVersion": version}
@@ -98,14 +98,14 @@ def _group_list_page(groups: list[Group]) -> _Page:
         for version in [{"groupVersion": f"{one.name}/v1", "version": "v1"}]
     ]
     content = {"kind": "APIGroupList", "apiVersion": "v1", "groups": listed}
-    return _plain_page(orjson.dumps(content))
+    return plain_page(orjson.dumps(content))
 
 
-def _list_page(one: Group) -> _Page:
+def _list_page(one: Group) -> Page:
     """Return the unaggregated list of a group's version; lists have no ETag."""
     listed = resource_list(one, one.versions[0])
     head = {"kind": listed.kind, "apiVersion": listed.api_version}
-    return _plain_page(orjson.dumps({**head, **listed.fields}))
+    return plain_page(orjson.dumps({**head, **listed.fields}))
 
 
 def _small_document(one: Group) -> bytes:
@@ -119,15 +119,15 @@ def _small_document(one: Group) -> bytes:
     return orjson.dumps(content)
 
 
-def _plain_page(body: bytes) -> _Page:
+def plain_page(body: bytes) -> Page:
     head = f"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {len(body)}"
-    return _Page(b"", f"{head}\r\n\r\n".encode() + body, b"")
+    return Page(b"", f"{head}\r\n\r\n".encode() + body, b"")
 
 
-class _Connection(asyncio.Protocol):
+class Connection(asyncio.Protocol):
     """One connection; requests have no bodies."""
 
-    def __init__(self, pages: Mapping[bytes, _Page], counts: Counts) -> None:
+    def __init__(self, pages: Mapping[bytes, Page], counts: Counts) -> None:
         self._pages = pages
         self._counts = counts
         self._received = b""
@@ -150,15 +150,15 @@ class _Connection(asyncio.Protocol):
     def _answer(self, head: bytes) -> bytes:
         path = head.split(b" ", 2)[1]
         if path == b"/apis" and b"as=APIGroupDiscoveryList" not in head:
-            path = _GROUP_LIST
+            path = GROUP_LIST
         self._counts.requests += 1
         self._counts.apis += path == b"/apis"
         self._counts.indexes += path == INDEX.encode()
         self._counts.documents += path.startswith(f"{INDEX}/".encode())
-        self._counts.lists += path.startswith((b"/apis/", _GROUP_LIST))
+        self._counts.lists += path.startswith((b"/apis/", GROUP_LIST))
         page = self._pages.get(path)
         if page is None:
-            return _NOT_FOUND
+            return NOT_FOUND
         had = _IF_NONE_MATCH.search(head)
         if had is None or had[1] != page.etag:
             return page.whole
@@ -169,20 +169,20 @@ class _Connection(asyncio.Protocol):
 async def serve(count: int, groups: int) -> None:
     """Serve until stdin ends; print the ports, then the counts for each line."""
     loop, counts = asyncio.get_running_loop(), Counts()
-    core = _page(manifest([]), "core")
+    core = page(manifest([]), "core")
     ports: list[int] = []
     for number in range(count):
         content = [group(number * groups + place, RESOURCES) for place in range(groups)]
         pages = {
             b"/api": core,
-            b"/apis": _page(manifest(content), f"upstream-{number}"),
-            _GROUP_LIST: _group_list_page(content),
+            b"/apis": page(manifest(content), f"upstream-{number}"),
+            GROUP_LIST: _group_list_page(content),
             **_openapi_pages(content),
             **{f"/apis/{one.name}/v1".encode(): _list_page(one) for one in content},
         }
 
-        def connection(pages: Mapping[bytes, _Page] = pages) -> _Connection:
-            return _Connection(pages, counts)
+        def connection(pages: Mapping[bytes, Page] = pages) -> Connection:
+            return Connection(pages, counts)
 
         server = await loop.create_server(connection, "127.0.0.1", 0)
         ports.append(server.sockets[0].getsockname()[1])
