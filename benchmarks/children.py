@@ -197,6 +197,16 @@ def poll(address: str) -> None:
             lags = []
 
 
+async def _api_servers(kind: str, count: int, groups: int = 0) -> None:
+    import fleet  # noqa: PLC0415
+    import upstreams  # noqa: PLC0415
+
+    if kind == "upstreams":
+        await upstreams.serve(count, groups)
+    else:
+        await fleet.serve(count, is_delayed=kind == "fleet-delayed")
+
+
 def main() -> None:
     match sys.argv[1:]:
         case ["http-empty", file, *tls]:
@@ -209,14 +219,8 @@ def main() -> None:
             uvloop.run(changes(int(count), int(resources)))
         case ["apply", address]:
             uvloop.run(apply(address))
-        case ["upstreams", count, groups]:
-            from upstreams import serve  # noqa: PLC0415
-
-            uvloop.run(serve(int(count), int(groups)))
-        case [("fleet" | "fleet-delayed") as kind, count]:
-            import fleet  # noqa: PLC0415
-
-            uvloop.run(fleet.serve(int(count), is_delayed=kind == "fleet-delayed"))
+        case [("upstreams" | "fleet" | "fleet-delayed") as kind, *sizes]:
+            uvloop.run(_api_servers(kind, *map(int, sizes)))
         case ["streams", kind, address, file]:
             from streams import streams  # noqa: PLC0415
 
