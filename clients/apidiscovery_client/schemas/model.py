@@ -68,20 +68,27 @@ class Documents:
 
 
 class SchemaSource(Protocol):
-    """What has schemas: a server, a snapshot, a release of Kubernetes, files.
+    """What has schemas: a server, a snapshot, a release of Kubernetes, files."""
 
-    Attributes:
-        name: In reports and errors.
-        definitions: CustomResourceDefinitions by name, as JSON; with their status where it is
-            known.
-        is_partial: Whether it has only some kinds of a server, as files have.
-        group_versions: Those that it has documents of, without those of its definitions.
-    """
+    @property
+    def name(self) -> str:
+        """Its name in reports and errors."""
+        ...
 
-    name: str
-    definitions: Mapping[str, Fields]
-    is_partial: bool
-    group_versions: frozenset[GroupVersion]
+    @property
+    def definitions(self) -> Mapping[str, Fields]:
+        """CustomResourceDefinitions by name, as JSON; with their status where it is known."""
+        ...
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether it has only some kinds of a server, as files have."""
+        ...
+
+    @property
+    def group_versions(self) -> frozenset[GroupVersion]:
+        """Those that it has documents of, without those of its definitions."""
+        ...
 
     def documents(self, wanted: Iterable[GroupVersion]) -> Documents:
         """Return documents of some of `group_versions`.
