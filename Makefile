@@ -56,9 +56,10 @@ generate: setup ## Generate generated/ from protos/, and the blocking client fro
 	$(BIN)/python tools/generate_blocking.py
 
 .PHONY: stale
-stale: setup ## Fail if generated/ or the blocking client is stale
+stale: setup ## Fail if generated/, the blocking client or the recorded releases are stale
 	$(BIN)/python tools/generate.py --check
 	$(BIN)/python tools/generate_blocking.py --check
+	$(BIN)/python tools/package_release.py --check
 
 .PHONY: lint
 lint: setup ## ruff, import contracts, buf lint, format and breaking changes

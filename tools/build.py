@@ -31,6 +31,8 @@ for package in ("grpc", "google", "betterproto", "granian"):
     assert importlib.util.find_spec(package) is None, f"the client environment has {package}"
 with FakeApiServer() as server, apidiscovery_client.DiscoveryClient(server.url) as client:
     assert client.resolve("deploy").resource.kind == "Deployment"
+from apidiscovery_releases import Release
+assert Release.read("v1.31").openapi_v3("apis/apps/v1").startswith(b'{"openapi":')
 try:
     apidiscovery_client.DiscoveryClient("grpc://127.0.0.1:1")
 except apidiscovery_client.InvalidConfiguration as error:
@@ -43,7 +45,9 @@ else:
 GRPC_CHECK = """
 import importlib, importlib.util, pathlib, pkgutil
 import apidiscovery_cli, apidiscovery_client, apidiscovery_formats, apidiscovery_kubeconfig
-OURS = (apidiscovery_cli, apidiscovery_client, apidiscovery_formats, apidiscovery_kubeconfig)
+import apidiscovery_releases
+OURS = (apidiscovery_cli, apidiscovery_client, apidiscovery_formats, apidiscovery_kubeconfig,
+        apidiscovery_releases)
 # Adapters import packages that their users have installed.
 ADAPTED = ("kr8s", "kubernetes", "kubernetes_asyncio", "lightkube")
 FOR_OTHERS = {f"apidiscovery_client.adapters.{name}" for name in ADAPTED}

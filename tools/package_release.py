@@ -1,6 +1,7 @@
-"""Package the responses of a kube-apiserver, for `service/apidiscovery_service/releases`.
+"""Package the recorded responses of kube-apiservers, for `clients/apidiscovery_releases/data`.
 
-The folder of recorded responses is that of an empty server with default settings:
+RECORDINGS has a folder for each release, such as `1.31`, with the answers of an empty server with
+default settings:
 
 - `version.json`, `api.json`, `apis.json`: `/version`, `/api`, `/apis`;
 - `api.v2.json`, `apis.v2.json`, `api.v2beta1.json`, `apis.v2beta1.json`: the latter two aggregated,
@@ -9,114 +10,124 @@ The folder of recorded responses is that of an empty server with default setting
 - `openapi.tar.xz` with `openapi/v3/index.json`, `openapi/v3/apis__GROUP__VERSION.json` for each
   path of the index with `__` for `/`, and `openapi/v2.json`; all JSON, as served.
 
-The folder of CustomResourceDefinitions has documents `apis__GROUP__VERSION.json` that such a server
-publishes for some of them; at least one has the subresource `scale`. Their common parts become
-`crd.json`, which only the release that is served by default needs.
+Each becomes `1.NN.tar.xz`. `SHA256SUMS` has the SHA-256 of each archive without its compression, so
+that it does not depend on the version of xz. The same input gives the same sums.
 
-The same input gives the same archive.
+With --check nothing is written: archives must match `SHA256SUMS`, and the recordings if these are
+given.
 
-Usage:  python tools/package_release.py RECORDED [CRD_DOCUMENTS] OUTPUT.tar.zst
+Usage:  python tools/package_release.py RECORDINGS
+        python tools/package_release.py --check [RECORDINGS]
 """
 
+import argparse
+import hashlib
 import io
-import json
+import lzma
 import sys
 import tarfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, TypeAlias
 
-import zstandard
+DATA = Path(__file__).resolve().parent.parent / "clients" / "apidiscovery_releases" / "data"
+SUMS = "SHA256SUMS"
 
-_KUBERNETES = ("io.k8s.apimachinery.", "io.k8s.api.")
 # In this order, so that discovery is read without unpacking the documents.
 _DISCOVERY = (
     *("version.json", "api.json", "apis.json", "api.v2.json", "apis.v2.json"),
     *("api.v2beta1.json", "apis.v2beta1.json"),
 )
-_LEVEL = 22
-
-JSONObject: TypeAlias = dict[str, Any]
+_OPTIONAL = _DISCOVERY[3:]
 
 
-def files(recorded: Path, crds: Path | None) -> Iterator[tuple[str, bytes]]:
+def files(recorded: Path) -> Iterator[tuple[str, bytes]]:
     """Yield the names and contents of an archive, in order."""
     for name in _DISCOVERY:
-        if (recorded / name).exists():
+        if name not in _OPTIONAL or (recorded / name).exists():
             yield name, (recorded / name).read_bytes()
     for file in sorted((recorded / "lists").iterdir()):
         yield f"lists/{file.name}", file.read_bytes()
-    if crds is not None:
-        shared = crd_parts(json.loads(file.read_bytes()) for file in sorted(crds.glob("*.json")))
-        yield "crd.json", json.dumps(shared, separators=(",", ":"), ensure_ascii=False).encode()
     with tarfile.open(recorded / "openapi.tar.xz") as archive:
         members = {member.name: member for member in archive if member.isfile()}
         index = "openapi/v3/index.json"
         for name in (index, *sorted(members.keys() - {index})):
+            if name not in members:
+                sys.exit(f"{recorded / 'openapi.tar.xz'} has no {name}")
             content = archive.extractfile(members[name])
             if content is None:
-                sys.exit(f"{name} of openapi.tar.xz is no file")
+                sys.exit(f"{name} of {recorded / 'openapi.tar.xz'} is no file")
             yield name, content.read()
 
 
-def crd_parts(documents: Iterable[JSONObject]) -> JSONObject:
-    """Return the schemas and parameters that the documents of definitions share.
-
-    Parameters are by the action of their operation; those of the path are under `namespace` and
-    `pretty`.
-    """
-    schemas: JSONObject = {}
-    parameters: dict[str, list[JSONObject]] = {}
-    for document in documents:
-        for name, schema in document["components"]["schemas"].items():
-            if name.startswith(_KUBERNETES):
-                _add(schemas, name, schema)
-        for item in document["paths"].values():
-            _add_parameters(parameters, item)
-    if not any(name.endswith(".Scale") for name in schemas):
-        sys.exit("no document has the subresource scale")
-    return {
-        "schemas": {name: schemas[name] for name in sorted(schemas)},
-        "parameters": {name: parameters[name] for name in sorted(parameters)},
-    }
-
-
-def _add_parameters(found: dict[str, list[JSONObject]], item: JSONObject) -> None:
-    shared: list[JSONObject] = item.get("parameters", [])
-    for parameter in shared:
-        if parameter["name"] in ("namespace", "pretty"):
-            _add(found, parameter["name"], [parameter])
-    of_every = [one for one in shared if one["name"] not in ("name", "namespace", "pretty")]
-    for method, operation in item.items():
-        if method != "parameters" and "x-kubernetes-action" in operation:
-            own = [*of_every, *operation.get("parameters", [])]
-            own.sort(key=lambda one: (one["name"], one["in"]))
-            _add(found, operation["x-kubernetes-action"], own)
-
-
-def _add(found: dict[str, Any], name: str, value: object) -> None:
-    if found.setdefault(name, value) != value:
-        sys.exit(f"{name} is not the same in all documents")
-
-
 def archived(contents: Iterable[tuple[str, bytes]]) -> bytes:
-    """Return files as one compressed archive."""
+    """Return files as one archive, not compressed."""
     plain = io.BytesIO()
     with tarfile.open(fileobj=plain, mode="w", format=tarfile.USTAR_FORMAT) as archive:
         for name, content in contents:
             member = tarfile.TarInfo(name)
             member.size = len(content)
             archive.addfile(member, io.BytesIO(content))
-    return zstandard.ZstdCompressor(level=_LEVEL).compress(plain.getvalue())
+    return plain.getvalue()
 
 
-def main(arguments: list[str]) -> None:
-    """Write the archive."""
-    if len(arguments) not in (2, 3):
-        sys.exit(__doc__)
-    recorded, *crds, output = map(Path, arguments)
-    output.write_bytes(archived(files(recorded, crds[0] if crds else None)))
+def recordings(folder: Path) -> list[Path]:
+    """Return the folders of releases, the oldest first."""
+    found = sorted(folder.glob("1.*"), key=lambda one: int(one.name.removeprefix("1.")))
+    if not found:
+        sys.exit(f"{folder} has no folder of a release, such as 1.31")
+    return found
+
+
+def package(folder: Path, data: Path) -> None:
+    """Write an archive of each release, and their sums."""
+    lines: list[str] = []
+    for recorded in recordings(folder):
+        plain = archived(files(recorded))
+        packed = lzma.compress(plain, preset=9 | lzma.PRESET_EXTREME)
+        (data / f"{recorded.name}.tar.xz").write_bytes(packed)
+        lines.append(_line(recorded.name, plain))
+        print(f"{recorded.name}: {len(packed)} bytes, {len(plain)} unpacked")
+    (data / SUMS).write_text("".join(lines))
+
+
+def check(folder: Path | None, data: Path) -> list[str]:
+    """Return a line for each release that is not as it should be."""
+    wanted = (data / SUMS).read_text().splitlines(keepends=True)
+    present = [
+        _line(file.name.removesuffix(".tar.xz"), lzma.decompress(file.read_bytes()))
+        for file in sorted(data.glob("*.tar.xz"))
+    ]
+    compared = [(present, "the archives")]
+    if folder is not None:
+        fresh = [_line(one.name, archived(files(one))) for one in recordings(folder)]
+        compared.append((fresh, str(folder)))
+    return [
+        f"{line.split()[1]}: {SUMS} and {what} differ"
+        for found, what in compared
+        for line in sorted(set(found) ^ set(wanted))
+    ]
+
+
+def _line(release: str, plain: bytes) -> str:
+    return f"{hashlib.sha256(plain).hexdigest()}  {release}.tar\n"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Package recorded responses of kube-apiservers.")
+    parser.add_argument("--check", action="store_true", help="write nothing; fail if they differ")
+    parser.add_argument("recordings", type=Path, nargs="?", help="a folder for each release")
+    parser.add_argument("--data", type=Path, default=DATA, help="the folder of the archives")
+    options = parser.parse_args()
+    if not options.check:
+        if options.recordings is None:
+            parser.error("want RECORDINGS, or --check")
+        package(options.recordings, options.data)
+        return 0
+    lines = check(options.recordings, options.data)
+    if lines:
+        print(*lines, "run tools/package_release.py RECORDINGS", sep="\n", file=sys.stderr)
+    return 1 if lines else 0
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    sys.exit(main())

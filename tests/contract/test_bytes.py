@@ -11,7 +11,7 @@ from typing import Any
 import httpx2
 import pytest
 import zstandard
-from apidiscovery_service import releases
+from apidiscovery_releases import newest
 from raw_http import RawResponse, get
 from repository import GOLDEN
 from server import Server, serving
@@ -136,36 +136,39 @@ def decoded(response: RawResponse) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("path", "accept", "file"),
+    ("path", "accept", "recorded"),
     [
-        ("/api", content_type("v2.json"), "api.v2.json"),
-        ("/apis", content_type("v2.json"), "apis.v2.json"),
-        ("/apis", "application/json", "apis.json"),
-        ("/api/v1", "application/json", "lists/api__v1.json"),
-        ("/apis/apps/v1", "application/json", "lists/apis__apps__v1.json"),
-        ("/openapi/v3", "application/json", "openapi/v3/index.json"),
-        ("/openapi/v2", "application/json", "openapi/v2.json"),
-        ("/openapi/v3/api", "application/json", "openapi/v3/api.json"),
-        ("/openapi/v3/api/v1", "application/json", "openapi/v3/api__v1.json"),
-        ("/openapi/v3/apis/policy", "application/json", "openapi/v3/apis__policy.json"),
-        ("/openapi/v3/openid/v1/jwks", "application/json", "openapi/v3/openid__v1__jwks.json"),
+        ("/api", content_type("v2.json"), newest().aggregated("/api")),
+        ("/apis", content_type("v2.json"), newest().aggregated("/apis")),
+        ("/apis", "application/json", newest().plain("/apis")),
+        ("/api/v1", "application/json", newest().plain("/api/v1")),
+        ("/apis/apps/v1", "application/json", newest().plain("/apis/apps/v1")),
     ],
+    ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_the_catalogue_is_what_a_kube_apiserver_answers(
-    server: Server, path: str, accept: str, file: str
+    server: Server, path: str, accept: str, recorded: bytes
 ) -> None:
-    (recorded,) = releases.read(file)
     assert get(server.http_port, path, accept).body == recorded
+
+
+def test_openapi_of_the_catalogue_is_that_of_a_kube_apiserver(server: Server) -> None:
+    keys = ("api", "api/v1", "apis/policy", "openid/v1/jwks")
+    recorded = {f"v3/{key}": text for key, text in newest().openapi_v3_documents(keys).items()}
+    recorded |= {"v3": newest().openapi_index, "v2": newest().openapi_v2}
+    for path, text in recorded.items():
+        assert get(server.http_port, f"/openapi/{path}", "application/json").body == text
 
 
 def test_version_is_that_of_the_release_of_the_catalogue(server: Server) -> None:
     """With its fields, and nothing of how it was built."""
     ours: Any = get(server.http_port, "/version").json()
-    assert list(ours) == list(releases.version())
-    assert f"{ours['major']}.{ours['minor']}" == releases.RELEASE
-    assert ours["gitVersion"].startswith(f"{releases.version()['gitVersion']}+apidiscovery-")
+    recorded = newest().version
+    assert list(ours) == list(recorded)
+    assert f"{ours['major']}.{ours['minor']}" == newest().name
+    assert ours["gitVersion"].startswith(f"{recorded['gitVersion']}+apidiscovery-")
     told = ("major", "minor", "emulationMinor", "minCompatibilityMinor")
-    assert {name: ours[name] for name in told} == {name: releases.version()[name] for name in told}
+    assert {name: ours[name] for name in told} == {name: recorded[name] for name in told}
     assert (ours["gitCommit"], ours["buildDate"]) == ("", "1970-01-01T00:00:00Z")
 
 

@@ -12,11 +12,11 @@ import pytest
 import yaml
 from apidiscovery.runtime.v1 import runtime_pb2
 from apidiscovery.v2 import discovery_pb2
-from apidiscovery_service import releases
+from apidiscovery_releases import newest
 from raw_http import AGG, AGGREGATED, BETA, PBAGG, YAMLAGG, RawResponse, get, request
 from server import Server
 
-RECORDED = dict(zip(("api", "apis"), releases.read("api.v2.json", "apis.v2.json"), strict=True))
+RECORDED = {name: newest().aggregated(f"/{name}") for name in ("api", "apis")}
 
 MEDIA_TYPES = "application/json, application/yaml, application/vnd.kubernetes.protobuf"
 NOT_ACCEPTABLE = f"""\

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import crd_goldens
 import pytest
-from apidiscovery_service import releases
+from apidiscovery_releases import newest
 from command_line import Outcome
 from fake_api_server import Answer, FakeApiServer
 from programs import Kubectl
@@ -79,10 +79,10 @@ def fixture_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]
 
 def reference_documents() -> dict[str, bytes]:
     """Return the reference's documents by key."""
-    own = (key for key in releases.openapi_hashes() if key.count("/") == 2)
+    own = (key for key in newest().openapi_hashes if key.count("/") == 2)
     made = (f"apis/{group}/{version}" for group, version in crd_goldens.group_versions())
     return {
-        **{key: releases.openapi_document(key) for key in ("api/v1", *own)},
+        **newest().openapi_v3_documents(["api/v1", *own]),
         **{key: crd_goldens.document(key) for key in made},
     }
 

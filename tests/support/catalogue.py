@@ -1,10 +1,11 @@
 """The built-in catalogue as the documents that it is packaged as."""
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from apidiscovery_service import releases
+from apidiscovery_releases import newest
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +33,8 @@ class Entry:
 
 def entries() -> Iterator[Entry]:
     """Yield each resource of each group-version, in document order."""
-    for name in ("api.v2.json", "apis.v2.json"):
-        document: dict[str, Any] = releases.read_json(name)
+    for path in ("/api", "/apis"):
+        document: dict[str, Any] = json.loads(newest().aggregated(path))
         for item in document["items"]:
             seen: set[str] = set()
             for version in item["versions"]:

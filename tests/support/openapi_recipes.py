@@ -10,6 +10,7 @@ from time import thread_time
 from typing import Self
 
 import zstandard
+from apidiscovery_releases import Release
 from apidiscovery_service.kube.go_json import JSONValue
 from apidiscovery_service.openapi.body import pack
 from apidiscovery_service.openapi.documents import Documents, Encode, Encoders, Limits
@@ -138,6 +139,7 @@ class CountingEncoders:
         info: Mapping[str, JSONValue],
         max_bytes: int,
         packaged: Collection[str],
+        _release: Release,
     ) -> Merged:
         assert not packaged
         self.calls["merged"] += 1

@@ -93,6 +93,7 @@ def _upstream(text: str) -> tuple[str, str]:
     return name, url
 
 
+CATALOG = Parsed("kubernetes[:1.NN]|none", Catalog.parse)
 ADDRESS = Parsed("HOST:PORT|off", _address_or_off)
 GATES = Parsed("NAME=BOOL,...", FeatureGates.parse)
 UPSTREAM = Parsed("NAME=URL", _upstream)
@@ -138,8 +139,10 @@ def _end(_number: int, _frame: object) -> NoReturn:
 )
 @click.option(
     "--catalog",
-    type=click.Choice(["kubernetes", "none"]),
-    help="Built-in APIs to serve.  [default: kubernetes when no other source is given, else none]",
+    type=CATALOG,
+    metavar="kubernetes[:1.NN]|none",
+    help="Built-in APIs to serve: those of the newest recorded release of Kubernetes, or those "
+    "of another such as kubernetes:1.31.  [default: kubernetes when no other source is given, else none]",
 )
 @click.option(
     "--manifests",
@@ -297,7 +300,7 @@ def settings_of(flags: Flags, structured: Mapping[str, object]) -> Settings:
     return Settings(
         http=None if flags["http"] == "off" else flags["http"],
         grpc=None if flags["grpc"] == "off" else flags["grpc"],
-        catalog=flags["catalog"] or ("none" if other_sources else "kubernetes"),
+        catalog=flags["catalog"] or Catalog.parse("none" if other_sources else "kubernetes"),
         manifests=flags["manifests"],
         upstreams=tuple(upstreams),
         services=configured_services(structured.get("services", {})),

@@ -14,6 +14,7 @@ from typing import cast
 
 import structlog
 import uvloop
+from apidiscovery_releases import newest
 
 from apidiscovery_service import workers
 from apidiscovery_service.app import process
@@ -165,21 +166,23 @@ class _Server:
     def _make_sources(self) -> list[Source]:
         """Return all sources, in the order in which they are loaded."""
         sources: list[Source] = [self._manifests]
-        if self._settings.catalog == "kubernetes":
-            sources.append(Catalog(self._registry))
+        if self._settings.catalog.release is not None:
+            sources.append(Catalog(self._registry, self._settings.catalog.release))
         sources += (self._registrations, self._upstreams)
         if self._storage_versions is not None:
             sources += (self._storage_versions, StorageVersionApi(self._registry))
         return sources
 
     def _make_documents(self, declarations: Declarations) -> Documents:
+        release = self._settings.catalog.release
         recipes = DocumentRecipes(
             self._registry,
             declarations,
             self._upstreams.documents,
             self._metrics.crd_openapi.observe,
+            release,
         )
-        documents = Documents(recipes, self._metrics.observe_openapi)
+        documents = Documents(recipes, self._metrics.observe_openapi, release=release)
         recipes.on_change(documents.changed)
         return documents
 
@@ -322,6 +325,7 @@ class _Server:
             self._metrics,
             self._settings.gates,
             version=software_version(),
+            release=self._settings.catalog.release or newest(),
             openapi=OpenAPIAnswers(self._documents),
             objects=self._objects,
             is_defined=self._declarations.defines,

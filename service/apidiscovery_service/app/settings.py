@@ -6,7 +6,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, TypeAlias, cast
+from typing import cast
+
+from apidiscovery_releases import Release, UnknownRelease, newest
 
 from apidiscovery_service.access import Grant
 from apidiscovery_service.access.limits import Limits
@@ -15,7 +17,7 @@ from apidiscovery_service.serving.feature_gates import FeatureGates
 from apidiscovery_service.store.etcd_options import EtcdOptions
 from apidiscovery_service.store.urls import StoreUrl, default_store_url
 
-Catalog: TypeAlias = Literal["kubernetes", "none"]
+_KUBERNETES = "kubernetes"
 
 _MAX_PORT = 65535
 
@@ -76,6 +78,38 @@ class Address:
 
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class Catalog:
+    """Which built-in APIs are served.
+
+    Attributes:
+        release: Those of this release of Kubernetes; None for none at all.
+    """
+
+    release: Release | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> "Catalog":
+        """Read `kubernetes`, which is the newest release, `kubernetes:1.NN`, or `none`.
+
+        Raises:
+            InvalidConfiguration: It is something else, or a release that is not recorded.
+        """
+        name, colon, release = text.partition(":")
+        if text == "none":
+            return cls()
+        if name != _KUBERNETES or (colon and not release):
+            raise InvalidConfiguration(
+                f"want kubernetes, kubernetes:1.NN or none, got {text[:100]!r}"
+            )
+        if not colon:
+            return cls(newest())
+        try:
+            return cls(Release.read(release))
+        except UnknownRelease as error:
+            raise InvalidConfiguration(str(error)) from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +198,7 @@ class Settings:
     Attributes:
         http: The address of HTTP; None for none.
         grpc: The address of gRPC; None for none.
-        catalog: The packaged catalogue to serve.
+        catalog: The built-in APIs to serve.
         manifests: Files and directories to serve and watch.
         upstreams: Other API servers to aggregate.
         services: URLs of the services of APIServices by `NAMESPACE/NAME[:PORT]`, in place of their

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import Literal, TypeAlias
 
+from apidiscovery_releases import Release, newest
+
 from apidiscovery_service import workers
 from apidiscovery_service.encoding.compression import Coding
 from apidiscovery_service.kube.go_json import JSONValue
-from apidiscovery_service.openapi import meta_components
 from apidiscovery_service.openapi.bodies import Bodies
 from apidiscovery_service.openapi.body import Body, Form, Index, PackedBody, make_index
 from apidiscovery_service.openapi.entries import Entry, Known
@@ -34,7 +35,8 @@ _NAMED_KEYS = 3
 
 Encode: TypeAlias = Callable[[bytes], Awaitable[bytes]]
 Merger: TypeAlias = Callable[
-    [Sequence[tuple[str, bytes]], Mapping[str, JSONValue], int, Collection[str]], Awaitable[Merged]
+    [Sequence[tuple[str, bytes]], Mapping[str, JSONValue], int, Collection[str], Release],
+    Awaitable[Merged],
 ]
 _BodyKey: TypeAlias = tuple[Entry, Form, Coding]
 
@@ -59,8 +61,9 @@ async def _merged(
     info: Mapping[str, JSONValue],
     max_bytes: int,
     packaged: Collection[str],
+    release: Release,
 ) -> Merged:
-    return await workers.run(merged.merged, documents, info, max_bytes, packaged)
+    return await workers.run(merged.merged, documents, info, max_bytes, packaged, release)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +74,8 @@ class Encoders:
         v3: Encodes the JSON of a v3 document as protobuf.
         v2: Encodes the JSON of the merged document as protobuf.
         merged: Given keys and documents, each compressed by zstd, the `info` of the result, its
-            maximum in bytes, and the keys of documents of the packaged release, returns the merged
-            document.
+            maximum in bytes, the keys of documents of a recorded release, and that release, returns
+            the merged document.
     """
 
     v3: Encode = _encode_v3
@@ -101,7 +104,7 @@ class Documents:
         recipes: Recipes,
         observe: Observer = lambda what, seconds: None,  # noqa: ARG005 - names tell what it gets
         *,
-        info: Mapping[str, JSONValue] = meta_components.INFO,
+        release: Release | None = None,
         encoders: Encoders | None = None,
         limits: Limits | None = None,
     ) -> None:
@@ -111,11 +114,13 @@ class Documents:
             recipes: The recipes of what is served now.
             observe: Called with what was made (`document`, `protobuf`, `gzip`, `zstd`, `merged`,
                 `index`) and the seconds it took.
-            info: The `info` of the merged document.
+            release: The recorded release whose documents are not converted for the merged one, and
+                whose `info` that has; None for the newest.
             encoders: Make protobuf and the merged document.
             limits: Bounds of memory.
         """
-        limits = limits or Limits()
+        limits, used = limits or Limits(), release or newest()
+        info = used.openapi_info
         self._observe = observe
         self._encoders = encoders or Encoders()
         self._known = Known(recipes)
@@ -136,9 +141,10 @@ class Documents:
         self._merging = Merging(
             self.whole_index,
             self._made,
-            lambda documents, packaged: merge(documents, info, merged_bytes, packaged),
+            lambda documents, packaged: merge(documents, info, merged_bytes, packaged, used),
             self._bodies,
             observe,
+            release=used,
         )
 
     @property

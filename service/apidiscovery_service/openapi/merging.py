@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import Final, Literal, TypeAlias
 
-from apidiscovery_service import releases
+from apidiscovery_releases import Release
+
 from apidiscovery_service.encoding.compression import MIN_COMPRESSED_BYTES, Coding, compress
 from apidiscovery_service.openapi.bodies import Bodies, check_encodable
 from apidiscovery_service.openapi.body import WHOLE_BYTES, Body, Form, Index, Packed, PackedBody
@@ -41,23 +42,27 @@ class Merging:
         index: Returns the current index.
         fetch: Returns the current document of a key; None when there is none.
         merge: Given keys and documents, each compressed by zstd, in the order of the keys, and the
-            keys of documents that are the packaged release's, returns the merged document.
+            keys of documents that are the recorded release's, returns the merged document.
         bodies: Makes and caches bodies.
         observe: Told what was made and the seconds it took.
+        release: The recorded release, whose documents are not converted.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - it joins them
         self,
         index: Callable[[], Awaitable[Index]],
         fetch: Fetch,
         merge: Merge,
         bodies: Bodies,
         observe: Observer,
+        *,
+        release: Release,
     ) -> None:
         self._index = index
         self._fetch = fetch
         self._merge_all = merge
         self._bodies = bodies
+        self._release = release
         self._observe = observe
         self._once: Once[Literal["merge"], _Result] = Once()
         self._running = False
@@ -126,7 +131,7 @@ class Merging:
         try:
             index = await self._index()
             start = perf_counter()
-            release = releases.openapi_hashes()
+            release = self._release.openapi_hashes
             packaged = {key for key, stated in index.entries.items() if release.get(key) == stated}
             others = {key: index.entries[key] for key in index.entries if key not in packaged}
             documents, are_as_listed = await self._documents(others)

@@ -1,17 +1,19 @@
 """Parts that documents share: schemas of meta types, parameters, the server itself.
 
-Schemas and parameters are those that an apiextensions server of the packaged release publishes.
+Schemas and parameters are those that an apiextensions server of the newest recorded release
+publishes (`data/crd.json`, which `tools/crd_parts.py` makes).
 What documents say of the server: k8s.io/apiserver pkg/endpoints/discovery/legacy.go.
 """
 
 from collections.abc import Mapping
 from functools import cache
+from importlib.resources import files
 from types import MappingProxyType
 from typing import Any, Final, cast
 
 import orjson
+from apidiscovery_releases import newest
 
-from apidiscovery_service import releases
 from apidiscovery_service.core.model import GroupVersionKind
 from apidiscovery_service.kube import go_json
 from apidiscovery_service.openapi import json_text
@@ -169,14 +171,15 @@ def _text(description: str) -> Fragment:
 
 @cache
 def _data() -> dict[str, Any]:
-    return cast("dict[str, Any]", releases.read_json("crd.json"))
+    text = files("apidiscovery_service.openapi").joinpath("data/crd.json").read_bytes()
+    return cast("dict[str, Any]", orjson.loads(text))
 
 
 def _schemas() -> dict[str, dict[str, Any]]:
     return cast("dict[str, dict[str, Any]]", _data()["schemas"])
 
 
-INFO: Final[Mapping[str, str]] = {"title": "Kubernetes", "version": releases.RELEASE}
+INFO: Final = newest().openapi_info
 SECURITY_SCHEMES: Final[Mapping[str, Mapping[str, str]]] = {
     "BearerToken": {
         "type": "apiKey",
@@ -212,7 +215,7 @@ def resource_list(tag: str, operation_id: str) -> dict[str, object]:
 @cache
 def list_schemas() -> Mapping[str, json_text.Fragment]:
     """Return the schemas of a list of resources, by name."""
-    document: Any = orjson.loads(releases.openapi_document("apis/apps/v1"))
+    document: Any = orjson.loads(newest().openapi_v3("apis/apps/v1"))
     found = document["components"]["schemas"]
     return {
         name: json_text.Fragment(go_json.dumps(without_empty_defaults(found[name])))

@@ -12,6 +12,7 @@ from time import perf_counter
 from typing import Final, Protocol
 
 import zstandard
+from apidiscovery_releases import Release, newest
 
 from apidiscovery_service import workers
 from apidiscovery_service.core.model import CORE_GROUP, Group, Version
@@ -20,7 +21,6 @@ from apidiscovery_service.openapi.crd.document import Definition, crd_document
 from apidiscovery_service.openapi.entries import group_of
 from apidiscovery_service.openapi.generated import generated_document
 from apidiscovery_service.openapi.recipe import Recipe
-from apidiscovery_service.releases import openapi_hashes
 from apidiscovery_service.sources import catalog, storage_version_api
 from apidiscovery_service.sources.catalog import catalog_recipe
 from apidiscovery_service.sources.crds.model import Names
@@ -66,6 +66,7 @@ class DocumentRecipes:
         declarations: Declarations,
         upstreams: PublishedDocuments | None = None,
         observe_crd: Callable[[float], None] = lambda _: None,
+        release: Release | None = None,
     ) -> None:
         """Take the parts that recipes are made from.
 
@@ -74,11 +75,13 @@ class DocumentRecipes:
             declarations: The CustomResourceDefinitions, and the documents of origins.
             upstreams: The documents of other API servers; None if there are none.
             observe_crd: Called with the seconds that a document of CustomResourceDefinitions took.
+            release: The release whose documents the catalogue has; None for the newest.
         """
         self._registry = registry
         self._declarations = declarations
         self._upstreams = upstreams
         self._observe_crd = observe_crd
+        self._release = release or newest()
 
     def on_change(self, listener: Callable[[Iterable[str]], None]) -> None:
         """Call `listener` with the groups whose recipes may differ, after every change."""
@@ -115,7 +118,7 @@ class DocumentRecipes:
                 published = self._upstreams.recipe(source, key)
                 if published is not None:
                     return published
-        return catalog_recipe(key) if catalog.SOURCE in winners.values() else None
+        return self._of_catalog(key) if catalog.SOURCE in winners.values() else None
 
     def _versions(self, group: Group, winners: Mapping[str, str]) -> dict[str, Recipe]:
         defined: Mapping[str, tuple[_Defined, ...]] = {}
@@ -129,13 +132,15 @@ class DocumentRecipes:
                 recipe = self._of_crds(group.name, version.version, defined)
             else:
                 recipe = self._published(source, key)
-            recipes[key] = _with_generated(recipe, group.name, version)
+            # A release that published no document of a group-version has none here either.
+            if recipe is not None or source != catalog.SOURCE:
+                recipes[key] = _with_generated(recipe, group.name, version)
         return recipes
 
     def _published(self, source: str, key: str) -> Recipe | None:
         """Return the document that a source has for a group-version; None when it has none."""
         if source == catalog.SOURCE:
-            return catalog_recipe(key)
+            return self._of_catalog(key)
         if source == storage_version_api.SOURCE:
             return storage_version_api.storage_version_recipe(key)
         declared = self._declarations.document(source, key)
@@ -144,6 +149,9 @@ class DocumentRecipes:
                 ("declared", declared), lambda: asyncio.to_thread(zstandard.decompress, declared)
             )
         return self._upstreams.recipe(source, key) if self._upstreams else None
+
+    def _of_catalog(self, key: str) -> Recipe | None:
+        return catalog_recipe(key, self._release)
 
     def _defined(self, group: str) -> dict[str, tuple[_Defined, ...]]:
         """Return the established CustomResourceDefinitions of a group by version served."""
@@ -179,14 +187,9 @@ class DocumentRecipes:
         """
         keys: Iterable[str] = ("version",)
         if self._registry.contribution(catalog.SOURCE) is not None:
-            keys = (key for key in openapi_hashes() if group_of(key) is None)
-        recipes = _catalog_recipes(*keys)
+            keys = (key for key in self._release.openapi_hashes if group_of(key) is None)
+        recipes = {key: made for key in keys if (made := self._of_catalog(key)) is not None}
         return {**recipes, **self._upstreams.common()} if self._upstreams else recipes
-
-
-def _catalog_recipes(*keys: str) -> dict[str, Recipe]:
-    """Return the recipes of the paths that have packaged documents."""
-    return {key: recipe for key in keys if (recipe := catalog_recipe(key)) is not None}
 
 
 def _with_generated(recipe: Recipe | None, group: str, version: Version) -> Recipe:

@@ -70,7 +70,11 @@ def test_a_file_gives_values_by_parameter(
         pytest.param("http: 8080\n", ":1, http: want HOST:PORT", id="port-alone"),
         pytest.param("http:\n", ":1, http: want a value", id="null"),
         pytest.param("# c\ngrpc: [a, b]\n", ":2, grpc: want HOST:PORT", id="list-for-one"),
-        pytest.param("catalog: all\n", ":1, catalog: 'all' is not one of", id="choice"),
+        pytest.param(
+            "catalog: all\n",
+            ":1, catalog: want kubernetes, kubernetes:1.NN or none, got 'all'",
+            id="choice",
+        ),
         pytest.param(
             "insecure-bind: maybe\n", ":1, insecure-bind: 'maybe' is not a valid", id="flag"
         ),

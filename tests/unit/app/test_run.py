@@ -2,11 +2,11 @@
 
 import pytest
 from apidiscovery_service.app import run
-from apidiscovery_service.app.settings import Address, Settings
+from apidiscovery_service.app.settings import Address, Catalog, Settings
 from apidiscovery_service.errors import DiscoveryError
 from apidiscovery_service.store import StoreRefused
 
-SETTINGS = Settings(Address("127.0.0.1", 0), None, "none")
+SETTINGS = Settings(Address("127.0.0.1", 0), None, Catalog())
 
 
 def failing(error: BaseException) -> object:

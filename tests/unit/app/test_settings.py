@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from apidiscovery_service.app.command import serve
-from apidiscovery_service.app.settings import Address, Security, Settings
+from apidiscovery_service.app.settings import Address, Catalog, Security, Settings
 from apidiscovery_service.errors import InvalidConfiguration
 from click.testing import CliRunner
 
@@ -87,20 +87,20 @@ def test_settings_that_make_no_sense_are_refused(
     http: Address | None, grpc: Address | None, message: str
 ) -> None:
     with pytest.raises(InvalidConfiguration, match=message):
-        Settings(http, grpc, "none")
+        Settings(http, grpc, Catalog())
 
 
 def test_an_insecure_bind_must_be_asked_for() -> None:
-    assert Settings(PUBLIC, PUBLIC, "none", insecure_bind=True).http == PUBLIC
+    assert Settings(PUBLIC, PUBLIC, Catalog(), insecure_bind=True).http == PUBLIC
     with pytest.raises(InvalidConfiguration, match="--insecure-bind"):
-        Settings(PUBLIC, PUBLIC, "none")
+        Settings(PUBLIC, PUBLIC, Catalog())
     with pytest.raises(InvalidConfiguration, match="both off"):
-        Settings(None, None, "none", insecure_bind=True)
+        Settings(None, None, Catalog(), insecure_bind=True)
 
 
 @pytest.mark.parametrize("only", [{"http": LOCAL, "grpc": None}, {"http": None, "grpc": LOCAL}])
 def test_one_of_the_two_may_be_off(only: dict[str, Any]) -> None:
-    settings = Settings(**only, catalog="none", manifests=(Path("a"),))
+    settings = Settings(**only, catalog=Catalog(), manifests=(Path("a"),))
     assert (settings.http, settings.grpc) == (only["http"], only["grpc"])
 
 
@@ -231,11 +231,11 @@ def test_what_is_identified_over_tls_may_listen_everywhere() -> None:
         name: Path("x") for name in ("tls_cert_file", "tls_private_key_file", "client_ca_file")
     }
     safe = Security(**files)
-    assert Settings(PUBLIC, PUBLIC, "none", security=safe).http == PUBLIC
+    assert Settings(PUBLIC, PUBLIC, Catalog(), security=safe).http == PUBLIC
     del files["client_ca_file"]
     for unsafe in (Security(**files), Security()):
         with pytest.raises(InvalidConfiguration, match="nobody who calls is identified over TLS"):
-            Settings(PUBLIC, None, "none", security=unsafe)
+            Settings(PUBLIC, None, Catalog(), security=unsafe)
 
 
 def test_only_callers_who_are_identified_are_limited_by_default() -> None:

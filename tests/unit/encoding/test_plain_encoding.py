@@ -9,7 +9,7 @@ import pytest
 from apidiscovery.meta.v1 import discovery_pb2 as plain_pb2
 from apidiscovery.meta.v1 import status_pb2
 from apidiscovery_formats.negotiation import JSON, PROTOBUF, YAML, Representation
-from apidiscovery_service import releases
+from apidiscovery_releases import newest
 from apidiscovery_service.core.model import (
     Contribution,
     Group,
@@ -65,7 +65,7 @@ def test_apis_is_that_of_kubernetes_in_its_order() -> None:
 
 
 def test_apis_of_the_catalogue_is_that_of_its_release(catalogue: Snapshot) -> None:
-    (recorded,) = releases.read("apis.json")
+    recorded = newest().plain("/apis")
     assert plain.encode(plain.group_list(catalogue.named), PLAIN) == recorded
 
 
@@ -74,8 +74,8 @@ def test_lists_of_the_catalogue_are_those_of_its_release(catalogue: Snapshot) ->
     groups = [published.group for published in catalogue.named.by_name.values()]
     for group in (*groups, catalogue.core.by_name[""].group):
         for version in group.versions:
-            key = f"apis__{group.name}__{version.version}" if group.name else "api__v1"
-            (recorded,) = releases.read(f"lists/{key}.json")
+            path = f"/apis/{group.name}/{version.version}" if group.name else "/api/v1"
+            recorded = newest().plain(path)
             assert plain.encode(plain.resource_list(group, version), PLAIN) == recorded
 
 

@@ -339,10 +339,9 @@ async def test_the_merged_document_is_cached_without_room_for_bodies(
     documents = Documents(
         recipes,
         encoders=counting.encoders(),
-        info={"title": "T"},
         limits=Limits(cache_bytes=0),
     )
-    text = b"T|api/v1=" + LARGE
+    text = b"Kubernetes|api/v1=" + LARGE
     for _ in range(3):
         body = await documents.merged_v2(form, coding)
         assert body.coding == coding
@@ -358,7 +357,6 @@ async def test_what_is_too_large_is_not_merged() -> None:
     documents = Documents(
         recipes,
         encoders=counting.encoders(),
-        info={"title": "T"},
         limits=Limits(merged_bytes=8000),
     )
     await documents.index()
@@ -369,15 +367,15 @@ async def test_what_is_too_large_is_not_merged() -> None:
     assert recipes.makes == {"api/v1": 1, "api/v2": 1, "api/v3": 1}
     recipes.texts[""] = {"api/v1": LARGE}
     documents.changed([""])
-    assert (await documents.merged_v2()).data == b"T|api/v1=" + LARGE
+    assert (await documents.merged_v2()).data == b"Kubernetes|api/v1=" + LARGE
 
 
 async def test_the_merged_document_is_made_once_for_an_index() -> None:
     recipes = recipes_of("apis/a.example/v1", "apis/b.example/v1")
     counting = CountingEncoders()
-    documents = Documents(recipes, encoders=counting.encoders(), info={"title": "T"})
+    documents = Documents(recipes, encoders=counting.encoders())
     text = (
-        b'T|apis/a.example/v1={"of":"apis/a.example/v1"}'
+        b'Kubernetes|apis/a.example/v1={"of":"apis/a.example/v1"}'
         b'|apis/b.example/v1={"of":"apis/b.example/v1"}'
     )
     asked = [documents.merged_v2(), documents.merged_v2(Form.PROTOBUF), documents.merged_v2()]
@@ -397,7 +395,7 @@ async def test_the_merged_document_is_made_once_for_an_index() -> None:
 
 async def test_a_merged_document_that_is_replaced_leaves_no_bodies() -> None:
     recipes = FakeRecipes({"": {"api/v1": LARGE}})
-    documents = Documents(recipes, encoders=CountingEncoders().encoders(), info={"title": "T"})
+    documents = Documents(recipes, encoders=CountingEncoders().encoders())
     tracemalloc.start()
     try:
         for _ in range(50):

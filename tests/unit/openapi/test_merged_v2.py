@@ -8,7 +8,7 @@ from typing import Any, cast
 import orjson
 import pytest
 import zstandard
-from apidiscovery_service import releases
+from apidiscovery_releases import newest
 from apidiscovery_service.kube import go_json
 from apidiscovery_service.openapi.body import pack
 from apidiscovery_service.openapi.errors import InvalidOpenAPI
@@ -135,10 +135,9 @@ def test_documents_of_kubernetes_merge_without_notes() -> None:
 
 
 def test_the_packaged_documents_are_the_one_that_a_kube_apiserver_serves() -> None:
-    info = {"title": "Kubernetes", "version": releases.RELEASE}
-    (recorded,) = releases.read("openapi/v2.json")
+    info, recorded = newest().openapi_info, newest().openapi_v2
 
-    result = merged([], info, packaged=releases.openapi_hashes())
+    result = merged([], info, packaged=newest().openapi_hashes)
 
     assert not result.notes
     assert result.document.unpacked().text == recorded
@@ -146,7 +145,7 @@ def test_the_packaged_documents_are_the_one_that_a_kube_apiserver_serves() -> No
 
 def test_of_the_packaged_document_stays_what_served_documents_need() -> None:
     """Another one of a group-version takes its place, under names that do not clash."""
-    others = set(releases.openapi_hashes()) - {"apis/apps/v1"}
+    others = set(newest().openapi_hashes) - {"apis/apps/v1"}
     name = "io.k8s.api.apps.v1.Deployment"
     of_apps = document("apis/apps/v1", name, **{name: {"description": "another"}})
     config_map = "io.k8s.api.core.v1.ConfigMap"

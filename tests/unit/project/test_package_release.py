@@ -1,7 +1,8 @@
-"""The tool that packages what a kube-apiserver of a release serves."""
+"""The tools that package what kube-apiservers serve, and what definitions share."""
 
 import io
 import json
+import lzma
 import subprocess
 import sys
 import tarfile
@@ -9,69 +10,120 @@ from pathlib import Path
 
 import crd_goldens
 import pytest
-import zstandard
-from apidiscovery_service import releases
+from apidiscovery_releases import newest
 from repository import ROOT
 
-TOOL = ROOT / "tools" / "package_release.py"
+PACKAGE = ROOT / "tools" / "package_release.py"
+PARTS = ROOT / "tools" / "crd_parts.py"
+SHARED = ROOT / "service" / "apidiscovery_service" / "openapi" / "data" / "crd.json"
 CRDS = ("apis/argoproj.io/v1alpha1", "apis/cert-manager.io/v1", "apis/monitoring.coreos.com/v1")
 
 
 @pytest.fixture
 def recorded(tmp_path: Path) -> Path:
-    """Return a folder as the tool wants it, of some files of the packaged release."""
-    folder = tmp_path / "recorded"
+    """Return a folder as the tool wants it, of some answers of a release."""
+    release = newest()
+    folder = tmp_path / "recorded" / release.name
     (folder / "lists").mkdir(parents=True)
-    for name in ("version.json", "apis.json", "apis.v2.json", "lists/api__v1.json"):
-        (folder / name).write_bytes(releases.read(name)[0])
+    (folder / "version.json").write_bytes(release.version_text)
+    (folder / "api.json").write_bytes(release.plain("/api"))
+    (folder / "apis.json").write_bytes(release.plain("/apis"))
+    (folder / "apis.v2.json").write_bytes(release.aggregated("/apis"))
+    (folder / "lists" / "api__v1.json").write_bytes(release.plain("/api/v1"))
     with tarfile.open(folder / "openapi.tar.xz", "w:xz") as archive:
-        for name in ("openapi/v3/api.json", "openapi/v3/index.json"):
-            (content,) = releases.read(name)
+        for name, content in (
+            ("openapi/v3/api.json", release.openapi_v3("api")),
+            ("openapi/v3/index.json", release.openapi_index),
+        ):
             member = tarfile.TarInfo(name)
             member.size = len(content)
             archive.addfile(member, io.BytesIO(content))
-    return folder
+    return folder.parent
 
 
-def package(recorded: Path, keys: tuple[str, ...]) -> subprocess.CompletedProcess[str]:
-    """Run the tool on recorded answers and documents of definitions."""
-    crds = recorded.parent / "crds"
-    crds.mkdir()
-    for key in keys:
-        (crds / f"{key.replace('/', '__')}.json").write_bytes(crd_goldens.document(key))
-    output = recorded.parent / "out.tar.zst"
-    command = [sys.executable, *map(str, (TOOL, recorded, crds, output))]
+def run(tool: Path, *args: Path | str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(tool), *map(str, args)]
     return subprocess.run(command, check=False, capture_output=True, text=True)  # noqa: S603 - ours
 
 
-def test_an_archive_has_discovery_first_and_what_definitions_share(recorded: Path) -> None:
-    done = package(recorded, CRDS)
+def packaged(recorded: Path, tmp_path: Path) -> Path:
+    """Return the folder of archives that the tool makes."""
+    data = tmp_path / "data"
+    data.mkdir()
+    done = run(PACKAGE, recorded, "--data", data)
     assert (done.returncode, done.stderr) == (0, "")
-    packed = (recorded.parent / "out.tar.zst").read_bytes()
-    with tarfile.open(fileobj=io.BytesIO(zstandard.decompress(packed))) as archive:
-        names = archive.getnames()
-        found = {name: archive.extractfile(name) for name in names}
-        contents = {name: file.read() for name, file in found.items() if file is not None}
-    assert names == [
-        *("version.json", "apis.json", "apis.v2.json", "lists/api__v1.json", "crd.json"),
-        *("openapi/v3/index.json", "openapi/v3/api.json"),
-    ]
-    assert contents == dict(zip(names, releases.read(*names), strict=True))
+    return data
 
 
-def test_definitions_that_do_not_tell_everything_are_refused(recorded: Path) -> None:
-    done = package(recorded, ("apis/cert-manager.io/v1",))
+def test_an_archive_has_discovery_first_and_the_recorded_bytes(
+    recorded: Path, tmp_path: Path
+) -> None:
+    release = newest()
+    archive = packaged(recorded, tmp_path) / f"{release.name}.tar.xz"
+    with tarfile.open(archive) as opened:
+        names = opened.getnames()
+        assert names == [
+            *("version.json", "api.json", "apis.json", "apis.v2.json", "lists/api__v1.json"),
+            *("openapi/v3/index.json", "openapi/v3/api.json"),
+        ]
+        found = opened.extractfile("apis.v2.json")
+        assert found is not None
+        assert found.read() == release.aggregated("/apis")
+    assert run(PACKAGE, "--check", recorded, "--data", archive.parent).returncode == 0
+
+
+def test_an_archive_that_was_changed_is_found(recorded: Path, tmp_path: Path) -> None:
+    data = packaged(recorded, tmp_path)
+    archive = data / f"{newest().name}.tar.xz"
+    plain = lzma.decompress(archive.read_bytes()).replace(b'"major": "1"', b'"major": "2"')
+    archive.write_bytes(lzma.compress(plain))
+    done = run(PACKAGE, "--check", "--data", data)
+    assert done.returncode == 1
+    assert f"{newest().name}.tar: SHA256SUMS and the archives differ" in done.stderr
+
+
+def test_recordings_that_were_changed_are_found(recorded: Path, tmp_path: Path) -> None:
+    data = packaged(recorded, tmp_path)
+    (recorded / newest().name / "api.json").write_bytes(b"{}")
+    done = run(PACKAGE, "--check", recorded, "--data", data)
+    assert done.returncode == 1
+    assert f"SHA256SUMS and {recorded} differ" in done.stderr
+
+
+def test_a_folder_without_recordings_is_refused(tmp_path: Path) -> None:
+    done = run(PACKAGE, tmp_path)
+    assert done.returncode == 1
+    assert "has no folder of a release, such as 1.31" in done.stderr
+
+
+def test_the_archives_of_the_package_match_their_sums() -> None:
+    done = run(PACKAGE, "--check")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def crd_documents(folder: Path, keys: tuple[str, ...]) -> Path:
+    folder.mkdir()
+    for key in keys:
+        (folder / f"{key.replace('/', '__')}.json").write_bytes(crd_goldens.document(key))
+    return folder
+
+
+def test_what_definitions_share_is_made_of_their_documents(tmp_path: Path) -> None:
+    output = tmp_path / "crd.json"
+    done = run(PARTS, crd_documents(tmp_path / "crds", CRDS), output)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert output.read_bytes() == SHARED.read_bytes()
+
+
+def test_definitions_that_do_not_tell_everything_are_refused(tmp_path: Path) -> None:
+    documents = crd_documents(tmp_path / "crds", ("apis/cert-manager.io/v1",))
+    done = run(PARTS, documents, tmp_path / "crd.json")
     assert (done.returncode, done.stderr) == (1, "no document has the subresource scale\n")
 
 
 def test_the_parts_of_definitions_are_those_of_a_real_server() -> None:
-    shared = releases.read_json("crd.json")
+    shared = json.loads(SHARED.read_bytes())
     document = json.loads(crd_goldens.document("apis/cert-manager.io/v1"))
     for name, schema in document["components"]["schemas"].items():
         if name.startswith("io.k8s."):
             assert shared["schemas"][name] == schema
-
-
-def test_a_file_that_is_not_there_is_an_error() -> None:
-    with pytest.raises(KeyError, match="nope"):
-        releases.read("version.json", "nope")

@@ -5,7 +5,7 @@ have is written once; another definition of the same name becomes the first free
 `NAME_v3`, …, and references follow. Definitions are the same here if all that they refer to is the
 same too; Kubernetes compares their own text alone.
 
-The packaged release has a v2 document of its own, which says more than v3 documents: shared
+A recorded release has a v2 document of its own, which says more than v3 documents: shared
 parameters, schemes, what an operation consumes. It is used for those of its group-versions that are
 served.
 
@@ -22,8 +22,8 @@ from typing import Final, NamedTuple, cast
 import orjson
 import zstandard
 from apidiscovery_formats.openapi.pointers import Place
+from apidiscovery_releases import Release, newest
 
-from apidiscovery_service import releases
 from apidiscovery_service.errors import DiscoveryError
 from apidiscovery_service.kube.go_json import JSONValue
 from apidiscovery_service.openapi.body import Packed, pack
@@ -77,6 +77,7 @@ def merged(
     info: Mapping[str, JSONValue],
     max_bytes: int = MAX_BYTES,
     packaged: Collection[str] = (),
+    release: Release | None = None,
 ) -> Merged:
     """Return the v2 document of v3 documents.
 
@@ -88,7 +89,8 @@ def merged(
         documents: Keys such as `apis/apps/v1`, in order, and documents as JSON compressed by zstd.
         info: The `info` of the result.
         max_bytes: Of the result as JSON.
-        packaged: Keys of documents that are those of the packaged release; not among `documents`.
+        packaged: Keys of documents that are those of a recorded release; not among `documents`.
+        release: That release; None for the newest.
 
     Raises:
         TooLarge: The result would have more.
@@ -96,7 +98,7 @@ def merged(
     """
     merge = _Merge(max_bytes)
     if packaged:
-        merge.add_packaged(packaged)
+        merge.add_packaged(packaged, release or newest())
     last = ""
     for key, text in documents:
         if key < last:
@@ -214,19 +216,18 @@ class _Merge:
         for path, item in paths.items():
             self._add_path(key, path, orjson.dumps(item))
 
-    def add_packaged(self, keys: Collection[str]) -> None:
+    def add_packaged(self, keys: Collection[str], release: Release) -> None:
         """Add the packaged document's paths of some v3 documents, and all that they reach."""
-        (text,) = releases.read("openapi/v2.json")
-        source = _parsed(text)
+        source = _parsed(release.openapi_v2)
         values = {
             (section, name): as_object(value, None)
             for section in _PACKAGED
-            for name, value in as_object(source[SECTIONS[section]], None).items()
+            for name, value in as_object(source.get(SECTIONS[section], {}), None).items()
         }
         edges = {entry: _referred(value) for entry, value in values.items()}
         start = {entry for entry in values if entry[0] == "securitySchemes"}
         for path, item in as_object(source["paths"], None).items():
-            key = _key_of(path)
+            key = _key_of(path, release.openapi_hashes)
             if key in keys:
                 self._add_path(key, path, orjson.dumps(item))
                 start |= _referred(item)
@@ -351,11 +352,11 @@ class _Merge:
         )
 
 
-def _key_of(path: str) -> str:
+def _key_of(path: str, known: Collection[str]) -> str:
     """Return the key of the packaged v3 document that has a path; empty when there is none."""
     steps = path.strip("/").split("/")
     keys = ("/".join(steps[:length]) for length in range(len(steps), 0, -1))
-    return next((key for key in keys if key in releases.openapi_hashes()), "")
+    return next((key for key in keys if key in known), "")
 
 
 def _referred(value: JSONValue) -> frozenset[Entry]:

@@ -12,8 +12,8 @@ from apidiscovery_formats.negotiation import (
     negotiate,
     not_acceptable_message,
 )
+from apidiscovery_releases import Release, newest
 
-from apidiscovery_service import releases
 from apidiscovery_service.core.model import CORE_GROUP, Freshness
 from apidiscovery_service.core.snapshot import Snapshot
 from apidiscovery_service.encoding import (
@@ -80,6 +80,7 @@ class Site:
         gates: The feature gates.
         server_address: `host:port` that `/api` tells clients.
         version: Version of this software.
+        release: The recorded release of Kubernetes whose fields `/version` has.
         openapi: Answers below `/openapi`; None for 404.
         objects: Answers about StorageVersions and leases; None for 404.
         extension: Whether this is an extension API server behind kube-aggregator: it has no core
@@ -94,6 +95,7 @@ class Site:
     gates: FeatureGates = field(default_factory=FeatureGates)
     server_address: str = "127.0.0.1:8080"
     version: str = "0"
+    release: Release = field(default_factory=newest)
     openapi: OpenAPIAnswers | None = None
     objects: ObjectAnswers | None = None
     extension: bool = False
@@ -357,7 +359,7 @@ def _version(request: Request, site: Site) -> Response:
     refused = restful_refusal(request, (JSON.media_type,))
     if refused is not None:
         return replace(negotiated_status(request, refused), endpoint="/version")
-    of_kubernetes = releases.version()
+    of_kubernetes = site.release.version
     body = go_json.dumps_pretty(
         {
             **of_kubernetes,
