@@ -5,11 +5,12 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from apidiscovery_client import DiscoveryClient, InvalidConfiguration
+from apidiscovery_client import DiscoveryClient
 from apidiscovery_client._connecting import Flags
 from apidiscovery_client.manifests import Manifest, read_manifests
 from apidiscovery_client.model import Snapshot
 from apidiscovery_client.schemas import (
+    ReleasedSchemas,
     SchemaSource,
     ServedSchemas,
     load_schemas,
@@ -51,7 +52,7 @@ def open_target(text: str, flags: Flags) -> Generator[Target]:
         DiscoveryError: The server does not answer.
     """
     if text.startswith(PREFIX):
-        yield Target(release(text.removeprefix(PREFIX)), _released(text))
+        yield Target(release(text.removeprefix(PREFIX)), ReleasedSchemas(text.removeprefix(PREFIX)))
     elif is_server(text):
         with DiscoveryClient(transport := transport_to(text, flags)) as client:
             yield Target(client.refresh(), ServedSchemas(transport, text))
@@ -73,7 +74,7 @@ def open_schemas(text: str, flags: Flags) -> Generator[SchemaSource]:
         DiscoveryError: The server does not answer.
     """
     if text.startswith(PREFIX):
-        yield _released(text)
+        yield ReleasedSchemas(text.removeprefix(PREFIX))
     elif is_server(text):
         with closing(transport_to(text, flags)) as transport:
             yield ServedSchemas(transport, text)
@@ -100,7 +101,3 @@ def _of_files(text: str) -> SchemaSource:
     if _OF_SNAPSHOT in content:
         return load_schemas(content, name)
     return schemas_of_manifests(read_manifests(content, name), name)
-
-
-def _released(text: str) -> SchemaSource:
-    raise InvalidConfiguration(f"{text}: no schemas of releases are known")

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import cast
 
 from apidiscovery_client._terminal import printable
 from apidiscovery_client.schema_diff import Applying, Change, Outcome, Reading, changes_json
@@ -13,6 +14,7 @@ from apidiscovery_cli.diffing.rendering import PLAIN, Format, code, colour_of, e
 
 _UNKNOWN = "unknown"
 _MAX_VALUE = 60  # characters of a value in a line
+_MAX_ITEMS = 8  # new and old items of a list in a line
 _HEADINGS = {Severity.BREAKING: "breaking", _UNKNOWN: "not decided", Severity.COMPATIBLE: "other"}
 _MARKS = {Severity.BREAKING: "!", _UNKNOWN: "?", Severity.COMPATIBLE: " "}
 _ORDER = tuple(_MARKS)
@@ -201,11 +203,25 @@ def _values(change: Change) -> str:
         return f" {_short(text)}" if text else ""
     if change.change.startswith("required-") or change.path == "":
         return ""
+    if all(isinstance(one, list) for one in values):
+        return _differing(change.before, change.after)
     if change.change.endswith("-added"):
         return f" {_short(change.after)}"
     if change.change.endswith("-removed"):
         return f" {_short(change.before)}"
     return f" {_short(change.before)} -> {_short(change.after)}"
+
+
+def _differing(before: object, after: object) -> str:
+    """Return which items of two lists are new and which are gone."""
+    old, new = (
+        {_short(item): None for item in cast("list[object]", side)} for side in (before, after)
+    )
+    told = [*(f"+{item}" for item in new if item not in old)]
+    told += [f"-{item}" for item in old if item not in new]
+    return (
+        f" {' '.join(told[:_MAX_ITEMS])}{' ...' if len(told) > _MAX_ITEMS else ''}" if told else ""
+    )
 
 
 def _short(value: object) -> str:

@@ -10,6 +10,7 @@ from apidiscovery_client.schemas.comparing import compare_sources as compare_sou
 from apidiscovery_client.schemas.model import Components as Components
 from apidiscovery_client.schemas.model import Documents as Documents
 from apidiscovery_client.schemas.model import SchemaSource as SchemaSource
+from apidiscovery_client.schemas.released import ReleasedSchemas as ReleasedSchemas
 from apidiscovery_client.schemas.sources import GivenSchemas as GivenSchemas
 from apidiscovery_client.schemas.sources import ServedSchemas as ServedSchemas
 from apidiscovery_client.schemas.sources import all_of as all_of

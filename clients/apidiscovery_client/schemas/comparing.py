@@ -176,9 +176,9 @@ def _kinds(
 
 def _only(gvk: GroupVersionKind, *, removed: bool) -> Change:
     change = "version-removed" if removed else "version-added"
-    told = (gvk.version, None) if removed else (None, gvk.version)
+    before, after = (gvk.version, None) if removed else (None, gvk.version)
     verdicts = _GONE if removed else Verdicts()
-    return Change("", change, *told, verdicts, gvk.group, gvk.version, gvk.kind)
+    return Change("", change, before, after, verdicts, gvk.group, gvk.version, gvk.kind)
 
 
 def _versions(before: _Side, after: _Side) -> Iterator[Change]:
