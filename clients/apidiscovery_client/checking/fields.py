@@ -8,6 +8,7 @@ and a zero as default only tells the type.
 import base64
 import binascii
 import datetime as dt
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
@@ -157,10 +158,7 @@ class FieldCheck:
         field = self._field(schema, name)
         if field is None:
             yield self._unknown(schema, name, path)
-        elif value is None and self._is_custom and not field.nullable:
-            if field.default is NO_DEFAULT and name not in schema.required:
-                yield Problem(Rule.PRUNED_FIELD, path, "null is dropped; leave the field out")
-        else:
+        elif value is not None or field.nullable:  # the server drops any other null
             yield from self._value(field, value, path)
 
     def _field(self, schema: Schema, name: str) -> Schema | None:
@@ -206,6 +204,9 @@ class FieldCheck:
     def _tested(self, schema: Schema, value: object, path: Path) -> Iterator[Problem]:
         keywords = schema.keywords
         whole: object = _UNTREATED
+        if _is_bad_quantity(schema, value):
+            wanted = "want a quantity such as 100m, 1.5 or 64Mi"
+            yield Problem(Rule.INVALID_VALUE, path, f"it is {_shown(value)}; {wanted}")
         for test, names in _TESTS:
             if keywords.keys().isdisjoint(names) or self._is_exempt(test, schema, value):
                 continue
@@ -231,6 +232,10 @@ class FieldCheck:
 
 
 _UNTREATED = object()
+# Source: apimachinery pkg/api/resource/quantity.go `splitREString`, `ParseQuantity`.
+_QUANTITY = re.compile(
+    r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[numkMGTPE]|[KMGTPE]i|[eE][+-]?[0-9]+)?", re.ASCII
+)
 
 
 def _with_metadata(schema: Schema) -> Schema:
@@ -254,6 +259,11 @@ def _with_metadata(schema: Schema) -> Schema:
     return replace(schema, keywords=keywords)
 
 
+def _is_bad_quantity(schema: Schema, value: object) -> bool:
+    is_quantity = schema.ref.endswith(".resource.Quantity")
+    return is_quantity and isinstance(value, str) and not _QUANTITY.fullmatch(value)
+
+
 def _parses(name: str, value: object, *, strict: bool) -> bool | None:
     """Tell whether a text has a format that `schema_diff` leaves open; None for other formats."""
     if not isinstance(value, str):
@@ -271,9 +281,9 @@ def _parses(name: str, value: object, *, strict: bool) -> bool | None:
 
 
 def _type_message(schema: Schema, value: object) -> str:
-    wanted = "null is no value" if value is None else f"it is {_shown(value)}"
+    seen = "it is null" if value is None else f"it is {_shown(value)}"
     kinds = sorted(schema.kinds - ({"integer"} if "number" in schema.kinds else frozenset()))
-    return f"{wanted}; want {' or '.join(map(_article, kinds))}"
+    return f"{seen}; want {' or '.join(map(_article, kinds))}"
 
 
 def _article(kind: str) -> str:
@@ -304,7 +314,8 @@ def _about(test: str, schema: Schema) -> str:
 
 def _shown(value: object) -> str:
     if isinstance(value, str | int | float | bool):
-        return f"the {kind_of(value)} {_short(value)}"
+        kind = "number" if isinstance(value, float) else kind_of(value)
+        return f"the {kind} {_short(value)}"
     return name_of(value)
 
 
