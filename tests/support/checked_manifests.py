@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 import yaml
 
@@ -112,7 +112,11 @@ def changed(whole: Json) -> Iterator[tuple[str, Json]]:
 
 
 def _paths(value: Json, above: tuple[Step, ...]) -> Iterator[tuple[Step, ...]]:
-    steps = value.items() if isinstance(value, dict) else enumerate(value)
+    steps: list[tuple[Step, Json]] = (
+        list(cast("dict[Step, Json]", value).items())
+        if isinstance(value, dict)
+        else list(enumerate(cast("list[Json]", value)))
+    )
     for step, inner in steps:
         yield (*above, step)
         if isinstance(inner, dict | list):
@@ -133,7 +137,7 @@ def _put(
         around = around[step]
     if gone:
         del around[path[-1]]
-    elif renamed and isinstance(around, dict):
+    elif renamed and isinstance(path[-1], str):
         around[f"{path[-1]}x"] = around.pop(path[-1])
     elif not renamed:
         around[path[-1]] = value

@@ -142,7 +142,7 @@ def served(
         "/openapi/v3": document(index),
         **{f"/openapi/v3/{key}": Answer(body) for key, body in bodies.items()},
     }
-    routes |= broken or {}
+    routes = {**routes, **(broken or {})}
 
     def respond(request: Request) -> Answer:
         if request.path != DEFINITIONS:

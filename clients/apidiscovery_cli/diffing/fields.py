@@ -197,8 +197,8 @@ def _verdicts(change: Change) -> Iterator[str]:
 def _values(change: Change) -> str:
     """Return the old and the new value in short; of schemas nothing, of switches nothing."""
     values = [change.before, change.after]
-    if any(isinstance(one, dict) for one in values):
-        rules = [one.get("rule") for one in values if isinstance(one, dict)]
+    if schemas := [cast("dict[str, object]", one) for one in values if isinstance(one, dict)]:
+        rules = (schema.get("rule") for schema in schemas)
         text = next((rule for rule in rules if isinstance(rule, str)), "")
         return f" {_short(text)}" if text else ""
     if change.change.startswith("required-") or change.path == "":

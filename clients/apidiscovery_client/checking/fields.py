@@ -19,6 +19,7 @@ from apidiscovery_formats.openapi.pointers import Path
 
 from apidiscovery_client._fields import Fields, name_of
 from apidiscovery_client.checking.model import Rule
+from apidiscovery_client.openapi.json_documents import as_array, as_object
 from apidiscovery_client.schema_diff.schemas import NO_DEFAULT, Schema, as_list, read
 from apidiscovery_client.schema_diff.validating import KEYWORDS, kind_of, meets, treat
 
@@ -137,15 +138,14 @@ class FieldCheck:
         if meets(schema, "type", value) is False:
             yield Problem(Rule.INVALID_VALUE, path, _type_message(schema, value))
             return
-        if isinstance(value, dict):
-            fields = cast("Fields", value)
+        if (fields := as_object(value)) is not None:
             if not self._is_open(schema):
                 for name, inner in fields.items():
                     yield from self._named(schema, name, inner, path)
             yield from self._missing(schema, fields, path)
-        elif isinstance(value, list):
+        elif (several := as_array(value)) is not None:
             items = schema.items
-            for number, item in enumerate(cast("list[object]", value)):
+            for number, item in enumerate(several):
                 yield from self._value(items, item, (*path, number))
         yield from self._tested(schema, value, path)
 

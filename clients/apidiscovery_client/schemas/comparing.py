@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from apidiscovery_client._fields import Fields
 from apidiscovery_client.model import GroupVersion, GroupVersionKind
 from apidiscovery_client.openapi.asking import key_of
+from apidiscovery_client.openapi.json_documents import as_array, as_object
 from apidiscovery_client.schema_diff import (
     Change,
     InvalidSchema,
@@ -56,10 +57,9 @@ class _Kind:
     def own(self) -> Fields:
         """The schema without what every kind has, which sources write in different ways."""
         fields = dict(self.schema)
-        properties, required = fields.get("properties"), fields.get("required")
-        if isinstance(properties, dict):
-            fields["properties"] = {n: v for n, v in properties.items() if n not in _COMMON}
-        if isinstance(required, list):
+        if (properties := as_object(fields.get("properties"))) is not None:
+            fields["properties"] = {k: v for k, v in properties.items() if k not in _COMMON}
+        if (required := as_array(fields.get("required"))) is not None:
             fields["required"] = [name for name in required if name not in _COMMON]
         return fields
 
@@ -194,8 +194,8 @@ def _metadata(before: _Side, after: _Side, failures: dict[str, str]) -> Iterator
     """Yield what is different in the metadata of built-in kinds, once for all."""
     for gv in sorted(before.read.found.keys() & after.read.found.keys(), key=key_of):
         one, other = before.components(gv), after.components(gv)
-        old, new = one.schemas.get(OBJECT_META), other.schemas.get(OBJECT_META)
-        if not isinstance(old, dict) or not isinstance(new, dict):
+        old, new = (as_object(side.schemas.get(OBJECT_META)) for side in (one, other))
+        if old is None or new is None:
             continue
         try:
             for change in compare(

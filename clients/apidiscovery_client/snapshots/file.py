@@ -126,7 +126,7 @@ def load(data: bytes, name: str, *, now: datetime | None = None) -> Snapshot:
 def parsed_own(data: bytes, name: str) -> Fields:
     """Return the fields of a file that `dump` has written; raise `InvalidConfiguration`."""
     document = _parsed(data, name)
-    fields = cast("Fields", document) if isinstance(document, dict) else {}
+    fields: Fields = cast("Fields", document) if isinstance(document, dict) else {}
     if (fields.get("kind"), fields.get("apiVersion")) != (KIND, API_VERSION):
         raise InvalidConfiguration(f"{name}: it is no {KIND} {API_VERSION}; {_SAVE}")
     return fields

@@ -1,6 +1,7 @@
 """What is wrong with manifests for a server: versions, fields, values, and where."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pytest
 from apidiscovery_client.checking import Checked, Finding, Rule, Severity, check
@@ -32,7 +33,11 @@ def told(found: Checked) -> list[tuple[int, Rule, str, str]]:
 
 
 def of_widget(
-    spec: Mapping[str, object], value: object, *, status: object = None, **more: object
+    spec: Mapping[str, object],
+    value: object,
+    *,
+    status: object = None,
+    **more: Any,  # noqa: ANN401 - of `widget`
 ) -> list[Finding]:
     """Return what is found in a Widget with this spec, by a definition with these fields."""
     defined = files(widget(spec, **more))

@@ -151,7 +151,7 @@ def test_a_server_that_does_not_answer_is_trouble(capsys: Capture) -> None:
 # Servers and snapshots.
 
 WIDGET = "apiVersion: example.com/v1\nkind: Widget\nmetadata: {name: w}\nspec: {a: 1}\n"
-GROUP = {
+GROUP: dict[str, object] = {
     "metadata": {"name": "example.com"},
     "versions": [
         {
@@ -207,7 +207,8 @@ def test_what_cannot_be_checked_is_no_success(capsys: Capture) -> None:
 
 def test_a_group_version_that_is_stale_is_not_said_to_be_gone(capsys: Capture) -> None:
     Path("w.yaml").write_text(WIDGET)
-    stale = {**GROUP, "versions": [{"version": "v1", "freshness": "Stale", "resources": []}]}
+    version = {"version": "v1", "freshness": "Stale"}
+    stale = {**GROUP, "versions": [version]}
     with FakeApiServer(served({}, groups=[stale])) as server:
         found = check(capsys, "-f", "w.yaml", against=server.url)
     assert found.exit_code == 2

@@ -3,7 +3,7 @@
 import base64
 import json
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -34,7 +34,7 @@ OTHER_KEY = "apis/other.com/v1"
 
 
 @contextmanager
-def asked(routes: Respond) -> Iterator[tuple[FakeApiServer, ServedSchemas]]:
+def asked(routes: Respond) -> Generator[tuple[FakeApiServer, ServedSchemas]]:
     with FakeApiServer(routes) as server:
         transport = HttpTransport(Server(server.url))
         try:
