@@ -12,16 +12,13 @@ from typing import TypedDict, Unpack
 import click
 from apidiscovery_client import DiscoveryError
 from apidiscovery_client._connecting import Flags
-from apidiscovery_client.schemas import compare_sources
 
 from apidiscovery_cli.connection_options import flags_of
 from apidiscovery_cli.diffing import FORMATS, Names, compare, render
-from apidiscovery_cli.diffing.fields import FieldReport, render_fields
 from apidiscovery_cli.diffing.rendering import Format
 from apidiscovery_cli.files import STDIN
 from apidiscovery_cli.options import with_options
 from apidiscovery_cli.output import TROUBLE, Trouble, has_colour, print_report
-from apidiscovery_cli.schema_sides import open_schemas
 from apidiscovery_cli.sides import (
     SIDE_HELP,
     SIDE_OPTIONS,
@@ -94,6 +91,11 @@ def _discovery(before: str, after: str, flags: Flags, options: _Options) -> tupl
 
 def _fields(before: str, after: str, flags: Flags, options: _Options) -> tuple[str, int]:
     """Return the report about fields, and the exit code."""
+    from apidiscovery_client.schemas import compare_sources  # noqa: PLC0415 - yaml and more
+
+    from apidiscovery_cli.diffing.fields import FieldReport, render_fields  # noqa: PLC0415 - same
+    from apidiscovery_cli.schema_sides import open_schemas  # noqa: PLC0415 - same
+
     with open_schemas(before, flags) as old, open_schemas(after, flags) as new:
         found = compare_sources(old, new)
     report = FieldReport(side_name(before), side_name(after), found)

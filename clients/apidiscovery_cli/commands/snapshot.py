@@ -6,7 +6,6 @@ from pathlib import Path
 import click
 from apidiscovery_client import IncompleteDiscovery
 from apidiscovery_client._kubectl import failures
-from apidiscovery_client.schemas import GivenSchemas, ServedSchemas, all_of, stored_schemas
 from apidiscovery_client.snapshots.file import MAX_BYTES, dump, load
 from apidiscovery_client.transports.http import HttpTransport
 
@@ -37,20 +36,27 @@ def save(source: Source, file: str, *, schemas: bool) -> None:
     documents.
     """
     found = discover(source)
-    served = _schemas(source) if schemas else None
-    content = dump(found, schemas=stored_schemas(served) if served else None)
+    stored, unread = _schemas(source) if schemas else (None, {})
+    content = dump(found, schemas=stored)
     if file == "-":
         print_bytes(content)
     else:
         write_file(Path(file), content)
-    unread = {str(gv): why for gv, why in served.failures.items()} if served else {}
     if lacking := {**failures(found), **unread}:
         raise IncompleteDiscovery(lacking)
 
 
-def _schemas(source: Source) -> GivenSchemas:
+def _schemas(source: Source) -> tuple[dict[str, object], dict[str, str]]:
+    """Return the schemas of a server as a file has them, and why some could not be had."""
+    from apidiscovery_client.schemas import (  # noqa: PLC0415 - it imports yaml
+        ServedSchemas,
+        all_of,
+        stored_schemas,
+    )
+
     with closing(HttpTransport(source.server, WITH_RESOURCES)) as transport:
-        return all_of(ServedSchemas(transport, source.server.url))
+        served = all_of(ServedSchemas(transport, source.server.url))
+    return stored_schemas(served), {str(gv): why for gv, why in served.failures.items()}
 
 
 @snapshot.command("show")
