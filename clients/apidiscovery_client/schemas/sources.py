@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from typing import TypeVar, cast
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 from apidiscovery_client._errors import (
     DiscoveryError,
@@ -20,6 +20,7 @@ from apidiscovery_client._negotiation import ACCEPT_PLAIN
 from apidiscovery_client.manifests import Manifest
 from apidiscovery_client.model import GroupVersion
 from apidiscovery_client.openapi.asking import (
+    INDEX_PATH,
     FetchesPaths,
     Flow,
     Location,
@@ -153,7 +154,7 @@ class ServedSchemas:
             for gvk, _ in versions_of(found)
         }
         self._locations: dict[GroupVersion, Location] = {
-            gv: location
+            gv: _below(self._server, location)
             for key, location in self._run(asked_index()).items()
             if (gv := group_version_of(key)) and gv not in defined
         }
@@ -221,6 +222,14 @@ class ServedSchemas:
                 ask = flow.send(self._transport.get(ask.path, ask.accept))
         except StopIteration as done:
             return cast("_T", done.value)
+
+
+def _below(server: str, location: Location) -> Location:
+    """Return a location by its path below the server's URL, which some indexes repeat."""
+    prefix = urlsplit(server).path
+    if prefix and location.url.startswith(f"{prefix}{INDEX_PATH}"):
+        return replace(location, url=location.url.removeprefix(prefix))
+    return location
 
 
 def all_of(source: ServedSchemas) -> GivenSchemas:

@@ -4,7 +4,8 @@ import base64
 import json
 import zlib
 from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -23,7 +24,7 @@ from apidiscovery_client.schemas import (
 from apidiscovery_client.snapshots.file import dump, load
 from apidiscovery_client.snapshots.releases import release
 from apidiscovery_client.transports.http import HttpTransport
-from fake_api_server import Answer, FakeApiServer, Request, Respond, document, status
+from fake_api_server import NOT_FOUND, Answer, FakeApiServer, Request, Respond, document, status
 from schema_samples import DEFINITIONS, components, files, served, widget
 
 V1 = GroupVersion("example.com", "v1")
@@ -128,6 +129,27 @@ def test_one_document_that_fails_does_not_fail_others() -> None:
         told = found.documents([V1, V2])
     assert list(told.found) == [V2]
     assert "503" in told.failures[V1]
+
+
+@pytest.mark.parametrize("repeated", [True, False])
+def test_a_server_may_be_below_a_path(*, repeated: bool) -> None:
+    """As behind a proxy; its index may have paths of the whole server, or its own."""
+    prefix = "/clusters/east"
+    answers = served({KEY: components("example.com", "v1", Widget=TEXT)})
+
+    def respond(request: Request) -> Answer:
+        if not request.path.startswith(f"{prefix}/"):
+            return NOT_FOUND
+        answer = answers(replace(request, path=request.path.removeprefix(prefix)))
+        body = answer.body.replace(b'"/openapi', f'"{prefix}/openapi'.encode())
+        return replace(answer, body=body) if repeated else answer
+
+    with (
+        FakeApiServer(respond) as server,
+        closing(HttpTransport(Server(f"{server.url}{prefix}"))) as transport,
+    ):
+        found = ServedSchemas(transport, "the server").documents([V1])
+    assert list(found.found) == [V1], found.failures
 
 
 def test_a_document_that_was_made_from_discovery_has_no_fields() -> None:
