@@ -22,11 +22,11 @@ from apidiscovery_cli.diffing import FORMATS
 from apidiscovery_cli.diffing.rendering import Format
 from apidiscovery_cli.files import STDIN
 from apidiscovery_cli.options import with_options
-from apidiscovery_cli.output import Trouble, print_report
+from apidiscovery_cli.output import TROUBLE, Trouble, print_report
 from apidiscovery_cli.schema_sides import manifests_in, open_target
 from apidiscovery_cli.sides import SIDE_OPTIONS, flags_for
 
-_FOUND, _TROUBLE = 1, 2
+_FOUND = 1
 
 
 class _Options(TypedDict):
@@ -93,4 +93,4 @@ def _exit_code(checked: Checked, *, errors_only: bool) -> int:
     counting = (Severity.ERROR,) if errors_only else (Severity.ERROR, Severity.WARNING)
     if any(checked.of(severity) for severity in counting):
         return _FOUND
-    return _TROUBLE if checked.unchecked else 0
+    return TROUBLE if checked.unchecked else 0
