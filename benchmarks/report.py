@@ -30,6 +30,7 @@ _TITLES = {
     "nginx": "nginx, for comparison",
     "storage-versions": "Storage versions",
     "clients": "Clients",
+    "schemas": "Schemas and manifests",
 }
 
 # The page keeps its section about the method, which is written by hand.

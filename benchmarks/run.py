@@ -22,6 +22,7 @@ import grpc
 import openapi
 import rpc
 import scale
+import schemas
 import startup
 import storage_versions
 import storm
@@ -48,6 +49,7 @@ _SECTIONS = (
     "warm",
     "storage-versions",
     "clients",
+    "schemas",
 )
 
 # Repeats of each start.
@@ -145,6 +147,7 @@ def _measure(options: argparse.Namespace) -> Iterator[Row]:
             "warm": [partial(warm.measure, folder, options.rounds, options.seconds, clock)],
             "storage-versions": [partial(storage_versions.measure, folder, options.rounds, clock)],
             "clients": [partial(client_costs.measure, folder, clock)],
+            "schemas": [partial(schemas.measure, folder, clock)],
         }
         for section in _SECTIONS:
             if options.only and section not in options.only:

@@ -25,6 +25,7 @@ OWN = {
         'Print the supported API versions on the server, in the form of "group/version".'
     ),
     "apply": "Register what manifests define.",
+    "check": "Tell what is wrong with manifests for a server or a release of Kubernetes.",
     "completion": "Print the script that completes commands in a shell.",
     "conformance": "Check whether a server does discovery as clients need it.",
     "diff": "Tell what an upgrade, or another server, changes for clients.",

@@ -8,8 +8,8 @@
 | 130 | interrupted |
 | 143 | terminated while watching |
 
-`diff` differs: 1 means that there are differences, and 2 also that a side cannot be read or the
-report not be written.
+`diff`, `check` and `fleet` differ: 1 means that something was found, and 2 also that something
+cannot be read or the report not be written.
 """
 
 import os
@@ -19,16 +19,36 @@ from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from typing import TypeAlias, cast
 
+import click
 from apidiscovery_client import IncompleteDiscovery
 from apidiscovery_client._terminal import printable, printable_lines
 
 FAILED, BAD_USAGE, INTERRUPTED = 1, 2, 130
+TROUBLE = 2  # of commands whose exit code 1 says that something was found
 
 # Takes how many steps are done, and of how many.
 Step: TypeAlias = Callable[[int, int], None]
 
 _MIN_STEPS = 3  # shorter work is done before anybody has read how far it is
 _CLEAR_LINE = "\r\x1b[K"
+
+
+class Trouble(click.ClickException):
+    """What a command compares cannot be read, or its report not be written."""
+
+    exit_code = TROUBLE
+
+
+def print_report(text: str) -> None:
+    """Write a report on stdout; raise `Trouble`, as a failure must not look like its exit codes."""
+    try:
+        print_painted(text)
+    except BrokenPipeError:
+        discard_stdout()
+        raise click.exceptions.Exit(TROUBLE) from None
+    except OSError as error:
+        discard_stdout()
+        raise Trouble(f"the report cannot be written: {error.strerror or error}") from None
 
 
 def write(text: str, failures: Mapping[str, str]) -> None:

@@ -6,6 +6,7 @@ from typing import Protocol, cast
 import click
 from apidiscovery_client import DiscoveryClient, InvalidConfiguration
 from apidiscovery_client._connecting import Flags, open_blocking
+from apidiscovery_client._interfaces import Transport
 from apidiscovery_client.model import Snapshot
 from apidiscovery_client.snapshots.file import MAX_BYTES, load
 from apidiscovery_client.snapshots.releases import PREFIX, release
@@ -63,14 +64,9 @@ def open_side(text: str, connect: Connect) -> Snapshot:
     """
     if text.startswith(PREFIX):
         return release(text.removeprefix(PREFIX))
-    if text.startswith(CONTEXT):
-        return connect(None, _context(text))
-    scheme, separator, _ = text.partition("://")
-    if not separator:
-        return load(_content(text), side_name(text))
-    if scheme.lower() not in SCHEMES:
-        raise InvalidConfiguration(f"{text}: {scheme!r} is no scheme of a server; {_WANTED}")
-    return connect(text, None)
+    if is_server(text):
+        return connect(*_server_in(text))
+    return load(content_of(text), side_name(text))
 
 
 def side_name(text: str) -> str:
@@ -87,6 +83,16 @@ def is_server(text: str) -> bool:
     return text.startswith(CONTEXT) or "://" in text
 
 
+def _server_in(text: str) -> tuple[str | None, str | None]:
+    """Return the URL or the context that a text names; raise `InvalidConfiguration`."""
+    if text.startswith(CONTEXT):
+        return None, _context(text)
+    scheme = text.partition("://")[0]
+    if scheme.lower() not in SCHEMES:
+        raise InvalidConfiguration(f"{text}: {scheme!r} is no scheme of a server; {_WANTED}")
+    return text, None
+
+
 def _context(text: str) -> str:
     name = text.removeprefix(CONTEXT)
     if not name:
@@ -94,7 +100,8 @@ def _context(text: str) -> str:
     return name
 
 
-def _content(path: str) -> bytes:
+def content_of(path: str) -> bytes:
+    """Return the content of a file or of standard input; raise `InvalidConfiguration`."""
     try:
         return read_input(path, MAX_BYTES)
     except FileNotFoundError:
@@ -108,13 +115,21 @@ def connector(flags: Flags) -> Connect:
     """Return a function that asks servers with these flags; a URL is asked without a kubeconfig."""
 
     def connect(target: str | None, context: str | None) -> Snapshot:
-        kubeconfig = None if target else flags.get("kubeconfig")
-        own: Flags = {**flags, "context": context, "kubeconfig": kubeconfig}
-        opened = open_blocking(target, **own)
-        with DiscoveryClient(opened.transport) as client:
+        with DiscoveryClient(_transport(flags, target, context)) as client:
             return client.refresh()
 
     return connect
+
+
+def transport_to(text: str, flags: Flags) -> Transport:
+    """Return a transport to the server that a text names; raise `InvalidConfiguration`."""
+    return _transport(flags, *_server_in(text))
+
+
+def _transport(flags: Flags, target: str | None, context: str | None) -> Transport:
+    kubeconfig = None if target else flags.get("kubeconfig")
+    own: Flags = {**flags, "context": context, "kubeconfig": kubeconfig}
+    return open_blocking(target, **own).transport
 
 
 def flags_for(flags: Flags, sides: Sequence[str]) -> Flags:

@@ -14,11 +14,11 @@ from apidiscovery_client import DiscoveryError
 from apidiscovery_client._connecting import Flags
 
 from apidiscovery_cli.connection_options import flags_of
-from apidiscovery_cli.diffing import FORMATS, Names, Report, compare, render
+from apidiscovery_cli.diffing import FORMATS, Names, compare, render
 from apidiscovery_cli.diffing.rendering import Format
 from apidiscovery_cli.files import STDIN
 from apidiscovery_cli.options import with_options
-from apidiscovery_cli.output import discard_stdout, has_colour, print_painted
+from apidiscovery_cli.output import TROUBLE, Trouble, has_colour, print_report
 from apidiscovery_cli.sides import (
     SIDE_HELP,
     SIDE_OPTIONS,
@@ -29,16 +29,11 @@ from apidiscovery_cli.sides import (
     side_name,
 )
 
-_DIFFERENT, _TROUBLE = 1, 2
-
-
-class _Trouble(click.ClickException):
-    """A side cannot be read, or the report not be written."""
-
-    exit_code = _TROUBLE
+_DIFFERENT = 1
 
 
 class _Options(TypedDict):
+    fields: bool
     breaking_only: bool
     output: Format
 
@@ -48,10 +43,15 @@ class _Options(TypedDict):
     help="Tell what is different for clients of A when they meet B.\n\n"
     f"Each is {SIDE_HELP}.\n\n"
     "Exit code 0 if they are the same, 1 if not, 2 for trouble. With --breaking-only differences"
-    " that break nothing do not count.",
+    " that break nothing do not count.\n\n"
+    "With --fields the schemas of kinds are compared, of CustomResourceDefinitions where they may"
+    " be read, else of OpenAPI v3 documents. A side may then also be a file or folder of"
+    " CustomResourceDefinitions; a snapshot must have been saved with --schemas. The exit code is"
+    " also 2 where nothing differs and something could not be compared.",
 )
 @click.argument("before", metavar="A")
 @click.argument("after", metavar="B")
+@click.option("--fields", is_flag=True, help="Compare the fields of kinds, not the discovery.")
 @click.option("--breaking-only", is_flag=True, help="Only what fails, or means something else.")
 @click.option(
     "--output",
@@ -64,34 +64,45 @@ class _Options(TypedDict):
 @with_options(SIDE_OPTIONS, flags_of)
 def diff(flags: Flags, *, before: str, after: str, **options: Unpack[_Options]) -> None:
     """Print a report, and end with the exit code that it stands for."""
-    report = _report(before, after, flags)
-    breaking_only = options["breaking_only"]
-    text = render(report, options["output"], breaking_only=breaking_only, coloured=has_colour())
-    _print(text)
-    if report.breaking if breaking_only else not report.is_same:
-        raise click.exceptions.Exit(_DIFFERENT)
-
-
-def _report(before: str, after: str, flags: Flags) -> Report:
     if before == after == STDIN:
         raise click.UsageError("only one side can be standard input")
     flags = flags_for(flags, [before, after])
     refuse_shared_identity(flags, [before, after])
-    connect = connector(flags)
+    compared = _fields if options["fields"] else _discovery
     try:
-        sides = open_side(before, connect), open_side(after, connect)
+        text, exit_code = compared(before, after, flags, options)
     except DiscoveryError as error:
-        raise _Trouble(str(error)) from None
-    return compare(*sides, Names(*map(side_name, (before, after))))
+        raise Trouble(str(error)) from None
+    print_report(text)
+    if exit_code:
+        raise click.exceptions.Exit(exit_code)
 
 
-def _print(text: str) -> None:
-    """Write the report; a failure to write must not look like the exit codes 0 and 1."""
-    try:
-        print_painted(text)
-    except BrokenPipeError:
-        discard_stdout()
-        raise click.exceptions.Exit(_TROUBLE) from None
-    except OSError as error:
-        discard_stdout()
-        raise _Trouble(f"the report cannot be written: {error.strerror or error}") from None
+def _discovery(before: str, after: str, flags: Flags, options: _Options) -> tuple[str, int]:
+    """Return the report about groups, versions and resources, and the exit code."""
+    connect = connector(flags)
+    sides = open_side(before, connect), open_side(after, connect)
+    report = compare(*sides, Names(*map(side_name, (before, after))))
+    breaking_only = options["breaking_only"]
+    text = render(report, options["output"], breaking_only=breaking_only, coloured=has_colour())
+    differs = report.breaking if breaking_only else not report.is_same
+    return text, _DIFFERENT if differs else 0
+
+
+def _fields(before: str, after: str, flags: Flags, options: _Options) -> tuple[str, int]:
+    """Return the report about fields, and the exit code."""
+    from apidiscovery_client.schemas import compare_sources  # noqa: PLC0415 - yaml and more
+
+    from apidiscovery_cli.diffing.fields import FieldReport, render_fields  # noqa: PLC0415 - same
+    from apidiscovery_cli.schema_sides import open_schemas  # noqa: PLC0415 - same
+
+    with open_schemas(before, flags) as old, open_schemas(after, flags) as new:
+        found = compare_sources(old, new)
+    report = FieldReport(side_name(before), side_name(after), found)
+    breaking_only = options["breaking_only"]
+    text = render_fields(
+        report, options["output"], breaking_only=breaking_only, coloured=has_colour()
+    )
+    if report.of(breaking_only=breaking_only):
+        return text, _DIFFERENT
+    return text, TROUBLE if found.failures else 0

@@ -28,6 +28,8 @@ class _Flags(TypedDict):
     type_and_fields: str
     recursive: bool
     max_depth: int
+    depth: int
+    descriptions: bool
     api_version: str
     output: str
 
@@ -41,14 +43,24 @@ class _Flags(TypedDict):
     default=0,
     help="How deep to print fields of fields with --recursive; 0 is without limit.",
 )
+@click.option(
+    "--depth",
+    type=click.IntRange(0),
+    default=0,
+    help="How many levels of fields -o compact lists; 0 is without limit.",
+)
+@click.option(
+    "--descriptions", is_flag=True, help="With -o compact, the first sentence of each description."
+)
 @click.option("--api-version", default="", help="Group and version, such as apps/v1.")
 @click.option(
     "--output",
     "-o",
-    type=click.Choice(["plaintext", "json"]),
+    type=click.Choice(["plaintext", "json", "compact"]),
     default="plaintext",
-    metavar="plaintext|json",
-    help="Output format, by default plaintext.",
+    metavar="plaintext|json|compact",
+    help="Output format, by default plaintext; compact has one short line for each field, at all"
+    " levels, and what occurs often once.",
 )
 @with_options(CONNECTION, server_of)
 @with_options(CACHE, cache_of)
@@ -60,6 +72,11 @@ def explain(cache: DocumentCache | None, server: Server, **flags: Unpack[_Flags]
     """
     if flags["max_depth"] and not flags["recursive"]:
         raise click.UsageError("--max-depth requires --recursive")
+    is_compact = flags["output"] == "compact"
+    if is_compact and flags["recursive"]:
+        raise click.UsageError("-o compact has all levels: limit them by --depth, not --recursive")
+    if not is_compact and (flags["depth"] or flags["descriptions"]):
+        raise click.UsageError("--depth and --descriptions require -o compact")
     try:
         resource, path = _named(discover(discovery_source(server)), flags)
     except UnknownResource as error:
@@ -70,6 +87,9 @@ def explain(cache: DocumentCache | None, server: Server, **flags: Unpack[_Flags]
     explained = Explained(document, Question(resource, path, depth))
     if flags["output"] == "json":
         print_data(json_text(explained.data()))
+    elif is_compact:
+        told = explained.compact(depth=flags["depth"], descriptions=flags["descriptions"])
+        print_text(told)
     else:
         print_text(explained.header())  # also where the field does not exist, as in kubectl
         print_text(explained.text())

@@ -29,7 +29,7 @@ from apidiscovery_formats.matrix import Agreement, Freshness, Matrix, to_json
 from apidiscovery_cli.connection_options import flags_of
 from apidiscovery_cli.fleet_table import common_text, headline, markdown, rows_text
 from apidiscovery_cli.options import with_options
-from apidiscovery_cli.output import print_data, print_text
+from apidiscovery_cli.output import TROUBLE, Trouble, print_data, print_text
 from apidiscovery_cli.sides import (
     CONTEXT,
     SIDE_HELP,
@@ -41,17 +41,11 @@ from apidiscovery_cli.sides import (
     refuse_shared_identity,
 )
 
-_DIFFERENT, _TROUBLE = 1, 2
+_DIFFERENT = 1
 _BEST = "best"
 
 _Form: TypeAlias = Literal["table", "json", "markdown", "name"]
 _FORMS: tuple[_Form, ...] = ("table", "json", "markdown", "name")
-
-
-class _Trouble(click.ClickException):
-    """Clusters cannot be named as they were, or be compared."""
-
-    exit_code = _TROUBLE
 
 
 class _Options(TypedDict):
@@ -114,7 +108,7 @@ def fleet(flags: Flags, *, clusters: tuple[str, ...], **options: Unpack[_Options
                 return
             matrix = members.matrix(max_age_s=0)
     except DiscoveryError as error:
-        raise _Trouble(str(error)) from None
+        raise Trouble(str(error)) from None
     matrix = matrix.selected(groups=options["groups"], kinds=options["kinds"])
     _print(matrix, options)
     if not options["common"]:
@@ -204,4 +198,4 @@ def _exit(matrix: Matrix) -> None:
     if matrix.count(Agreement.DIFFERENT):
         raise click.exceptions.Exit(_DIFFERENT)
     if any(column.freshness is not Freshness.CURRENT for column in matrix.columns):
-        raise click.exceptions.Exit(_TROUBLE)
+        raise click.exceptions.Exit(TROUBLE)

@@ -1,14 +1,16 @@
 """`apidiscovery snapshot`."""
 
+from contextlib import closing
 from pathlib import Path
 
 import click
 from apidiscovery_client import IncompleteDiscovery
 from apidiscovery_client._kubectl import failures
 from apidiscovery_client.snapshots.file import MAX_BYTES, dump, load
+from apidiscovery_client.transports.http import HttpTransport
 
 from apidiscovery_cli.commands.api_resources import LISTING, Listing, listing_of
-from apidiscovery_cli.discovery import SOURCE, Source, discover, source_of
+from apidiscovery_cli.discovery import SOURCE, WITH_RESOURCES, Source, discover, source_of
 from apidiscovery_cli.files import input_name, read_input, write_file
 from apidiscovery_cli.options import with_options
 from apidiscovery_cli.output import print_bytes
@@ -24,20 +26,37 @@ def snapshot(context: click.Context) -> None:
 
 @snapshot.command("save")
 @click.argument("file", type=click.Path(dir_okay=False, allow_dash=True))
+@click.option("--schemas", is_flag=True, help="Also the schemas of kinds, for diff --fields.")
 @with_options(SOURCE, source_of)
-def save(source: Source, file: str) -> None:
+def save(source: Source, file: str, *, schemas: bool) -> None:
     """Write what a server serves to FILE, or to stdout for `-`.
 
     What cannot be discovered is told on stderr, and noted in the file; the exit code is 1 then.
+    Schemas are those of CustomResourceDefinitions, where you may list them, and of OpenAPI v3
+    documents.
     """
     found = discover(source)
-    content = dump(found)
+    stored, unread = _schemas(source) if schemas else (None, {})
+    content = dump(found, schemas=stored)
     if file == "-":
         print_bytes(content)
     else:
         write_file(Path(file), content)
-    if lacking := failures(found):
+    if lacking := {**failures(found), **unread}:
         raise IncompleteDiscovery(lacking)
+
+
+def _schemas(source: Source) -> tuple[dict[str, object], dict[str, str]]:
+    """Return the schemas of a server as a file has them, and why some could not be had."""
+    from apidiscovery_client.schemas import (  # noqa: PLC0415 - it imports yaml
+        ServedSchemas,
+        all_of,
+        stored_schemas,
+    )
+
+    with closing(HttpTransport(source.server, WITH_RESOURCES)) as transport:
+        served = all_of(ServedSchemas(transport, source.server.url))
+    return stored_schemas(served), {str(gv): why for gv, why in served.failures.items()}
 
 
 @snapshot.command("show")

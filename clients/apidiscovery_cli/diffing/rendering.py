@@ -21,7 +21,7 @@ _HEADINGS = {
 }
 _MARKS = {Severity.BREAKING: "!", Severity.COMPATIBLE: "+", Severity.INFO: " "}
 _COLOURS = {Severity.BREAKING: "\x1b[31m", Severity.COMPATIBLE: "\x1b[32m", Severity.INFO: ""}
-_PLAIN = "\x1b[0m"
+PLAIN = "\x1b[0m"
 # Markup of Markdown in the middle of a line.
 _MARKDOWN = str.maketrans({char: f"\\{char}" for char in "\\`*_[]<>|#"})
 
@@ -64,7 +64,7 @@ def _text(report: Report, choice: _Choice) -> str:
 def _line(found: Finding, *, coloured: bool) -> str:
     line = printable(f"{_MARKS[found.severity]} {found.subject}: {found.message} [{found.rule}]")
     colour = _COLOURS[found.severity] if coloured else ""
-    return f"{colour}{line}{_PLAIN}" if colour else line
+    return f"{colour}{line}{PLAIN}" if colour else line
 
 
 def _json(report: Report, choice: _Choice) -> str:
@@ -93,21 +93,21 @@ def _fields(found: Finding) -> dict[str, object]:
 
 
 def _markdown(report: Report, choice: _Choice) -> str:
-    title = f"# API differences: {_escaped(report.before)} → {_escaped(report.after)}"
+    title = f"# API differences: {escaped(report.before)} → {escaped(report.after)}"
     paragraphs = [title, f"{_summary(report).capitalize()}."]
     for severity, heading in _HEADINGS.items():
         found = [one for one in choice.of(report) if one.severity == severity]
         if found:
             paragraphs += [f"## {heading}", "\n".join(_items(found))]
     if report.doubts:
-        items = (f"- `{_code(one.subject)}`: {_escaped(one.reason)}" for one in report.doubts)
+        items = (f"- `{code(one.subject)}`: {escaped(one.reason)}" for one in report.doubts)
         paragraphs += ["## Not compared", "\n".join(items)]
     return "\n\n".join(paragraphs) + "\n"
 
 
 def _items(found: list[Finding]) -> Iterator[str]:
     for one in found:
-        yield f"- `{_code(one.subject)}`: {_escaped(one.message)} ({one.rule})"
+        yield f"- `{code(one.subject)}`: {escaped(one.message)} ({one.rule})"
 
 
 def _summary(report: Report) -> str:
@@ -116,11 +116,17 @@ def _summary(report: Report) -> str:
     return told or "no differences"
 
 
-def _escaped(text: str) -> str:
+def colour_of(severity: str) -> str:
+    """Return the ANSI escape that begins a line of a severity; empty for none."""
+    return {str(known): colour for known, colour in _COLOURS.items()}.get(severity, "")
+
+
+def escaped(text: str) -> str:
+    """Return text for a line of Markdown, without markup."""
     return printable(text).translate(_MARKDOWN)
 
 
-def _code(text: str) -> str:
+def code(text: str) -> str:
     """Return text for a code span, without the backquotes that would end it."""
     return printable(text).replace("`", "'")
 

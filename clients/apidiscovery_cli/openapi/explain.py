@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from apidiscovery_client.model import GroupVersionResource
+from apidiscovery_client.openapi.compact import compact_text
 from apidiscovery_client.openapi.json_documents import (
     KIND_KEY,
     Fields,
@@ -86,6 +87,16 @@ class Explained:
         """
         schema = self._schema()
         return "".join([*self._field_lines(schema), *self._body(schema), "\n"])
+
+    def compact(self, *, depth: int, descriptions: bool) -> str:
+        """Return the fields as compact text; of a depth of 0 all; raise as `text`."""
+        named = (self.kind.get(key) for key in ("kind", "group", "version"))
+        kind, *api_version = (plain(value) for value in named if value)
+        title = " ".join(
+            (kind, "/".join(api_version), *filter(None, [".".join(self._question.path)]))
+        )
+        schema = self._schema()
+        return compact_text(self._document, schema, title, depth=depth, descriptions=descriptions)
 
     def data(self) -> dict[str, object]:
         """Return the same as JSON values; raise as `text` does."""

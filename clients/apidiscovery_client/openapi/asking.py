@@ -102,6 +102,17 @@ def key_of(named: GroupVersion | GroupVersionResource) -> str:
     return f"apis/{named.group}/{named.version}" if named.group else f"api/{named.version}"
 
 
+def group_version_of(key: str) -> GroupVersion | None:
+    """Return what the document of a key is about; None where it is about no group-version."""
+    match key.split("/"):
+        case ["api", version]:
+            return GroupVersion("", version)
+        case ["apis", group, version]:
+            return GroupVersion(group, version)
+        case _:
+            return None
+
+
 def _read_anything(_content_type: str | None, body: bytes) -> bytes:
     return body
 

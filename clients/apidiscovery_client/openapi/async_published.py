@@ -13,6 +13,7 @@ from apidiscovery_client.openapi.asking import (
     Location,
     asked_document,
     asked_index,
+    group_version_of,
     key_of,
 )
 from apidiscovery_client.openapi.json_documents import NotExplained, Object
@@ -35,7 +36,7 @@ class AsyncOpenApi:
     async def index(self) -> Mapping[GroupVersion, Location]:
         """Return where the document of each group-version is, in order of their keys."""
         keys = await self._run(asked_index())
-        return {gv: location for key, location in keys.items() if (gv := _group_version(key))}
+        return {gv: location for key, location in keys.items() if (gv := group_version_of(key))}
 
     async def document(self, gv: GroupVersion) -> Object:
         """Return the document of a group-version, as JSON is read.
@@ -80,14 +81,3 @@ class AsyncOpenApi:
         except StopIteration as done:
             result: _T = done.value
             return result
-
-
-def _group_version(key: str) -> GroupVersion | None:
-    """Return what the document of a key is about; None where it is about no group-version."""
-    match key.split("/"):
-        case ["api", version]:
-            return GroupVersion("", version)
-        case ["apis", group, version]:
-            return GroupVersion(group, version)
-        case _:
-            return None

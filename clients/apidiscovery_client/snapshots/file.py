@@ -4,9 +4,10 @@ The file is indented JSON:
 
     {"apiVersion": "apidiscovery/v1", "kind": "DiscoverySnapshot",
      "server": ..., "checkedAt": ..., "freshness": {...}, "failures": {...}, "notes": {...},
-     "documents": {"/api": an APIGroupDiscoveryList, "/apis": another}}
+     "documents": {"/api": an APIGroupDiscoveryList, "/apis": another}, "schemas": {...}}
 
-The documents are of `apidiscovery.k8s.io/v2`; what those cannot say is in the notes.
+The documents are of `apidiscovery.k8s.io/v2`; what those cannot say is in the notes. Schemas are
+there on request; `apidiscovery_client.schemas` writes and reads them.
 """
 
 import json
@@ -46,8 +47,12 @@ _TOO_DEEP = f"it has more than {MAX_DEPTH} arrays and objects within each other"
 _SAVE = "save one by `apidiscovery snapshot save`"
 
 
-def dump(snapshot: Snapshot) -> bytes:
+def dump(snapshot: Snapshot, *, schemas: Fields | None = None) -> bytes:
     """Return the content of a file, from which `load` makes the same snapshot.
+
+    Args:
+        snapshot: What was served.
+        schemas: The field `schemas` (`apidiscovery_client.schemas.stored_schemas`); None for none.
 
     Raises:
         InvalidConfiguration: `load` would refuse it, for its size or for what nests too deeply in
@@ -67,6 +72,7 @@ def dump(snapshot: Snapshot) -> bytes:
             for path, part in groups_by_path(groups).items()
             if part
         },
+        **({} if schemas is None else {"schemas": schemas}),
     }
     if _is_deeper(content, MAX_DEPTH + _DEPTH_OF_DOCUMENTS):
         raise _unfit(snapshot, _TOO_DEEP)
@@ -115,6 +121,15 @@ def load(data: bytes, name: str, *, now: datetime | None = None) -> Snapshot:
     except MisshapenError as error:
         raise InvalidConfiguration(f"{name}: {error}; {_SAVE}") from None
     raise InvalidConfiguration(f"{name}: {_unwanted(kind, api_version)}")
+
+
+def parsed_own(data: bytes, name: str) -> Fields:
+    """Return the fields of a file that `dump` has written; raise `InvalidConfiguration`."""
+    document = _parsed(data, name)
+    fields: Fields = cast("Fields", document) if isinstance(document, dict) else {}
+    if (fields.get("kind"), fields.get("apiVersion")) != (KIND, API_VERSION):
+        raise InvalidConfiguration(f"{name}: it is no {KIND} {API_VERSION}; {_SAVE}")
+    return fields
 
 
 def _parsed(data: bytes, name: str) -> object:

@@ -4,9 +4,10 @@ import json
 import re
 
 import pytest
+from apidiscovery_formats.manifest_text import documents
 from apidiscovery_formats.yaml_text import Budget, Unparsable
-from apidiscovery_service.sources.manifests import text as manifest_text
-from apidiscovery_service.sources.manifests.text import documents, parse
+from apidiscovery_service.sources.manifests import values
+from apidiscovery_service.sources.manifests.values import parse
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -65,7 +66,7 @@ def test_a_key_that_a_wide_object_has_twice_is_named() -> None:
     ],
 )
 def test_what_is_no_json_is_told_with_its_line(end: str, reason: str) -> None:
-    text = json.dumps(WIDE | {"long": "x" * manifest_text.MAX_FLOW_CHARACTERS}, indent=1)[:-2]
+    text = json.dumps(WIDE | {"long": "x" * values.MAX_FLOW_CHARACTERS}, indent=1)[:-2]
     with pytest.raises(Unparsable, match=reason):
         parse(text + end, None)
 

@@ -1,8 +1,8 @@
 """The line of a field is where its name stands, or that of the closest field that is there."""
 
 import pytest
+from apidiscovery_formats.manifest_text import lines
 from apidiscovery_service.sources.fields import Path
-from apidiscovery_service.sources.manifests.text import lines
 
 TEXT = """\
 # A comment.

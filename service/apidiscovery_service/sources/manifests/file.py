@@ -11,7 +11,7 @@ from pathlib import Path as FilePath
 from typing import Literal, TypeAlias, TypeGuard
 
 import yaml
-from apidiscovery_formats import yaml_text
+from apidiscovery_formats import manifest_text, yaml_text
 from apidiscovery_formats.yaml_text import Budget, Unparsable
 
 from apidiscovery_service.core.model import Offer
@@ -22,7 +22,7 @@ from apidiscovery_service.sources.crds.reading import read_applied_crd, read_crd
 from apidiscovery_service.sources.declarations import Declared
 from apidiscovery_service.sources.discovery_list import API_VERSIONS, KIND, read_list
 from apidiscovery_service.sources.fields import InvalidField, Node, Path, path_text
-from apidiscovery_service.sources.manifests import text as manifest_text
+from apidiscovery_service.sources.manifests import values
 from apidiscovery_service.sources.priorities import ordered_offers
 
 MAX_FILE_BYTES = 64 * 1024 * 1024
@@ -160,7 +160,7 @@ def _read(
     value: object = None
     for part in manifest_text.documents(text.removeprefix("\ufeff")):
         try:
-            value = manifest_text.parse(part.text, limits.values if limits else None)
+            value = values.parse(part.text, limits.values if limits else None)
             yield from reader.read(value, part.number)
         except InvalidField as error:
             errors += _placed(error, file, part, limits.located if limits else None)
@@ -352,7 +352,7 @@ def _placed(
 
 def _lines(text: str, paths: Sequence[Path], budget: Budget | None) -> list[int]:
     """Return the line of each field in a document, from 0; 0 where it is not known."""
-    if manifest_text.is_like_json(text) and len(text) > manifest_text.MAX_FLOW_CHARACTERS:
+    if manifest_text.is_like_json(text) and len(text) > values.MAX_FLOW_CHARACTERS:
         return [0] * len(paths)
     try:
         yaml_text.load(text, budget)

@@ -1,0 +1,1 @@
+"""Formats what `apidiscovery check` has found."""

@@ -1,0 +1,12 @@
+"""Whether manifests fit a server: what it does not serve, and which fields it does not know.
+
+with DiscoveryClient(transport) as client:
+checked = check(read_manifests(text, name), client.refresh(), ServedSchemas(transport, name))
+broken = checked.of(Severity.ERROR)
+"""
+
+from apidiscovery_client.checking.checker import check as check
+from apidiscovery_client.checking.model import Checked as Checked
+from apidiscovery_client.checking.model import Finding as Finding
+from apidiscovery_client.checking.model import Rule as Rule
+from apidiscovery_client.checking.model import Severity as Severity

@@ -1,0 +1,141 @@
+"""Schemas of kinds, of CustomResourceDefinitions and of OpenAPI documents, and who has them."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from apidiscovery_formats.openapi.pointers import unescaped
+
+from apidiscovery_client._fields import Fields
+from apidiscovery_client.model import GroupVersion, GroupVersionKind
+from apidiscovery_client.openapi.json_documents import KIND_KEY, as_array, as_object, components
+
+OBJECT_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
+GENERATED = "x-apidiscovery-generated"  # of documents that have kinds and no fields
+
+_REFERENCE = "#/components/schemas/"
+
+
+@dataclass(frozen=True, slots=True)
+class Components:
+    """The schemas of an OpenAPI v3 document, by name."""
+
+    schemas: Fields
+
+    @classmethod
+    def of(cls, document: Fields) -> "Components":
+        """Return those of a document."""
+        return cls(components(document, "schemas"))
+
+    def resolve(self, reference: str) -> object:
+        """Return the schema that a `$ref` names; None for none."""
+        return self.schemas.get(unescaped(reference.removeprefix(_REFERENCE)))
+
+    def kinds(self, gv: GroupVersion) -> dict[str, Fields]:
+        """Return the schemas of the kinds of a group-version, by kind.
+
+        A kind has ObjectMeta; lists, options and what only subresources take has not.
+        """
+        found = dict[str, Fields]()
+        for schema in self.schemas.values():
+            fields = as_object(schema) or {}
+            for named in as_array(fields.get(KIND_KEY)) or []:
+                kind = as_object(named) or {}
+                is_here = (kind.get("group"), kind.get("version")) == (gv.group, gv.version)
+                if is_here and _has_object_meta(fields):
+                    found[str(kind.get("kind"))] = fields
+        return found
+
+
+def _has_object_meta(schema: Fields) -> bool:
+    metadata = as_object((as_object(schema.get("properties")) or {}).get("metadata")) or {}
+    parts = [metadata, *map(as_object, as_array(metadata.get("allOf")) or [])]
+    references = (str((part or {}).get("$ref")) for part in parts)
+    return any(reference.rpartition(".")[2] == "ObjectMeta" for reference in references)
+
+
+@dataclass(frozen=True, slots=True)
+class Documents:
+    """Documents that were asked for.
+
+    Attributes:
+        found: By group-version.
+        failures: Why one could not be had, in one line.
+    """
+
+    found: Mapping[GroupVersion, Components] = field(default_factory=dict[GroupVersion, Components])
+    failures: Mapping[GroupVersion, str] = field(default_factory=dict[GroupVersion, str])
+
+
+class SchemaSource(Protocol):
+    """What has schemas: a server, a snapshot, a release of Kubernetes, files."""
+
+    @property
+    def name(self) -> str:
+        """Its name in reports and errors."""
+        ...
+
+    @property
+    def definitions(self) -> Mapping[str, Fields]:
+        """CustomResourceDefinitions by name, as JSON; with their status where it is known."""
+        ...
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether it has only some kinds of a server, as files have."""
+        ...
+
+    @property
+    def group_versions(self) -> frozenset[GroupVersion]:
+        """Those that it has documents of, without those of its definitions."""
+        ...
+
+    def documents(self, wanted: Iterable[GroupVersion]) -> Documents:
+        """Return documents of some of `group_versions`.
+
+        Raises:
+            DiscoveryError: It cannot be asked at all.
+        """
+        ...
+
+    def covers(self, group: str) -> bool:
+        """Tell whether a group that is not there is known not to be served."""
+        ...
+
+
+def versions_of(definition: Fields) -> Iterator[tuple[GroupVersionKind, Fields]]:
+    """Yield the versions of a CustomResourceDefinition that are served, each with its fields.
+
+    Of v1beta1, whose schema may stand outside of versions, too.
+    """
+    spec = as_object(definition.get("spec")) or {}
+    kind = str((as_object(spec.get("names")) or {}).get("kind") or "")
+    several = as_array(spec.get("versions")) or []
+    if not several and spec.get("version"):
+        several = [{"name": spec["version"], "served": True}]
+    shared = {"schema": spec.get("validation"), "subresources": spec.get("subresources")}
+    for one in several:
+        version = {**shared, **(as_object(one) or {})}
+        if version.get("served") is not False:
+            group = str(spec.get("group") or "")
+            yield GroupVersionKind(group, str(version.get("name") or ""), kind), version
+
+
+def schema_of(version: Fields) -> Fields:
+    """Return the schema of a version of a definition; of one without it any field is kept."""
+    found = as_object((as_object(version.get("schema")) or {}).get("openAPIV3Schema"))
+    return found or {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+
+
+def defaulted(definition: Fields) -> Fields:
+    """Return a CustomResourceDefinition with the names that a server gives it where it has none.
+
+    Source: apiextensions-apiserver pkg/apis/apiextensions/v1/defaults.go
+    `SetDefaults_CustomResourceDefinitionSpec`.
+    """
+    spec = as_object(definition.get("spec")) or {}
+    names = as_object(spec.get("names")) or {}
+    kind = str(names.get("kind") or "")
+    given = {key: value for key, value in names.items() if value}
+    whole = {"singular": kind.lower(), "listKind": f"{kind}List", **given}
+    return {**definition, "spec": {**spec, "names": whole}}

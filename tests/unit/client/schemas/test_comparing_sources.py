@@ -1,0 +1,156 @@
+"""What is different between two sources of schemas, and what says nothing of the other."""
+
+from apidiscovery_client.schema_diff import Change
+from apidiscovery_client.schemas import ReleasedSchemas, SchemaSource, compare_sources
+from schema_samples import components, documents, files, widget
+
+TEXT = {"type": "string"}
+NUMBER = {"type": "integer"}
+SHORT = {"type": "string", "maxLength": 3}
+
+
+def told(old: SchemaSource, new: SchemaSource) -> list[tuple[str, str, str, str]]:
+    """Return version, kind, path and rule of each change."""
+    return [line(one) for one in compare_sources(old, new).changes]
+
+
+def line(change: Change) -> tuple[str, str, str, str]:
+    return change.version, change.kind, change.path, change.change
+
+
+# --------------------------------------------------------------------------------------------------
+# Definitions.
+
+
+def test_definitions_of_one_name_are_compared_with_all_that_they_say() -> None:
+    old = widget({"a": TEXT}, versions=("v1",), subresources={"status": {}})
+    new = widget({"a": SHORT}, versions=("v1", "v2"))
+    assert told(files(old), files(new)) == [
+        ("v1", "Widget", "spec.versions[v1].subresources.status", "status-subresource-changed"),
+        ("v1", "Widget", "spec.a", "length-added"),
+        ("v2", "Widget", "spec.versions[v2]", "version-added"),
+    ]
+
+
+def test_of_two_files_each_kind_that_one_alone_has_is_told() -> None:
+    old, new = files(widget({}, kind="Old")), files(widget({}, kind="New"))
+    assert told(old, new) == [
+        ("v1", "New", "", "version-added"),
+        ("v1", "Old", "", "version-removed"),
+    ]
+
+
+def test_a_file_says_nothing_of_other_kinds_of_a_server() -> None:
+    server = documents("server", v1=components("example.com", "v1", Widget={}, Other={}))
+    file = files(widget({}))
+    assert told(file, server) == []
+    assert told(server, file) == []
+
+
+def test_a_kind_of_a_file_that_a_server_lacks_is_told() -> None:
+    server = documents("server", v1=components("example.com", "v1", Other={}))
+    assert told(files(widget({})), server) == [("v1", "Widget", "", "version-removed")]
+    assert told(server, files(widget({}, versions=("v3",)))) == [
+        ("v3", "Widget", "", "version-added")
+    ]
+
+
+def test_a_definition_and_a_document_of_its_kind_are_compared_by_version() -> None:
+    file = files(widget({"a": TEXT, "b": TEXT}, versions=("v1", "v2")))
+    server = documents(
+        "server",
+        v1=components("example.com", "v1", Widget={"a": NUMBER, "b": TEXT}),
+        v2=components("example.com", "v2", Widget={"a": TEXT, "b": TEXT}),
+    )
+    assert told(file, server) == [
+        ("v1", "Widget", "spec.a", "type-changed"),
+    ]
+
+
+def test_versions_that_are_not_served_are_not_there() -> None:
+    file = files(widget({}, versions=("v1",), served=False))
+    server = documents("server", v1=components("example.com", "v1"))
+    assert told(file, server) == []
+
+
+# --------------------------------------------------------------------------------------------------
+# Documents.
+
+
+def test_kinds_of_documents_are_compared_through_their_references() -> None:
+    old = documents("a", v1=components("example.com", "v1", Widget={"a": TEXT}))
+    new = documents("b", v1=components("example.com", "v1", Widget={"a": SHORT}, More={}))
+    assert told(old, new) == [
+        ("v1", "More", "", "version-added"),
+        ("v1", "Widget", "spec.a", "length-added"),
+    ]
+
+
+def test_metadata_is_told_once_for_all_kinds() -> None:
+    old, new = (components("example.com", "v1", Widget={}, Gadget={}) for _ in range(2))
+    meta = next(one for name, one in new["components"]["schemas"].items() if "ObjectMeta" in name)
+    meta["properties"]["clusterName"] = {"type": "string"}
+    found = compare_sources(documents("a", v1=new), documents("b", v1=old)).changes
+    assert [(one.group, *line(one)) for one in found] == [
+        ("meta", "v1", "ObjectMeta", "metadata.clusterName", "property-removed")
+    ]
+
+
+def test_a_group_version_that_one_alone_has_is_told_once() -> None:
+    old = documents(
+        "a", v1=components("example.com", "v1"), v2=components("example.com", "v2", A={})
+    )
+    new = documents("b", v1=components("example.com", "v1"))
+    assert told(old, new) == [("v2", "", "", "version-removed")]
+    assert told(new, old) == [("v2", "", "", "version-added")]
+
+
+def test_what_cannot_be_read_is_told_and_is_no_removal() -> None:
+    old = documents("a", v1=components("example.com", "v1", Widget={}))
+    new = documents("b", failures={"v1": "it is down"})
+    found = compare_sources(old, new)
+    assert found.changes == ()
+    assert found.failures == {"example.com/v1": "it is down"}
+
+
+def test_a_reference_to_nothing_is_told_with_its_kind() -> None:
+    old, new = (components("example.com", "v1", Widget={"a": TEXT}) for _ in range(2))
+    del new["components"]["schemas"]["com.example.v1.WidgetSpec"]
+    found = compare_sources(documents("a", v1=old), documents("b", v1=new))
+    assert list(found.failures) == ["example.com/v1 Widget"]
+
+
+# --------------------------------------------------------------------------------------------------
+# Releases.
+
+
+def test_releases_tell_what_validation_and_fields_are_new() -> None:
+    found = compare_sources(ReleasedSchemas("1.31"), ReleasedSchemas("1.36"))
+    lines = {(one.group, *line(one), str(one.verdicts.writer)) for one in found.changes}
+    scope = "webhooks[].rules[].scope"
+    group = "admissionregistration.k8s.io"
+    assert (group, "v1", "ValidatingWebhookConfiguration", scope, "enum-added", "rejected") in lines
+    assert (
+        "apps",
+        "v1",
+        "Deployment",
+        "spec.template.spec.hostnameOverride",
+        "property-added",
+        "fine",
+    ) in lines
+    assert (
+        "flowcontrol.apiserver.k8s.io",
+        "v1beta3",
+        "",
+        "",
+        "version-removed",
+        "rejected",
+    ) in lines
+    assert not found.failures
+
+
+def test_a_release_says_nothing_of_groups_that_are_not_of_kubernetes() -> None:
+    cluster = documents("cluster", v1=components("example.com", "v1", Widget={}))
+    found = compare_sources(cluster, ReleasedSchemas("1.36"))
+    assert found.uncovered == ("example.com",)
+    assert "example.com" not in {one.group for one in found.changes}
