@@ -1,16 +1,23 @@
 """A small model of what an API server does with a field: prune, default, validate.
 
 It is written from Kubernetes' sources and from what a real server answered (schema_trials.py), and
-shares nothing with the library that it checks. It has no CEL, and formats are ignored.
+shares nothing with the library that it checks. Of CEL it has the rules in schema_rules.py, of
+formats two.
 """
 
+import datetime as dt
+import ipaddress
 import json
 import re
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, cast
 
+from schema_rules import holds
 from schema_trials import is_array, is_object, outcome
+
+_EMBEDDED = "x-kubernetes-embedded-resource"
+_OF_RESOURCES = ("apiVersion", "kind", "metadata")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +40,8 @@ def serve(schema: dict[str, Any], value: Any) -> Treated:  # noqa: ANN401 - JSON
     _prune(schema, kept)
     errors = list[str]()
     _check(schema, kept, "", errors)
+    if not errors:
+        _check_rules(schema, kept, "", errors)
     return Treated(kept, tuple(errors))
 
 
@@ -88,6 +97,8 @@ def _prune(schema: dict[str, Any] | None, value: Any) -> None:  # noqa: ANN401 -
             inner = None if schema is None else _inner(schema, key)
             if inner is not None:
                 _prune(inner, value[key])
+            elif schema and schema.get(_EMBEDDED) and key in _OF_RESOURCES:
+                continue
             elif not keeps and not (schema and schema.get("additionalProperties") is True):
                 del value[key]
     elif is_array(value):
@@ -99,7 +110,8 @@ def _prune(schema: dict[str, Any] | None, value: Any) -> None:  # noqa: ANN401 -
 
 def _has_type(schema: dict[str, Any], value: Any) -> bool:  # noqa: ANN401 - JSON
     if value is None:
-        return bool(schema.get("nullable"))
+        typed = "type" in schema or "x-kubernetes-int-or-string" in schema
+        return bool(schema.get("nullable")) or not typed
     if schema.get("x-kubernetes-int-or-string"):
         return isinstance(value, str) or (isinstance(value, int) and not isinstance(value, bool))
     number = isinstance(value, int | float) and not isinstance(value, bool)
@@ -122,7 +134,9 @@ def _meets(schema: dict[str, Any], value: Any) -> bool:  # noqa: ANN401, C901, P
         if not schema.get("minLength", 0) <= len(value) <= schema.get("maxLength", 10**9):
             return False
         pattern = schema.get("pattern")
-        return pattern is None or bool(re.search(pattern.replace("$", r"\Z"), value))
+        if pattern is not None and not re.search(pattern.replace("$", r"\Z"), value):
+            return False
+        return _has_format(schema.get("format", ""), value)
     if isinstance(value, int | float) and not isinstance(value, bool):
         low, high = schema.get("minimum", -(10**30)), schema.get("maximum", 10**30)
         if (schema.get("exclusiveMinimum") and value == low) or not low <= value <= high:
@@ -135,13 +149,45 @@ def _meets(schema: dict[str, Any], value: Any) -> bool:  # noqa: ANN401, C901, P
         return not step or Decimal(str(value)) % Decimal(str(step)) == 0
     if is_array(value):
         texts = [json.dumps(one, sort_keys=True) for one in value]
-        if schema.get("x-kubernetes-list-type") == "set" and len(set(texts)) < len(texts):
+        kind = schema.get("x-kubernetes-list-type")
+        if kind == "map":
+            keys = schema["x-kubernetes-list-map-keys"]
+            texts = [json.dumps([one.get(key) for key in keys]) for one in value if is_object(one)]
+        if kind in ("set", "map") and len(set(texts)) < len(texts):
             return False
         return bool(schema.get("minItems", 0) <= len(value) <= schema.get("maxItems", 10**9))
     if is_object(value):
         most = schema.get("maxProperties", 10**9)
         return bool(schema.get("minProperties", 0) <= len(value) <= most)
     return True
+
+
+def _has_format(name: str, value: str) -> bool:
+    try:
+        if name == "date":
+            dt.datetime.strptime(value, "%Y-%m-%d").replace(tzinfo=dt.UTC)
+        elif name == "ipv4":
+            ipaddress.IPv4Address(value)
+    except ValueError:
+        return False
+    return True
+
+
+def _check_rules(schema: dict[str, Any], value: Any, path: str, errors: list[str]) -> None:  # noqa: ANN401
+    """Add the paths of values that break a CEL rule."""
+    if value is None:
+        return
+    if not all(holds(one["rule"], value) for one in schema.get("x-kubernetes-validations", ())):
+        errors.append(path)
+    if is_object(value):
+        for key, one in value.items():
+            inner = _inner(schema, key)
+            if inner is not None:
+                named = key in schema.get("properties", {})
+                _check_rules(inner, one, f"{path}.{key}" if named else path + "{}", errors)
+    elif is_array(value) and "items" in schema:
+        for one in value:
+            _check_rules(schema["items"], one, path + "[]", errors)
 
 
 def _check(schema: dict[str, Any], value: Any, path: str, errors: list[str]) -> None:  # noqa: ANN401
@@ -153,7 +199,9 @@ def _check(schema: dict[str, Any], value: Any, path: str, errors: list[str]) -> 
     if not _meets(schema, value) or not _meets_logic(schema, value):
         errors.append(path)
     if is_object(value):
-        errors.extend(f"{path}.{key}" for key in schema.get("required", ()) if key not in value)
+        resource = ("apiVersion", "kind") if schema.get(_EMBEDDED) else ()
+        required = (*schema.get("required", ()), *resource)
+        errors.extend(f"{path}.{key}" for key in required if key not in value)
         for key, one in value.items():
             inner = _inner(schema, key)
             if inner is not None:
