@@ -211,9 +211,7 @@ def changed(random: Random, old: dict[str, Any], depth: int = 2) -> dict[str, An
     _change_items(random, new, depth)
     _change_fields(random, new, depth)
     _change_rules(random, new)
-    for limit, flag in (("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")):
-        if limit not in new:
-            new.pop(flag, None)
+    _leave_out_flags(new)
     if "default" in old and random.random() < 0.7:
         treated = serve(new, old["default"])
         if not treated.errors and treated.value == old["default"] and old["default"] is not None:
@@ -265,10 +263,22 @@ def _change_fields(random: Random, new: dict[str, Any], depth: int) -> None:
         fields[random.choice(_NAMES)] = schema(random, depth - 1)
     if fields and random.random() < 0.15:
         new["required"] = random.sample(sorted(fields), random.randint(1, len(fields)))
+    _change_flags(random, new)
+
+
+def _change_flags(random: Random, new: dict[str, Any]) -> None:
+    fields = new.get("properties")
     if fields and random.random() < 0.1:
         new[_PRESERVE] = not new.get(_PRESERVE)
     if (fields or new.get(_PRESERVE)) and random.random() < 0.05:
         new[_EMBEDDED] = not new.get(_EMBEDDED)
+
+
+def _leave_out_flags(new: dict[str, Any]) -> None:
+    """Leave out what only stands beside another keyword, and what is false."""
+    for limit, flag in (("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")):
+        if limit not in new:
+            new.pop(flag, None)
     for flag in (_PRESERVE, _EMBEDDED):
         if not new.get(flag):
             new.pop(flag, None)

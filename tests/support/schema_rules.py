@@ -1,4 +1,4 @@
-"""CEL rules for random schemas, each with what it says in Python, so that the model needs no CEL."""
+"""CEL rules for random schemas, each with what it says in Python: the model needs no CEL."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -68,9 +68,13 @@ RULES: dict[str, dict[str, Rule]] = {
         "!has(self.b) || self.b > 1": _rule(
             lambda value: "b" not in value or value["b"] > 1, b="integer"
         ),
-        "self.c == 'ab'": _rule(lambda value: value.get("c") == "ab", c="string"),
+        # A KeyError is an error of evaluation.
+        "self.c == 'ab'": _rule(lambda value: value["c"] == "ab", c="string"),
         "size(self.c) > 1 || has(self.a)": _rule(
-            lambda value: "a" in value or len(value.get("c", "")) > 1, a="", c="string"
+            lambda value: "a" in value or len(value["c"]) > 1, a="", c="string"
+        ),
+        "has(self.b) ? self.b > 1 : has(self.c)": _rule(
+            lambda value: value["b"] > 1 if "b" in value else "c" in value, b="integer", c=""
         ),
     },
 }
@@ -82,6 +86,15 @@ def holds(rule: str, value: Any) -> bool:  # noqa: ANN401 - JSON
     tables = (RULES[kind],) if kind else (RULES["object"], RULES["map"])
     (found,) = [table[rule] for table in tables if rule in table]
     return found.holds(value)
+
+
+def is_evaluated(rule: str, value: Any) -> bool:  # noqa: ANN401 - JSON
+    """Tell whether the evaluation of a rule ends without an error."""
+    try:
+        holds(rule, value)
+    except KeyError:
+        return False
+    return True
 
 
 def rules_for(schema: Mapping[str, Any]) -> list[str]:

@@ -14,7 +14,7 @@ from apidiscovery_client.schema_diff.patterns import matches
 
 _TOKEN = re.compile(
     r"""\s+|(?P<text>"(?:[^"\\\n]|\\["\\ntr])*"|'(?:[^'\\\n]|\\['\\ntr])*')"""
-    r"""|(?P<number>\d+(?:\.\d+)?)(?![\w.])|(?P<name>[A-Za-z_]\w*)|(?P<op>&&|\|\||[!=<>]=|[-!<>+*().,\[\]])"""
+    r"""|(?P<number>\d+(?:\.\d+)?)(?![\w.])|(?P<name>[A-Za-z_]\w*)|(?P<op>&&|\|\||[!=<>]=|[-!<>+*().,\[\]?:])"""
 )
 _OPERATORS = {"&&": " and ", "||": " or ", "!": "~"}
 _NAMES = {"true": "True", "false": "False", "null": "None", "in": " in "}
@@ -38,6 +38,12 @@ _RESERVED = frozenset(
         "async",
     ]
 )
+MACROS = ("all", "exists", "exists_one")
+_LETTERS = "abcdefghijklmnopqrstuvwxyz"
+_CASES = {
+    "lowerAscii": str.maketrans(_LETTERS.upper(), _LETTERS),
+    "upperAscii": str.maketrans(_LETTERS, _LETTERS.upper()),
+}
 _OF_EVERY_OBJECT = ("apiVersion", "kind", "metadata")
 _MAX_LENGTH = 2_000
 
@@ -51,7 +57,8 @@ class _FailsError(Exception):
 
 
 @lru_cache(maxsize=512)
-def _parsed(rule: str) -> ast.expr | None:
+def parsed(rule: str) -> ast.expr | None:
+    """Return a rule as Python's syntax has it; None where it has something else."""
     parts = list[str]()
     at = 0
     while at < len(rule):
@@ -65,9 +72,46 @@ def _parsed(rule: str) -> ast.expr | None:
             return None
         parts.append(_NAMES.get(token, _OPERATORS.get(token, token or " ")))
     try:
-        return ast.parse("".join(parts).strip(), mode="eval").body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return ast.parse(_with_choices(parts).strip(), mode="eval").body
+    except (SyntaxError, ValueError, IndexError, RecursionError, MemoryError):
         return None
+
+
+def _with_choices(parts: list[str]) -> str:
+    """Return the text of tokens, in which `a ? b : c` is Python's; brackets are handled inside out.
+
+    Raises:
+        IndexError: Brackets do not match.
+    """
+    groups: list[list[str]] = [[]]
+    for part in parts:
+        if part in ("(", "["):
+            groups.append([])
+        elif part in (")", "]"):
+            inner = _choice(groups.pop())
+            groups[-1].append(f"({inner})" if part == ")" else f"[{inner}]")
+        elif part == ",":
+            groups[-1] = [_choice(groups[-1]), ","]
+        else:
+            groups[-1].append(part)
+    (outer,) = groups
+    return _choice(outer)
+
+
+def _choice(parts: list[str]) -> str:
+    """Return the text of tokens of one level, of which the last after a comma may be a choice."""
+    before = "".join(parts[: parts.index(",") + 1]) if "," in parts else ""
+    parts = parts[parts.index(",") + 1 :] if before else parts
+    if "?" not in parts:
+        return before + "".join(parts)
+    at = parts.index("?")
+    open_choices = 0
+    for end in range(at + 1, len(parts)):
+        open_choices += (parts[end] == "?") - (parts[end] == ":")
+        if open_choices < 0:
+            then, otherwise = _choice(parts[at + 1 : end]), _choice(parts[end + 1 :])
+            return f"{before}(({then}) if ({''.join(parts[:at])}) else ({otherwise}))"
+    raise IndexError
 
 
 def names_in(rule: str) -> frozenset[str] | None:
@@ -94,13 +138,27 @@ def is_transition(rule: str) -> bool:
 
 def holds(rule: str, value: object) -> bool | None:
     """Tell whether a rule holds for a value; None where that cannot be told."""
-    parsed = _parsed(rule)
-    if parsed is None:
-        return None
     try:
-        answer = _value(parsed, {"self": value})
+        return _answer(rule, value)
     except _FailsError:
         return False
+
+
+def errs(rule: str, value: object) -> bool:
+    """Tell whether the evaluation of a rule for a value surely ends in an error."""
+    try:
+        _answer(rule, value)
+    except _FailsError:
+        return True
+    return False
+
+
+def _answer(rule: str, value: object) -> bool | None:
+    found = parsed(rule)
+    if found is None:
+        return None
+    try:
+        answer = _value(found, {"self": value})
     except (_CannotTellError, RecursionError):
         return None
     return answer if isinstance(answer, bool) else None
@@ -166,6 +224,11 @@ def _logic(node: ast.expr, names: Mapping[str, object]) -> object:
     if problem is not None:
         raise problem
     return not decides
+
+
+def _if(node: ast.expr, names: Mapping[str, object]) -> object:
+    found = cast("ast.IfExp", node)
+    return _value(found.body if _bool(_value(found.test, names)) else found.orelse, names)
 
 
 def _unary(node: ast.expr, names: Mapping[str, object]) -> object:
@@ -287,8 +350,10 @@ def _method(func: ast.Attribute, args: list[ast.expr], names: Mapping[str, objec
     owner = _value(func.value, names)
     if func.attr == "size" and not args:
         return _size(owner)
-    if func.attr in ("all", "exists", "exists_one"):
+    if func.attr in MACROS:
         return _macro(func.attr, owner, args, names)
+    if func.attr in _CASES and isinstance(owner, str) and not args:
+        return owner.translate(_CASES[func.attr])
     if isinstance(owner, str) and len(args) == 1:
         text = _value(args[0], names)
         if not isinstance(text, str):
@@ -324,6 +389,7 @@ _NODES: dict[type[ast.expr], Callable[[ast.expr, Mapping[str, object]], object]]
     ast.Name: _name,
     ast.Attribute: _attribute,
     ast.BoolOp: _logic,
+    ast.IfExp: _if,
     ast.UnaryOp: _unary,
     ast.BinOp: _arithmetic,
     ast.Compare: _comparison,

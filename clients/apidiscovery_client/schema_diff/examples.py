@@ -8,6 +8,7 @@ from typing import cast
 
 from apidiscovery_client.schema_diff.patterns import UndecidableError, find_string
 from apidiscovery_client.schema_diff.schemas import (
+    ALL_KINDS,
     NO_DEFAULT,
     NOTHING,
     Schema,
@@ -22,6 +23,16 @@ _MAX_CANDIDATES = 400
 _MAX_DEPTH = 6
 _MAX_ITEMS = 70
 _LOGIC = ("allOf", "anyOf", "oneOf")
+_SCALARS = frozenset({"string", "integer", "number", "boolean"})
+# Of values of any type, that is how deep they are looked at.
+_ANYTHING: tuple[object, ...] = (
+    {"example": 1},
+    [1, 1],
+    [{"example": 1}],
+    {},
+    [],
+    {"example": {"example": [1, "a"]}},
+)
 
 
 class Examples:
@@ -72,6 +83,9 @@ class Examples:
         if depth > _MAX_DEPTH:
             return
         kinds = old.kinds
+        if old.kinds == ALL_KINDS and old.preserves and not old.properties:
+            yield from _ANYTHING
+            kinds = _SCALARS
         if "string" in kinds:
             yield from _strings(old, new)
         if "integer" in kinds:
@@ -82,6 +96,13 @@ class Examples:
             yield from self._arrays(old, new, depth, hints)
         if "object" in kinds:
             yield from self._objects(old, new, depth, hints)
+        yield from self._branches(old, new, depth, hints)
+        if old.nullable:
+            yield None
+
+    def _branches(
+        self, old: Schema, new: Schema, depth: int, hints: tuple[object, ...]
+    ) -> Iterator[object]:
         for source, keyword in itertools.product((old, new), _LOGIC):
             for branch in as_list(source.get(keyword)):
                 without = {key: value for key, value in old.keywords.items() if key not in _LOGIC}
@@ -90,8 +111,6 @@ class Examples:
         if new.get("not") is not None:
             merged = Schema(_merged(old.keywords, as_object(new.get("not"))), old.resolve)
             yield from self._candidates(merged, NOTHING, depth + 1, hints)
-        if old.nullable:
-            yield None
 
     def _arrays(
         self, old: Schema, new: Schema, depth: int, hints: tuple[object, ...]
@@ -116,11 +135,13 @@ class Examples:
             inner = new.field(name) or NOTHING
             values[name] = self._valid(old.read(raw), inner, depth + 1, hints)
         least = {name: values[name][0] for name in old.required if values.get(name)}
+        if old.embedded:
+            least = {"apiVersion": "example.com/v1", "kind": "Example", **least}
         additional = old.additional
         if additional is not None:
             yield from self._maps(old, new, least, depth, hints)
         yield least
-        everything = {name: many[0] for name, many in values.items() if many}
+        everything = {**{name: many[0] for name, many in values.items() if many}, **least}
         yield everything
         # The first example of every field, then the second: no field uses up the search.
         for at in range(max(map(len, values.values()), default=0)):
@@ -242,6 +263,8 @@ def _numbers(old: Schema, new: Schema, *, fractions: bool) -> Iterator[object]:
             )
     yield from _as_json([Fraction(one) for one in wholes], fractions=fractions)
     if fractions:
+        if new.get("format") == "float":
+            yield from (1e39, -1e39)
         halves = (Fraction(1, 2), Fraction(3, 2))
         yield from _as_json(
             [*halves, *(limit + half for limit in limits for half in halves)], fractions=True
@@ -260,7 +283,8 @@ def _as_json(numbers: Iterable[Fraction], *, fractions: bool) -> Iterator[object
 def all_values(schema: Schema) -> list[object] | None:
     """Return every value of a schema, or more, but for null; None where that is no short list."""
     enum = schema.get("enum")
-    if enum is not None and len(as_list(enum)) <= _MAX_CANDIDATES:
+    converts = "number" in schema.kinds or schema.kinds == {"integer", "string"}
+    if enum is not None and not converts and len(as_list(enum)) <= _MAX_CANDIDATES:
         return [one for one in as_list(enum) if one is not None and valid(schema, one) is not False]
     if schema.kinds == frozenset({"boolean"}):
         return [True, False]

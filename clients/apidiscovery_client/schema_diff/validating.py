@@ -22,6 +22,8 @@ from apidiscovery_client.schema_diff.schemas import (
 )
 
 BAD_TEXT: Final = "\u00fe ?%\n#"  # has none of the formats that are looked at
+_MAX_CODE: Final = 0x10FFFF
+_MAX_FLOAT32: Final = (2 - 2**-23) * 2**127
 IGNORED_FORMATS = frozenset({"", "password", "int-or-string", "int64", "double", "quantity"})
 FORMATS: Mapping[str, str] = {
     "bsonobjectid": "507f1f77bcf86cd799439011",
@@ -131,14 +133,29 @@ def meets(schema: Schema, keyword: str, value: object) -> bool | None:
 
 def _type(schema: Schema, value: object) -> bool | None:
     if value is None:
-        return True if schema.nullable else None if schema.kinds == ALL_KINDS else False
+        return schema.nullable or schema.kinds == ALL_KINDS
     return kind_of(value) in schema.kinds
 
 
 def _enum(schema: Schema, value: object) -> bool | None:
     if schema.get("enum") is None:
         return True
-    return canonical(value) in {canonical(one) for one in as_list(schema.get("enum"))}
+    if value is None:
+        return False  # the server refuses it even where the enum has it
+    texts = {canonical(one) for one in as_list(schema.get("enum"))}
+    return canonical(value) in texts or canonical(_converted(value)) in texts
+
+
+def _converted(value: object) -> object:
+    """Return what a value is equal to after Go's conversion to the type of an enum's member.
+
+    k8s.io/kube-openapi, pkg/validation/validate/values.go, `enumCase`: 1.5 is 1, and 97 is "a".
+    """
+    if isinstance(value, float):
+        return int(value)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return chr(value) if 0 <= value <= _MAX_CODE else "\ufffd"
+    return value
 
 
 def _minimum(schema: Schema, value: object) -> bool | None:
@@ -189,6 +206,8 @@ def _format(schema: Schema, value: object) -> bool | None:  # noqa: PLR0911 - a 
         return True
     if as_number(value) is not None:
         number = as_number(value) or 0
+        if name == "float":
+            return abs(number) <= _MAX_FLOAT32
         return -(2**31) <= number < 2**31 if name == "int32" else None
     if not isinstance(value, str):
         return True
