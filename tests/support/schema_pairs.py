@@ -6,6 +6,7 @@ from typing import Any, cast
 
 from schema_rules import rules_for
 from schema_server import serve
+from schema_trials import is_array
 
 _PATTERNS = ("^[a-z]+$", "^[a-z0-9]+$", "^a", "b$", "^(ab|cd)*$", "^.{2,4}$", "x", "^[^-]")
 _TEXTS = ("", "a", "ab", "abcd", "xyz", "A-1", "0", "cdab", "b", "-", "aaaaaaaa")
@@ -296,18 +297,18 @@ def _change_rules(random: Random, new: dict[str, Any]) -> None:
     new.pop(_RULES, None)
     if rules:
         new[_RULES] = rules
-    fields = new.get("properties", {})
     for keyword in _LOGIC:
-        branches = new.get(keyword)
-        for branch in branches if isinstance(branches, list) else [branches] if branches else ():
-            names = {*branch.get("properties", ()), *branch.get("required", ())}
-            kinds = (
-                {fields[name].get("type") for name in branch.get("properties", ())}
-                if names <= set(fields)
-                else {None}
-            )
-            if not names <= set(fields) or None in kinds:
-                new.pop(keyword, None)
+        branches: Any = new.get(keyword, [])
+        several: list[dict[str, Any]] = branches if is_array(branches) else [branches]
+        if not all(_fits(branch, new.get("properties", {})) for branch in several):
+            del new[keyword]
+
+
+def _fits(branch: dict[str, Any], fields: dict[str, Any]) -> bool:
+    """Tell whether the fields that a branch of logic names are there, with a type."""
+    limited: dict[str, Any] = branch.get("properties", {})
+    named = {*limited, *branch.get("required", ())}
+    return named <= fields.keys() and all(fields[name].get("type") for name in limited)
 
 
 def instance(random: Random, of: dict[str, Any], *, plain: bool = False) -> Any:  # noqa: ANN401, C901, PLR0911

@@ -82,9 +82,10 @@ RULES: dict[str, dict[str, Rule]] = {
 
 def holds(rule: str, value: Any) -> bool:  # noqa: ANN401 - JSON
     """Tell whether a rule of the table holds for a value of its type."""
-    kind = {str: "string", bool: "boolean", int: "integer", list: "array"}.get(type(value))
-    tables = (RULES[kind],) if kind else (RULES["object"], RULES["map"])
-    (found,) = [table[rule] for table in tables if rule in table]
+    kinds: list[tuple[type, str]] = [(str, "string"), (bool, "boolean"), (int, "integer")]
+    kinds.append((list, "array"))
+    names = [name for kind, name in kinds if isinstance(value, kind)] or ["object", "map"]
+    found = next(RULES[name][rule] for name in names if rule in RULES[name])
     return found.holds(value)
 
 

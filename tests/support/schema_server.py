@@ -192,17 +192,30 @@ def _check_rules(  # noqa: PLR0913 - a walk
     *,
     is_update: bool = False,
     is_compared: bool = True,
+    is_whole: bool = False,
 ) -> None:
-    """Add the paths of values that break a CEL rule."""
+    """Add the paths of values that break a CEL rule.
+
+    In a list that is compared as a whole a false rule is tolerated, but not an error.
+    """
     if value is None or not _has_type(schema, value):
         return
     rules = [one["rule"] for one in schema.get("x-kubernetes-validations", ())]
-    tolerated = is_update and is_compared and _is_equal(schema, value)
+    tolerated = is_update and (is_whole or (is_compared and _is_equal(schema, value)))
     if not all(is_evaluated(rule, value) and (tolerated or holds(rule, value)) for rule in rules):
         errors.append(path)
     is_compared = is_compared and not (is_array(value) and _has_duplicates(schema, value))
+    atomic = is_compared and is_array(value) and schema.get(_LIST_TYPE) != "map"
     for inner, one, at in _inner_values(schema, value, path):
-        _check_rules(inner, one, at, errors, is_update=is_update, is_compared=is_compared)
+        _check_rules(
+            inner,
+            one,
+            at,
+            errors,
+            is_update=is_update,
+            is_compared=is_compared,
+            is_whole=is_whole or atomic,
+        )
 
 
 def _own_errors(schema: dict[str, Any], value: Any, path: str) -> list[str]:  # noqa: ANN401 - JSON

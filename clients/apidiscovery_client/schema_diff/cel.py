@@ -14,7 +14,7 @@ from apidiscovery_client.schema_diff.patterns import matches
 
 _TOKEN = re.compile(
     r"""\s+|(?P<text>"(?:[^"\\\n]|\\["\\ntr])*"|'(?:[^'\\\n]|\\['\\ntr])*')"""
-    r"""|(?P<number>\d+(?:\.\d+)?)(?![\w.])|(?P<name>[A-Za-z_]\w*)|(?P<op>&&|\|\||[!=<>]=|[-!<>+*().,\[\]?:])"""
+    r"""|(?P<number>\d+(?:\.\d+)?)(?![\w.])|(?P<name>[A-Za-z_]\w*)|(?P<op>&&|\|\||[!=<>]=|[-!<>+*%().,\[\]?:])"""
 )
 _OPERATORS = {"&&": " and ", "||": " or ", "!": "~"}
 _NAMES = {"true": "True", "false": "False", "null": "None", "in": " in "}
@@ -256,6 +256,7 @@ def _arithmetic(node: ast.expr, names: Mapping[str, object]) -> object:
         ast.Add: int.__add__,
         ast.Sub: int.__sub__,
         ast.Mult: int.__mul__,
+        ast.Mod: _remainder,
     }
     operation = operations.get(type(found.op))
     if operation is None:
@@ -264,6 +265,14 @@ def _arithmetic(node: ast.expr, names: Mapping[str, object]) -> object:
     if not -(2**63) <= answer < 2**63:
         raise _FailsError
     return answer
+
+
+def _remainder(one: int, other: int) -> int:
+    """Return what is left, of the sign of the first as in Go."""
+    if other == 0:
+        raise _FailsError
+    left = abs(one) % abs(other)
+    return left if one >= 0 else -left
 
 
 def _comparison(node: ast.expr, names: Mapping[str, object]) -> object:

@@ -13,6 +13,7 @@ from apidiscovery_client.schema_diff.schemas import NO_DEFAULT, Schema
 
 _TYPED = (frozenset({"string"}), frozenset({"integer"}), frozenset({"boolean"}))
 _NUMBERS = frozenset({"number", "integer"})
+_OBJECT = frozenset({"object"})
 _TESTS = ("startsWith", "endsWith", "contains", "matches")
 _CASES = ("lowerAscii", "upperAscii")
 
@@ -79,7 +80,7 @@ def _pair(node: ast.expr, scope: _Scope) -> _Pair | None:
         return scope.names.get(node.id)
     if isinstance(node, ast.Attribute):
         owner = _pair(node.value, scope)
-        if owner is None or owner.new.kinds != {"object"} or owner.old.kinds != {"object"}:
+        if owner is None or owner.old.kinds | owner.new.kinds != _OBJECT:
             return None
         is_there = owner.has(node.attr) or ast.unparse(node) in scope.present
         nullable = owner.old.nullable or owner.new.nullable
@@ -92,7 +93,7 @@ def _facts(node: ast.expr, *, when: bool) -> frozenset[str]:
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Invert):
         return _facts(node.operand, when=not when)
     if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.And) is when:
-        return frozenset().union(*(_facts(one, when=when) for one in node.values))
+        return frozenset(fact for one in node.values for fact in _facts(one, when=when))
     if when and _is_has(node):
         return frozenset({ast.unparse(cast("ast.Call", node).args[0])})
     return frozenset()
@@ -192,7 +193,7 @@ def _macro(owner: ast.expr, args: list[ast.expr], scope: _Scope) -> bool:
         return False
     if not isinstance(args[0], ast.Name) or args[0].id in scope.names:
         return False
-    if pair.old.kinds == {"array"}:
+    if pair.old.kinds == frozenset({"array"}):
         item = _Pair(pair.old.items, pair.new.items)
         if item.old.nullable or item.new.nullable:
             return False

@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import partial
 
 from apidiscovery_client.schema_diff import cel
-from apidiscovery_client.schema_diff.examples import Examples
+from apidiscovery_client.schema_diff.examples import Examples, remembered
 from apidiscovery_client.schema_diff.model import (
     Applying,
     Change,
@@ -39,6 +39,7 @@ from apidiscovery_client.schema_diff.rules import (
     decide_rule,
 )
 from apidiscovery_client.schema_diff.schemas import (
+    ALL_KINDS,
     ANYTHING,
     NO_DEFAULT,
     Resolve,
@@ -78,11 +79,12 @@ def compare(
     """
     walk = _Walk()
     try:
-        if path:
-            walk.pair(read(old, resolve_old), read(new, resolve_new), Place(path, "field"))
-        else:
-            rooted = _rooted(read(old, resolve_old)), _rooted(read(new, resolve_new))
-            walk.pair(*rooted, Place("", "root", whole=True))
+        with remembered():
+            if path:
+                walk.pair(read(old, resolve_old), read(new, resolve_new), Place(path, "field"))
+            else:
+                rooted = _rooted(read(old, resolve_old)), _rooted(read(new, resolve_new))
+                walk.pair(*rooted, Place("", "root", whole=True))
     except RecursionError as error:
         raise InvalidSchema("it is nested too deeply") from error
     return tuple(walk.changes)
@@ -207,8 +209,8 @@ class _Walk:
             outcome, stored, reason = treated_in(place, Outcome.PRUNED)
             if name in new.required:
                 outcome = Outcome.REJECTED
-                without, why = _without(old, new, name, place)
-                stored, reason = worst((stored, without)), reason or why
+                absent, why = _without(old, new, name, place)
+                stored, reason = worst((stored, absent)), reason or why
             verdicts = Verdicts(outcome, Reading.ABSENT, stored, reason=reason)
             self.tell(place, "property-removed", dict(field.keywords), None, verdicts)
             return
@@ -315,7 +317,7 @@ def _type_change(
             writer, reason = Outcome.UNKNOWN, "no value of the old type is found"
         stored, why = when_not_readable(place, writer, new)
         stored = worst((stored, _worst_treatment(old, new)))
-        reason = "; ".join(filter(None, (reason, why)))
+        reason = "; ".join(filter(None, (reason, why))) or "no value of the old type is found"
     yield names[0], names[1], "type-changed", Verdicts(writer, reader, stored, reason=reason)
 
 
@@ -330,9 +332,11 @@ def _worst_treatment(old: Schema, new: Schema) -> Outcome:
     if not old.kinds & {"object", "array"}:
         return Outcome.FINE
     hints = ({"example": 1}, [{"example": 1}]) if old.kinds >= {"object", "array"} else ()
-    return worst(
-        outcome_of(value, treat(new, value)) for value in Examples(raw=True).of(old, new, hints)
-    )
+    told = [
+        outcome_of(value, treat(new, value))
+        for value in Examples(raw=True, doubtful=True).of(old, new, hints)
+    ]
+    return worst(told) if told else Outcome.UNKNOWN
 
 
 def outcome_of(before: object, after: object) -> Outcome:
@@ -398,6 +402,8 @@ def _default(walk: _Walk, old: Schema, new: Schema, place: Place) -> None:
             writer, stored, reason = treated_in(place, Outcome.DEFAULTED)
         elif not in_field and not old.nullable and not new.nullable:
             writer = Outcome.DEFAULTED  # a null, which was pruned or refused
+            if place.position == "item" and old.kinds == ALL_KINDS:
+                stored = Outcome.DEFAULTED  # it was kept: a value of any type may be null in a list
         verdicts = Verdicts(writer, Reading.FINE, stored, reason=reason)
         walk.tell(place, "default-added", None, after, verdicts)
     elif after is NO_DEFAULT:

@@ -2,9 +2,11 @@
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from fractions import Fraction
-from typing import cast
+from typing import TypeAlias, cast
 
 from apidiscovery_client.schema_diff.patterns import UndecidableError, find_string
 from apidiscovery_client.schema_diff.schemas import (
@@ -19,6 +21,7 @@ from apidiscovery_client.schema_diff.schemas import (
 from apidiscovery_client.schema_diff.validating import BAD_TEXT, FORMATS, canonical, treat, valid
 
 _MAX_EXAMPLES = 48
+_MAX_INNER = 12  # of objects and lists in others, which grow with each level
 _MAX_CANDIDATES = 400
 _MAX_DEPTH = 6
 _MAX_ITEMS = 70
@@ -35,38 +38,79 @@ _ANYTHING: tuple[object, ...] = (
 )
 
 
+_Key: TypeAlias = tuple[object, ...]
+_Found: TypeAlias = tuple[Mapping[str, object], Mapping[str, object], list[object], int]
+_FOUND: ContextVar[dict[_Key, _Found] | None] = ContextVar("_FOUND", default=None)
+
+
+@contextmanager
+def remembered() -> Generator[None]:
+    """Keep what is found until the end: a schema's rules, and those around it, ask for the same."""
+    token = _FOUND.set({})
+    try:
+        yield
+    finally:
+        _FOUND.reset(token)
+
+
 class Examples:
     """A search for valid values; it ends after a number of them, whatever the schemas.
 
     Args:
         budget: How many candidates are validated at most.
         raw: Return them as they would be in a manifest, without defaults.
+        doubtful: Return also those that may be valid.
     """
 
-    def __init__(self, budget: int = 6_000, *, raw: bool = False) -> None:
+    def __init__(self, budget: int = 6_000, *, raw: bool = False, doubtful: bool = False) -> None:
         self._left = budget
         self._raw = raw
+        self._doubtful = doubtful
 
     def of(self, old: Schema, new: Schema, hints: Iterable[object] = ()) -> Iterator[object]:
         """Yield treated values that are valid under `old`, with what `new` says in mind."""
-        return self._search(old, new, 0, tuple(hints))
+        return self._known(old, new, 0, tuple(hints))
 
     def _valid(
         self, old: Schema, new: Schema, depth: int, hints: tuple[object, ...]
     ) -> list[object]:
-        return list(self._search(old, new, depth, hints))
+        return list(self._known(old, new, depth, hints))
+
+    def _known(
+        self, old: Schema, new: Schema, depth: int, hints: tuple[object, ...]
+    ) -> Iterator[object]:
+        known = _FOUND.get()
+        if known is None or old.resolve is not None or new.resolve is not None:
+            yield from self._search(old, new, depth, hints)
+            return
+        texts = tuple(map(canonical, hints))
+        key = (id(old.keywords), id(new.keywords), texts, self._raw, self._doubtful)
+        is_cut = bool(old.kinds & {"object", "array"})  # at the greatest depth
+        if key in known and (not is_cut or known[key][3] <= depth):
+            yield from known[key][2]
+            return
+        found = list[object]()
+        for one in self._search(old, new, depth, hints):
+            found.append(one)
+            yield one
+        if self._left > 0:
+            # The schemas are kept with it, so that no other gets their identity.
+            known[key] = (old.keywords, new.keywords, found, depth)
 
     def _search(
         self, old: Schema, new: Schema, depth: int, hints: tuple[object, ...]
     ) -> Iterator[object]:
         found = set[str]()
+        composite = bool(old.kinds & {"object", "array"}) and depth > 0
+        most = _MAX_INNER if composite else _MAX_EXAMPLES
         several = itertools.chain(hints, self._candidates(old, new, depth, hints))
         for candidate in itertools.islice(several, _MAX_CANDIDATES):
-            if self._left <= 0 or len(found) >= _MAX_EXAMPLES:
+            if self._left <= 0 or len(found) >= most:
                 break
             self._left -= 1
             value = treat(old, candidate)
-            if valid(old, value) is True:
+            told = valid(old, value)
+            if told is True or (self._doubtful and told is None):
                 kept = candidate if self._raw else value
                 text = canonical(kept)
                 if text not in found:
@@ -80,12 +124,12 @@ class Examples:
             yield from as_list(schema.get("enum"))
             if schema.default is not NO_DEFAULT:
                 yield schema.default
-        if depth > _MAX_DEPTH:
-            return
         kinds = old.kinds
         if old.kinds == ALL_KINDS and old.preserves and not old.properties:
             yield from _ANYTHING
             kinds = _SCALARS
+        if depth > _MAX_DEPTH:
+            kinds &= _SCALARS
         if "string" in kinds:
             yield from _strings(old, new)
         if "integer" in kinds:
@@ -103,13 +147,13 @@ class Examples:
     def _branches(
         self, old: Schema, new: Schema, depth: int, hints: tuple[object, ...]
     ) -> Iterator[object]:
+        without, plain = _without_logic(old), _without_logic(new)
         for source, keyword in itertools.product((old, new), _LOGIC):
             for branch in as_list(source.get(keyword)):
-                without = {key: value for key, value in old.keywords.items() if key not in _LOGIC}
-                merged = Schema(_merged(without, as_object(branch)), old.resolve)
-                yield from self._candidates(merged, new, depth + 1, hints)
+                merged = Schema(_merged(without.keywords, as_object(branch)), old.resolve)
+                yield from self._candidates(merged, plain, depth + 1, hints)
         if new.get("not") is not None:
-            merged = Schema(_merged(old.keywords, as_object(new.get("not"))), old.resolve)
+            merged = Schema(_merged(without.keywords, as_object(new.get("not"))), old.resolve)
             yield from self._candidates(merged, NOTHING, depth + 1, hints)
 
     def _arrays(
@@ -172,6 +216,12 @@ class Examples:
                     yield {**least, name: one}
         for one in many:
             yield {**least, "example": one}
+
+
+def _without_logic(schema: Schema) -> Schema:
+    several = (*_LOGIC, "not")
+    keywords = {key: value for key, value in schema.keywords.items() if key not in several}
+    return Schema(keywords, schema.resolve)
 
 
 def _merged(one: Mapping[str, object], other: Mapping[str, object]) -> dict[str, object]:
@@ -283,7 +333,7 @@ def _as_json(numbers: Iterable[Fraction], *, fractions: bool) -> Iterator[object
 def all_values(schema: Schema) -> list[object] | None:
     """Return every value of a schema, or more, but for null; None where that is no short list."""
     enum = schema.get("enum")
-    converts = "number" in schema.kinds or schema.kinds == {"integer", "string"}
+    converts = "number" in schema.kinds or schema.kinds == frozenset({"integer", "string"})
     if enum is not None and not converts and len(as_list(enum)) <= _MAX_CANDIDATES:
         return [one for one in as_list(enum) if one is not None and valid(schema, one) is not False]
     if schema.kinds == frozenset({"boolean"}):

@@ -181,26 +181,17 @@ def has_keys(old: Schema, new: Schema) -> bool:
 
 def _is_compared(schema: Schema, value: object) -> bool:
     """Tell whether the server finds a value that did not change to be equal."""
-    if isinstance(value, list) and schema.list_type == "map":
-        keys = {
-            canonical([as_object(one).get(key) for key in schema.list_map_keys]): canonical(one)
-            for one in as_list(value)
-        }
-        unique = len(keys) == len({canonical(one) for one in as_list(value)})
-        identified = all(
-            as_object(one).keys() >= set(schema.list_map_keys) for one in as_list(value)
-        )
-        return (
-            unique and identified and all(_is_compared(schema.items, one) for one in as_list(value))
-        )
-    named = schema.get("additionalProperties")
+    items = as_list(value)
+    if items and schema.list_type == "map":
+        names = schema.list_map_keys
+        keys = {canonical([as_object(one).get(name) for name in names]) for one in items}
+        identified = all(as_object(one).keys() >= set(names) for one in items)
+        unique = identified and len(keys) == len(items)
+        return unique and all(_is_compared(schema.items, one) for one in items)
+    named = as_object(schema.get("additionalProperties"))
+    has_named = schema.get("additionalProperties") not in (None, True, False)
     for name, found in as_object(value).items():
-        if name in schema.properties:
-            field = schema.read(schema.properties[name])
-        elif isinstance(named, dict):
-            field = schema.read(named)
-        else:
-            return False
-        if not _is_compared(field, found):
+        raw = schema.properties.get(name, named if has_named else None)
+        if raw is None or not _is_compared(schema.read(raw), found):
             return False
     return True

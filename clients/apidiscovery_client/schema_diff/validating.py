@@ -8,6 +8,7 @@ import datetime as dt
 import ipaddress
 import json
 from collections.abc import Callable, Iterable, Mapping
+from fractions import Fraction
 from typing import Final, cast
 
 from apidiscovery_client.schema_diff import cel
@@ -123,7 +124,8 @@ def valid(schema: Schema, value: object) -> bool | None:
     """Tell whether a treated value is valid; None where that cannot be told."""
     if value is None and schema.nullable and schema.get("enum") is None:
         return True
-    return all_of(meets(schema, keyword, value) for keyword in KEYWORDS)
+    checks = {"type", *(_CHECK_OF.get(keyword) for keyword in schema.keywords)}
+    return all_of(check(schema, value) for name, check in KEYWORDS.items() if name in checks)
 
 
 def meets(schema: Schema, keyword: str, value: object) -> bool | None:
@@ -205,7 +207,7 @@ def _format(schema: Schema, value: object) -> bool | None:  # noqa: PLR0911 - a 
     if not isinstance(name, str) or name in IGNORED_FORMATS:
         return True
     if as_number(value) is not None:
-        number = as_number(value) or 0
+        number = as_number(value) or Fraction()
         if name == "float":
             return abs(number) <= _MAX_FLOAT32
         return -(2**31) <= number < 2**31 if name == "int32" else None
@@ -347,4 +349,14 @@ KEYWORDS: dict[str, Callable[[Schema, object], bool | None]] = {
     "oneOf": _one,
     "not": _not,
     "cel": _cel,
+}
+_CHECK_OF: dict[str, str] = {
+    **{name: name for name in KEYWORDS},
+    **dict.fromkeys(("minLength", "maxLength"), "length"),
+    **dict.fromkeys(("minItems", "maxItems"), "items-count"),
+    **dict.fromkeys(("uniqueItems", "x-kubernetes-list-type"), "unique"),
+    **dict.fromkeys(("minProperties", "maxProperties"), "properties-count"),
+    "x-kubernetes-embedded-resource": "required",
+    **dict.fromkeys(("properties", "additionalProperties", "items"), "fields"),
+    "x-kubernetes-validations": "cel",
 }
