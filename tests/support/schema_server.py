@@ -137,7 +137,7 @@ def _is_one_of(value: Any, enum: list[Any]) -> bool:  # noqa: ANN401 - JSON
     return value is not None and (value in enum or (type(value) is float and int(value) in enum))
 
 
-def _meets(schema: dict[str, Any], value: Any) -> bool:  # noqa: ANN401, C901, PLR0911
+def _meets(schema: dict[str, Any], value: Any, *, is_new: bool = True) -> bool:  # noqa: ANN401, C901, PLR0911
     """Tell whether a value keeps the bounds that a schema has."""
     if "enum" in schema and not _is_one_of(value, schema["enum"]):
         return False
@@ -164,7 +164,7 @@ def _meets(schema: dict[str, Any], value: Any) -> bool:  # noqa: ANN401, C901, P
         if kind == "map":
             keys = schema["x-kubernetes-list-map-keys"]
             texts = [json.dumps([one.get(key) for key in keys]) for one in value if is_object(one)]
-        if kind in ("set", "map") and len(set(texts)) < len(texts):
+        if is_new and kind in ("set", "map") and len(set(texts)) < len(texts):
             return False
         return bool(schema.get("minItems", 0) <= len(value) <= schema.get("maxItems", 10**9))
     if is_object(value):
@@ -218,13 +218,19 @@ def _check_rules(  # noqa: PLR0913 - a walk
         )
 
 
-def _own_errors(schema: dict[str, Any], value: Any, path: str) -> list[str]:  # noqa: ANN401 - JSON
+def _own_errors(
+    schema: dict[str, Any],
+    value: Any,  # noqa: ANN401 - JSON
+    path: str,
+    *,
+    is_new: bool = True,
+) -> list[str]:
     """Return the paths of errors of a value itself, without those of its fields and items."""
     if not _has_type(schema, value):
         return [path]
     if value is None and "enum" not in schema:
         return []
-    errors = [] if _meets(schema, value) and _meets_logic(schema, value) else [path]
+    errors = [] if _meets(schema, value, is_new=is_new) and _meets_logic(schema, value) else [path]
     if is_object(value):
         errors += [f"{path}.{key}" for key in schema.get("required", ()) if key not in value]
     return errors
@@ -287,7 +293,8 @@ def _check_update(
     is_compared: bool,
 ) -> None:
     if not (is_compared and _is_equal(schema, value)):
-        errors.extend(_own_errors(schema, value, path))
+        # Items that were not unique before are tolerated apart from the rest.
+        errors.extend(_own_errors(schema, value, path, is_new=False))
     errors.extend(_of_resource(schema, value, path))
     is_compared = is_compared and not (is_array(value) and _has_duplicates(schema, value))
     atomic = is_array(value) and schema.get(_LIST_TYPE) != "map"
@@ -336,6 +343,8 @@ def _has_rule_over_another_type(schema: dict[str, Any], value: Any) -> bool:  # 
 
 
 def _has_wrong_type(schema: dict[str, Any], value: Any) -> bool:  # noqa: ANN401 - JSON
+    if isinstance(value, str) and not _has_format(schema.get("format", ""), value):
+        return True  # CEL reads dates
     return not _has_type(schema, value) or any(
         _has_wrong_type(inner, one) for inner, one, _ in _inner_values(schema, value, "")
     )

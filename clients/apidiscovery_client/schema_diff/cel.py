@@ -114,11 +114,37 @@ def _choice(parts: list[str]) -> str:
     raise IndexError
 
 
-def names_in(rule: str) -> frozenset[str] | None:
-    """Return the fields of `self` that a rule looks at; None where it may look at any."""
-    if re.search(r"\bself\b(?!\s*\.\s*[A-Za-z_]\w*(?!\w*\s*\())", rule):
-        return None
-    return frozenset(re.findall(r"\bself\s*\.\s*([A-Za-z_]\w*)", rule))
+def reads(rule: str, path: tuple[str, ...], *, counts: bool = True) -> bool | None:
+    """Tell whether a rule depends on the value at a path below `self`; None where it may.
+
+    Args:
+        rule: The rule.
+        path: Names of fields; `[]` for items, `{}` for values of a map.
+        counts: Whether it depends on it by the size of the object around, too.
+    """
+    undecided = False
+    for found in re.finditer(r"\bself\b((?:\s*\.\s*[A-Za-z_]\w*(?!\w*\s*\())*)", rule):
+        names = tuple(re.findall(r"\w+", found.group(1)))
+        rest = rule[found.end() :]
+        if names[: len(path)] == path:
+            return True
+        if names != path[: len(names)]:
+            continue  # it is another field
+        by_item = re.match(r"\s*\.\s*(all|exists|exists_one|map|filter)\(", rest)
+        if path[len(names)] in ("[]", "{}") and by_item:
+            return True
+        wrapped = re.search(r"\b(size|has)\(\s*$", rule[: found.start()])
+        in_size = re.match(r"\s*\.\s*size\(\s*\)", rest) is not None
+        if wrapped and rest.lstrip().startswith(")"):
+            in_has = wrapped.group(1) == "has"
+            in_size = not in_has
+        else:
+            in_has = False
+        is_around = len(names) == len(path) - 1
+        if in_size and counts and is_around and path[-1] != "[]":
+            return True
+        undecided = undecided or not (in_has or in_size)
+    return None if undecided else False
 
 
 def numbers_in(rule: str) -> list[int]:

@@ -15,7 +15,7 @@ _TYPED = (frozenset({"string"}), frozenset({"integer"}), frozenset({"boolean"}))
 _NUMBERS = frozenset({"number", "integer"})
 _OBJECT = frozenset({"object"})
 _TESTS = ("startsWith", "endsWith", "contains", "matches")
-_CASES = ("lowerAscii", "upperAscii")
+_CASES = ("lowerAscii", "upperAscii", "trim")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +61,11 @@ class _Scope:
 def never_errs(rule: str, old: Schema, new: Schema) -> bool:
     """Tell whether a rule of the new schema is evaluated for all values of the old one."""
     tree = cel.parsed(rule)
-    if tree is None or cel.is_transition(rule):
+    if tree is None:
         return False
+    pair = _Pair(old, new)
     try:
-        return _safe(tree, _Scope({"self": _Pair(old, new)}))
+        return _safe(tree, _Scope({"self": pair, "oldSelf": pair}))
     except RecursionError:
         return False
 

@@ -48,13 +48,16 @@ from apidiscovery_client.schema_diff.schemas import (
     as_object,
     read,
 )
-from apidiscovery_client.schema_diff.validating import canonical, kind_of, meets, treat
+from apidiscovery_client.schema_diff.validating import canonical, kind_of, meets, treat, valid
 
 _MAX_DEPTH = 100
 _MAX_CHANGES = 100_000
 _METADATA = ("apiVersion", "kind", "metadata")
 _LOGIC = ("allOf", "anyOf", "oneOf", "not", "enum")
 _FINE = Verdicts()
+_RESOURCE = {"apiVersion": "example.com/v1", "kind": "Example", "metadata": {"name": "example"}}
+_READ_FORMATS = ("date", "date-time", "datetime", "duration", "byte")  # CEL has types for them
+_AT_ROOT = Place("", "root")
 
 
 def compare(
@@ -216,7 +219,7 @@ class _Walk:
             return
         if target is ANYTHING:
             has_defaults = field.resolve is not None or '"default":' in canonical(field.keywords)
-            outcome = Outcome.DEFAULTED if has_defaults else Outcome.FINE
+            outcome, reason = across(place, Outcome.DEFAULTED if has_defaults else Outcome.FINE)
             if name in new.required - old.required:
                 outcome = Outcome.REJECTED
             self.tell(
@@ -224,7 +227,7 @@ class _Walk:
                 "property-removed",
                 dict(field.keywords),
                 None,
-                Verdicts(outcome, Reading.DIFFERENT, Outcome.FINE),
+                Verdicts(outcome, Reading.DIFFERENT, Outcome.FINE, reason=reason),
             )
             return
         self._required(old, new, name, place)
@@ -382,7 +385,8 @@ def _nullable(walk: _Walk, old: Schema, new: Schema, place: Place) -> None:
             parent, name = place.above[-1][1:]
             if name in parent.required:
                 writer = Outcome.REJECTED
-                stored = Outcome.REJECTED if place.is_root else stored
+                absent, why = _without(*place.above[-1], place)
+                stored, reason = worst((stored, absent)), reason or why
     if old.get("enum") is not None and meets(old, "enum", None) is False:
         writer = stored = Outcome.FINE  # null was no value of the enum
     verdicts = Verdicts(writer, stored=stored, reason=reason)
@@ -442,6 +446,9 @@ def _from_answers(
         reasons.append(f"of new values: {backward.reason}")
     old, new, place = where
     stored, why = when_broken(place, old, new, writer, breaks)
+    if new.get("format") in _READ_FORMATS and new.get("format") != old.get("format"):
+        unread, unread_why = when_not_readable(place, writer, new)
+        stored, why = worst((stored, unread)), why or unread_why
     reasons.append(why)
     return Verdicts(writer, reader, stored, reason="; ".join(filter(None, reasons)))
 
@@ -451,7 +458,10 @@ def _lists(walk: _Walk, old: Schema, new: Schema, place: Place) -> None:
         before = (old.list_type, sorted(old.list_map_keys))
         after = (new.list_type, sorted(new.list_map_keys))
         if before != after:
-            verdicts = replace(_limits(LIST_TYPE, old, new, place), applier=Applying.OWNERSHIP)
+            forward, backward = decide(LIST_TYPE, old, new), decide(LIST_TYPE, new, old)
+            # What was not unique before is tolerated: `ValidateListSetsAndMaps` of the old object.
+            verdicts = _from_answers(forward, backward, (old, new, _AT_ROOT), lambda _: False)
+            verdicts = replace(verdicts, stored=Outcome.FINE, applier=Applying.OWNERSHIP)
             if before[0] == after[0]:
                 keys = list(old.list_map_keys), list(new.list_map_keys)
                 walk.tell(place, "list-map-keys-changed", *keys, verdicts)
@@ -531,8 +541,12 @@ def _embedded(walk: _Walk, old: Schema, new: Schema, place: Place) -> None:
             outcome = Outcome.REJECTED  # metadata of another shape
             verdicts = Verdicts(outcome, Reading.FINE, Outcome.PRUNED)
     else:
-        keeps = all(new.field(name) is not None for name in _METADATA)
-        outcome = Outcome.FINE if keeps else Outcome.PRUNED
+        kept = as_object(treat(new, _RESOURCE))
+        outcome = outcome_of(_RESOURCE, kept)
+        fields = ((new.field(name), value) for name, value in kept.items())
+        if any(field is not None and valid(field, value) is not True for field, value in fields):
+            outcome = Outcome.REJECTED
+        stored = outcome_of(_RESOURCE, kept)
         reader = Reading.FINE if set(_METADATA[:2]) <= new.required else Reading.ABSENT
-        verdicts = Verdicts(outcome, reader, outcome)
+        verdicts = Verdicts(outcome, reader, stored)
     walk.tell(place, "embedded-resource-changed", old.embedded, new.embedded, verdicts)

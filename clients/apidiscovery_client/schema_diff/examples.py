@@ -25,6 +25,7 @@ _MAX_INNER = 12  # of objects and lists in others, which grow with each level
 _MAX_CANDIDATES = 400
 _MAX_DEPTH = 6
 _MAX_ITEMS = 70
+_MAX_PAIRED = 7
 _LOGIC = ("allOf", "anyOf", "oneOf")
 _SCALARS = frozenset({"string", "integer", "number", "boolean"})
 # Of values of any type, that is how deep they are looked at.
@@ -107,17 +108,22 @@ class Examples:
         for candidate in itertools.islice(several, _MAX_CANDIDATES):
             if self._left <= 0 or len(found) >= most:
                 break
-            self._left -= 1
-            value = treat(old, candidate)
-            told = valid(old, value)
-            if told is True or (self._doubtful and told is None):
-                kept = candidate if self._raw else value
-                text = canonical(kept)
-                if text not in found:
-                    found.add(text)
-                    yield kept
+            yield from self._if_valid(old, candidate, found)
+        if old.nullable:
+            yield from self._if_valid(old, None, found)
 
-    def _candidates(  # noqa: C901 - a list of kinds
+    def _if_valid(self, old: Schema, candidate: object, found: set[str]) -> Iterator[object]:
+        self._left -= 1
+        value = treat(old, candidate)
+        told = valid(old, value)
+        if told is True or (self._doubtful and told is None):
+            kept = candidate if self._raw else value
+            text = canonical(kept)
+            if text not in found:
+                found.add(text)
+                yield kept
+
+    def _candidates(
         self, old: Schema, new: Schema, depth: int, hints: tuple[object, ...]
     ) -> Iterator[object]:
         for schema in (old, new):
@@ -141,8 +147,6 @@ class Examples:
         if "object" in kinds:
             yield from self._objects(old, new, depth, hints)
         yield from self._branches(old, new, depth, hints)
-        if old.nullable:
-            yield None
 
     def _branches(
         self, old: Schema, new: Schema, depth: int, hints: tuple[object, ...]
@@ -169,7 +173,8 @@ class Examples:
             yield (items * (size // len(items) + 1))[:size]
             yield [items[0]] * size
         yield [items[0], items[0]]
-        yield items[:2]
+        if len(items) > 1:
+            yield from map(list, itertools.combinations(items[:_MAX_PAIRED], 2))
 
     def _objects(
         self, old: Schema, new: Schema, depth: int, hints: tuple[object, ...]

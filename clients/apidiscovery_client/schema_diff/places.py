@@ -1,5 +1,7 @@
 """Where two schemas stand, and rules above them that look at what is pruned or defaulted there."""
 
+import json
+import re
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
@@ -22,6 +24,8 @@ _ACROSS = (
     "cel",
 )
 _LOGIC = ("allOf", "anyOf", "oneOf", "not", "enum")
+_WHOLE = re.compile(r'^\[[\[{]"|"enum":\[[\[{]')
+_COUNTS = re.compile(r'"(?:min|max)Properties":')
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +38,11 @@ class Place:
     whole: bool = False  # whether the outermost is a whole object, which any update changes
     duplicates: bool = False  # whether it is in a list of type map whose keys may not be unique
     atomic: bool = False  # whether it is in a list that is compared as a whole
+
+    @property
+    def segments(self) -> tuple[str, ...]:
+        """The path as field names, `[]` and `{}`."""
+        return tuple(segment for _, _, segment in self.above)
 
     @property
     def is_root(self) -> bool:
@@ -71,49 +80,63 @@ def across(place: Place, treated: Outcome) -> tuple[Outcome, str]:
     """Return what becomes of a manifest of which a part is pruned or defaulted.
 
     A rule of an object around it may look at that part. Where an example shows that it then
-    fails, the manifest is rejected; where that cannot be told, it is unknown.
+    fails, the manifest is rejected; else it is unknown.
     """
     found, reason = treated, ""
-    for at, (old, new, segment) in enumerate(place.above):
-        direct = at == len(place.above) - 1
-        told, why = across_one(old, new, segment, treated, direct=direct)
+    for at, (old, new, _) in enumerate(place.above):
+        told, why = across_one(old, new, place.segments[at:], treated)
         if worst((told, found)) != found:
             found, reason = told, why
     return found, reason
 
 
 def across_one(
-    old: Schema, new: Schema, segment: str, treated: Outcome, *, direct: bool
+    old: Schema, new: Schema, path: tuple[str, ...], treated: Outcome
 ) -> tuple[Outcome, str]:
-    """Return what becomes of objects of two schemas if a part below a field is treated."""
-    if treated == Outcome.FINE or not _looks_at(new, segment, treated, direct=direct):
+    """Return what becomes of objects of two schemas if what is at a path in them is treated."""
+    if treated == Outcome.FINE or not _looks_at(new, path, treated):
         return treated, ""
-    undecided = False
-    examples = list(Examples(raw=True).of(old, new))
-    for example in examples:
+    for example in Examples(raw=True).of(old, new):
         value = treat(new, example)
         for keyword in _ACROSS:
             answer = meets(new, keyword, value)
             if answer is False and meets(new, keyword, treat(old, example)) is not False:
                 return Outcome.REJECTED, ""
-            undecided = undecided or answer is None
-    if undecided or not examples:
-        return Outcome.UNKNOWN, f"a rule of an object around it looks at {segment!r}"
-    return treated, ""
+    return Outcome.UNKNOWN, f"a rule of an object around it looks at {path[0]!r}"
 
 
-def _looks_at(new: Schema, segment: str, treated: Outcome, *, direct: bool) -> bool:
+def _looks_at(new: Schema, path: tuple[str, ...], treated: Outcome) -> bool:
+    """Tell whether a rule of these objects may depend on what is at a path in them."""
     for rule in as_list(new.get("x-kubernetes-validations")):
-        names = cel.names_in(str(as_object(rule).get("rule")))
-        if names is None or segment in names or segment == "{}":
+        if cel.reads(str(as_object(rule).get("rule")), path) is not False:
             return True
-    for keyword in _LOGIC:
-        value = new.get(keyword)
-        if value is not None and (segment in ("{}", "[]") or f'"{segment}"' in canonical(value)):
-            return True
-    if direct and treated == Outcome.PRUNED and new.limit("minProperties"):
+    if any(_names(new.get(keyword), path) for keyword in _LOGIC):
         return True
-    counted = new.limit("minProperties") or new.limit("maxProperties") is not None
-    if direct and treated == Outcome.DEFAULTED and counted:
+    if len(path) == 1 and not _keeps_count(new, treated):
         return True
-    return segment == "[]" and new.list_type != "atomic"
+    if path[0] != "[]" or new.list_type == "atomic":
+        return False
+    return new.list_type == "set" or len(path) == 1 or path[1] in new.list_map_keys
+
+
+def _names(logic: object, path: tuple[str, ...]) -> bool:
+    """Tell whether logic may name what is at a path, count it, or list whole objects."""
+    if logic is None:
+        return False
+    text = canonical(logic)
+    first = path[0]
+    return (
+        first in ("{}", "[]")
+        or json.dumps(first) in text
+        or _WHOLE.search(text) is not None
+        or (len(path) == 1 and _COUNTS.search(text) is not None)
+    )
+
+
+def _keeps_count(new: Schema, treated: Outcome) -> bool:
+    """Tell whether one field more or less never breaks a limit on their number."""
+    least, most = new.limit("minProperties") or 0, new.limit("maxProperties")
+    closed = new.additional is None and not new.embedded
+    fits = most is None or (closed and len(new.properties) <= most)
+    # A default that is removed is a field less.
+    return len(new.required) >= least and (fits or treated == Outcome.PRUNED)

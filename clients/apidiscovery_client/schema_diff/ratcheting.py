@@ -15,10 +15,9 @@ field (k8s.io/apiserver, pkg/cel/common/equality.go, `CorrelatedObject`). So err
 Everything in a list that is not of type map is tolerated, since such a list is compared whole.
 """
 
-import re
 from collections.abc import Callable
 
-from apidiscovery_client.schema_diff.cel import errs
+from apidiscovery_client.schema_diff.cel import errs, reads
 from apidiscovery_client.schema_diff.cel_errors import never_errs
 from apidiscovery_client.schema_diff.examples import Examples
 from apidiscovery_client.schema_diff.model import Outcome, worst
@@ -59,12 +58,11 @@ def when_broken(
 def when_treated(place: Place, treated: Outcome) -> tuple[Outcome, str]:
     """Return what pruning or defaults do to a stored object; rules around it may reject it."""
     found, reason = treated, ""
-    for at, (old, new, segment) in enumerate(place.above):
+    for at, (old, new, _) in enumerate(place.above):
         is_root = place.whole and at == 0
         if not is_root and not _may_have_unnamed(old, new, frozenset()):
             continue
-        direct = at == len(place.above) - 1
-        told, why = across_one(old, new, segment, treated, direct=direct)
+        told, why = across_one(old, new, place.segments[at:], treated)
         if told == Outcome.REJECTED and not is_root:
             told, why = Outcome.UNKNOWN, _NOT_NAMED
         if worst((told, found)) != found:
@@ -98,37 +96,15 @@ def when_not_readable(
         return outcome, ""
     found = Outcome.FINE
     for at, (_, above, _) in enumerate(place.above):
-        path = [segment for _, _, segment in place.above[at:]]
         for rule in as_list(above.get("x-kubernetes-validations")):
-            told = _evaluates(str(as_object(rule).get("rule")), path)
+            text = str(as_object(rule).get("rule"))
+            told = reads(text, place.segments[at:], counts=False)
             if told:
                 return outcome, ""
             found = Outcome.UNKNOWN if told is None else found
     if place.duplicates:
         return Outcome.UNKNOWN, _DUPLICATES
     return found, _RULE_MAY_FAIL if found == Outcome.UNKNOWN else ""
-
-
-def _evaluates(rule: str, path: list[str]) -> bool | None:
-    """Tell whether a rule reads the value at a path below `self`; None where it may."""
-    undecided = False
-    for found in re.finditer(r"\bself\b((?:\s*\.\s*[A-Za-z_]\w*(?!\w*\s*\())*)", rule):
-        names = re.findall(r"\w+", found.group(1))
-        rest = rule[found.end() :]
-        if names[: len(path)] == path:
-            return True
-        if names != path[: len(names)]:
-            continue  # it is another field
-        inner = path[len(names)]
-        if inner in ("[]", "{}") and re.match(
-            r"\s*\.\s*(all|exists|exists_one|map|filter)\(", rest
-        ):
-            return True
-        counted = re.match(r"\s*\.\s*size\(\s*\)", rest)
-        wrapped = re.search(r"\b(size|has)\(\s*$", rule[: found.start()])
-        if not counted and not (wrapped and rest.lstrip().startswith(")")):
-            undecided = True
-    return None if undecided else False
 
 
 def _may_have_unnamed(old: Schema, new: Schema, inside: frozenset[tuple[str, str]]) -> bool:
@@ -155,6 +131,11 @@ def _keeps_unnamed(old: Schema, new: Schema) -> bool:
     if isinstance(new.get("additionalProperties"), dict):
         return False
     if new.embedded and not {"apiVersion", "kind"} <= new.properties.keys():
+        return True
+    defaults = (new.read(raw) for raw in new.properties.values())
+    if any(
+        one.default is not NO_DEFAULT and not _is_compared(one, one.default) for one in defaults
+    ):
         return True
     others = old.additional is not None or bool(old.properties.keys() - new.properties.keys())
     return others and (new.embedded or new.additional is not None)
