@@ -5,6 +5,10 @@ from dataclasses import dataclass
 from typing import Any
 
 
+class UnknownRuleError(Exception):
+    """A rule is not in the table."""
+
+
 @dataclass(frozen=True, slots=True)
 class Rule:
     """A rule.
@@ -85,8 +89,10 @@ def holds(rule: str, value: Any) -> bool:  # noqa: ANN401 - JSON
     kinds: list[tuple[type, str]] = [(str, "string"), (bool, "boolean"), (int, "integer")]
     kinds.append((list, "array"))
     names = [name for kind, name in kinds if isinstance(value, kind)] or ["object", "map"]
-    found = next(RULES[name][rule] for name in names if rule in RULES[name])
-    return found.holds(value)
+    for name in names:
+        if rule in RULES[name]:
+            return RULES[name][rule].holds(value)
+    raise UnknownRuleError(rule)
 
 
 def is_evaluated(rule: str, value: Any) -> bool:  # noqa: ANN401 - JSON

@@ -131,8 +131,10 @@ def reads(rule: str, path: tuple[str, ...], *, counts: bool = True) -> bool | No
         if names != path[: len(names)]:
             continue  # it is another field
         by_item = re.match(r"\s*\.\s*(all|exists|exists_one|map|filter)\(", rest)
-        if path[len(names)] in ("[]", "{}") and by_item:
+        if path[len(names)] == "[]" and by_item:
             return True
+        if path[len(names)] == "{}" and by_item and not counts:
+            continue  # it is about keys
         wrapped = re.search(r"\b(size|has)\(\s*$", rule[: found.start()])
         in_size = re.match(r"\s*\.\s*size\(\s*\)", rest) is not None
         if wrapped and rest.lstrip().startswith(")"):

@@ -338,6 +338,7 @@ def _worst_treatment(old: Schema, new: Schema) -> Outcome:
     told = [
         outcome_of(value, treat(new, value))
         for value in Examples(raw=True, doubtful=True).of(old, new, hints)
+        if value is not None
     ]
     return worst(told) if told else Outcome.UNKNOWN
 
@@ -405,9 +406,11 @@ def _default(walk: _Walk, old: Schema, new: Schema, place: Place) -> None:
         if applies:
             writer, stored, reason = treated_in(place, Outcome.DEFAULTED)
         elif not in_field and not old.nullable and not new.nullable:
-            writer = Outcome.DEFAULTED  # a null, which was pruned or refused
-            if place.position == "item" and old.kinds == ALL_KINDS:
-                stored = Outcome.DEFAULTED  # it was kept: a value of any type may be null in a list
+            # A null, which was dropped from a map. In a list it is valid where any type is.
+            in_list = place.position == "item"
+            if not in_list or old.kinds == ALL_KINDS:
+                writer = Outcome.DEFAULTED
+                stored = Outcome.DEFAULTED if in_list else stored
         verdicts = Verdicts(writer, Reading.FINE, stored, reason=reason)
         walk.tell(place, "default-added", None, after, verdicts)
     elif after is NO_DEFAULT:

@@ -189,6 +189,7 @@ class Examples:
         additional = old.additional
         if additional is not None:
             yield from self._maps(old, new, least, depth, hints)
+        yield {name: value for name, value in least.items() if not _has_default(old, name)}
         yield least
         everything = {**{name: many[0] for name, many in values.items() if many}, **least}
         yield everything
@@ -221,6 +222,11 @@ class Examples:
                     yield {**least, name: one}
         for one in many:
             yield {**least, "example": one}
+
+
+def _has_default(schema: Schema, name: str) -> bool:
+    raw = schema.properties.get(name)
+    return raw is not None and schema.read(raw).default is not NO_DEFAULT
 
 
 def _without_logic(schema: Schema) -> Schema:
