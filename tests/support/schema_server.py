@@ -130,6 +130,15 @@ def _has_type(schema: dict[str, Any], value: Any) -> bool:  # noqa: ANN401 - JSO
     return tests.get(schema.get("type", ""), True)
 
 
+def _as_python(pattern: str) -> str:
+    """Return a pattern whose `$` is Go's: the end, and not before a newline."""
+
+    def told(found: re.Match[str]) -> str:
+        return r"\Z" if found.group() == "$" else found.group()
+
+    return re.sub(r"\[(?:\\.|[^\]\\])*\]|\\.|\$", told, pattern)
+
+
 def _is_one_of(value: Any, enum: list[Any]) -> bool:  # noqa: ANN401 - JSON
     """Tell whether a value is in an enum, to whose types the server converts it; null is not."""
     if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 0x110000:
@@ -145,7 +154,7 @@ def _meets(schema: dict[str, Any], value: Any, *, is_new: bool = True) -> bool: 
         if not schema.get("minLength", 0) <= len(value) <= schema.get("maxLength", 10**9):
             return False
         pattern = schema.get("pattern")
-        if pattern is not None and not re.search(pattern.replace("$", r"\Z"), value):
+        if pattern is not None and not re.search(_as_python(pattern), value):
             return False
         return _has_format(schema.get("format", ""), value)
     if isinstance(value, int | float) and not isinstance(value, bool):

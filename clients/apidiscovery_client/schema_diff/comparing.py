@@ -57,6 +57,7 @@ _LOGIC = ("allOf", "anyOf", "oneOf", "not", "enum")
 _FINE = Verdicts()
 _RESOURCE = {"apiVersion": "example.com/v1", "kind": "Example", "metadata": {"name": "example"}}
 _READ_FORMATS = ("date", "date-time", "datetime", "duration", "byte")  # CEL has types for them
+_NO_VALUE = "no value of the old type is found"
 _AT_ROOT = Place("", "root")
 
 
@@ -317,10 +318,12 @@ def _type_change(
         if any(one is not None and kind_of(one) not in new.kinds for one in examples):
             writer = Outcome.REJECTED
         else:
-            writer, reason = Outcome.UNKNOWN, "no value of the old type is found"
+            writer, reason = Outcome.UNKNOWN, _NO_VALUE
         stored, why = when_not_readable(place, writer, new)
         stored = worst((stored, _worst_treatment(old, new)))
-        reason = "; ".join(filter(None, (reason, why))) or "no value of the old type is found"
+        reason = "; ".join(filter(None, (reason, why)))
+        if stored == Outcome.UNKNOWN and not reason:
+            reason = _NO_VALUE
     yield names[0], names[1], "type-changed", Verdicts(writer, reader, stored, reason=reason)
 
 

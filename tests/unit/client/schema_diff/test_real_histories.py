@@ -79,7 +79,7 @@ def test_samples_do_not_contradict_the_verdicts(project: str) -> None:
 def _has_rules(pair: tuple[dict[str, Any], dict[str, Any]]) -> bool:
     """Tell whether the model of the server lacks something of the schemas."""
     text = json.dumps(pair)
-    return "x-kubernetes-validations" in text or '"format":' in text
+    return any(part in text for part in ("x-kubernetes-validations", '"format":', "(?", r"\\p"))
 
 
 def _values(old: dict[str, Any], new: dict[str, Any]) -> list[Any]:
