@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from repository import ROOT
+from schema_trials import is_object
 
 PROJECTS = ("argo-cd", "cert-manager", "gateway-api", "prometheus-operator")
 VARIABLE = "APIDISCOVERY_CRD_HISTORIES"
@@ -37,6 +38,39 @@ def steps(project: str) -> list[tuple[str, dict[str, Any], dict[str, Any]]]:
         for one, other in pairwise(found)
         for name in sorted(found[one].keys() & found[other].keys())
     ]
+
+
+def changed_fields(
+    old: dict[str, Any], new: dict[str, Any], most: int = 20_000
+) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    """Return the schemas of fields that differ, those that are not longer than that as JSON."""
+    after = _schemas(new)
+    return [
+        pair
+        for version, one in _schemas(old).items()
+        for pair in _fields(one, after.get(version))
+        if len(json.dumps(pair)) <= most
+    ]
+
+
+def _schemas(definition: dict[str, Any]) -> dict[str, Any]:
+    return {
+        one["name"]: one.get("schema", {}).get("openAPIV3Schema")
+        for one in definition["spec"]["versions"]
+    }
+
+
+def _fields(
+    old: Any,  # noqa: ANN401 - JSON
+    new: Any,  # noqa: ANN401 - JSON
+    depth: int = 0,
+) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    if not is_object(old) or not is_object(new) or old == new:
+        return []
+    pairs = [] if depth == 0 else [(old, new)]
+    for name, field in old.get("properties", {}).items():
+        pairs += _fields(field, new.get("properties", {}).get(name), depth + 1)
+    return pairs + _fields(old.get("items"), new.get("items"), depth + 1)
 
 
 def _order(release: str) -> list[int]:

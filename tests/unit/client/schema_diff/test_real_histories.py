@@ -9,10 +9,9 @@ import pytest
 from apidiscovery_client.schema_diff import Change, compare, compare_definitions
 from apidiscovery_client.schema_diff.examples import Examples
 from apidiscovery_client.schema_diff.schemas import read
-from crd_histories import PROJECTS, steps
+from crd_histories import PROJECTS, changed_fields, steps
 from repository import GOLDEN
 from schema_pairs import instance
-from schema_trials import is_object
 from schema_verdicts import contradiction
 
 _SUMMARY: dict[str, dict[str, dict[str, int]]] = json.loads(
@@ -40,33 +39,11 @@ def test_each_step_has_the_recorded_changes_and_no_unknown_lacks_a_reason(projec
         assert not unexplained, name
 
 
-def _fields(old: Any, new: Any, depth: int = 0) -> list[tuple[dict[str, Any], dict[str, Any]]]:  # noqa: ANN401
-    """Return the schemas of fields that differ and are small enough for samples."""
-    if not is_object(old) or not is_object(new) or old == new:
-        return []
-    pairs = [] if depth == 0 or len(json.dumps([old, new])) > 20_000 else [(old, new)]
-    for name, field in old.get("properties", {}).items():
-        pairs += _fields(field, new.get("properties", {}).get(name), depth + 1)
-    return pairs + _fields(old.get("items"), new.get("items"), depth + 1)
-
-
-def _schemas(definition: dict[str, Any]) -> dict[str, Any]:
-    return {
-        one["name"]: one.get("schema", {}).get("openAPIV3Schema")
-        for one in definition["spec"]["versions"]
-    }
-
-
 @pytest.mark.parametrize("project", PROJECTS)
 def test_samples_do_not_contradict_the_verdicts(project: str) -> None:
     tried = 0
     for _, old, new in steps(project):
-        pairs = [
-            pair
-            for version, one in _schemas(old).items()
-            for pair in _fields(one, _schemas(new).get(version))
-            if not _has_rules(pair)
-        ]
+        pairs = [pair for pair in changed_fields(old, new) if not _has_rules(pair)]
         for one, other in pairs[:_MOST_FIELDS]:
             changes = compare(one, other, path="spec")
             for value in _values(one, other):
