@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from apidiscovery_client.schema_diff import Change
-from schema_server import differences, serve
+from schema_server import differences, serve, stored_errors
 
 _ALLOWED = {
     "rejected": ("rejected", "unknown"),
@@ -53,6 +53,10 @@ def contradiction(
         found = missing(dict.fromkeys(after.errors, "rejected"), "writer")
     else:
         found = missing(differences(new, before.value, after.value, value), "writer")
-    # Ratcheting tolerates what was stored, so only what is read differently is told.
     read = serve(new, before.value).value
+    errors = stored_errors(new, read)
+    if errors is None:  # a rule that cannot be evaluated may be refused or not
+        return found
+    if errors:
+        return found or missing(dict.fromkeys(errors, "rejected"), "stored")
     return found or missing(differences(new, before.value, read, before.value), "stored")

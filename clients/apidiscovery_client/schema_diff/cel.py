@@ -14,7 +14,7 @@ from apidiscovery_client.schema_diff.patterns import matches
 
 _TOKEN = re.compile(
     r"""\s+|(?P<text>"(?:[^"\\\n]|\\["\\ntr])*"|'(?:[^'\\\n]|\\['\\ntr])*')"""
-    r"""|(?P<number>\d+(?:\.\d+)?)(?![\w.])|(?P<name>[A-Za-z_]\w*)|(?P<op>&&|\|\||[!=<>]=|[-!<>+*().,\[\]])"""
+    r"""|(?P<number>\d+(?:\.\d+)?)(?![\w.])|(?P<name>[A-Za-z_]\w*)|(?P<op>&&|\|\||[!=<>]=|[-!<>+*%().,\[\]?:])"""
 )
 _OPERATORS = {"&&": " and ", "||": " or ", "!": "~"}
 _NAMES = {"true": "True", "false": "False", "null": "None", "in": " in "}
@@ -38,6 +38,12 @@ _RESERVED = frozenset(
         "async",
     ]
 )
+MACROS = ("all", "exists", "exists_one")
+_LETTERS = "abcdefghijklmnopqrstuvwxyz"
+_CASES = {
+    "lowerAscii": str.maketrans(_LETTERS.upper(), _LETTERS),
+    "upperAscii": str.maketrans(_LETTERS, _LETTERS.upper()),
+}
 _OF_EVERY_OBJECT = ("apiVersion", "kind", "metadata")
 _MAX_LENGTH = 2_000
 
@@ -51,7 +57,8 @@ class _FailsError(Exception):
 
 
 @lru_cache(maxsize=512)
-def _parsed(rule: str) -> ast.expr | None:
+def parsed(rule: str) -> ast.expr | None:
+    """Return a rule as Python's syntax has it; None where it has something else."""
     parts = list[str]()
     at = 0
     while at < len(rule):
@@ -65,16 +72,81 @@ def _parsed(rule: str) -> ast.expr | None:
             return None
         parts.append(_NAMES.get(token, _OPERATORS.get(token, token or " ")))
     try:
-        return ast.parse("".join(parts).strip(), mode="eval").body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return ast.parse(_with_choices(parts).strip(), mode="eval").body
+    except (SyntaxError, ValueError, IndexError, RecursionError, MemoryError):
         return None
 
 
-def names_in(rule: str) -> frozenset[str] | None:
-    """Return the fields of `self` that a rule looks at; None where it may look at any."""
-    if re.search(r"\bself\b(?!\s*\.\s*[A-Za-z_]\w*(?!\w*\s*\())", rule):
-        return None
-    return frozenset(re.findall(r"\bself\s*\.\s*([A-Za-z_]\w*)", rule))
+def _with_choices(parts: list[str]) -> str:
+    """Return the text of tokens, in which `a ? b : c` is Python's; brackets are handled inside out.
+
+    Raises:
+        IndexError: Brackets do not match.
+    """
+    groups: list[list[str]] = [[]]
+    for part in parts:
+        if part in ("(", "["):
+            groups.append([])
+        elif part in (")", "]"):
+            inner = _choice(groups.pop())
+            groups[-1].append(f"({inner})" if part == ")" else f"[{inner}]")
+        elif part == ",":
+            groups[-1] = [_choice(groups[-1]), ","]
+        else:
+            groups[-1].append(part)
+    (outer,) = groups
+    return _choice(outer)
+
+
+def _choice(parts: list[str]) -> str:
+    """Return the text of tokens of one level, of which the last after a comma may be a choice."""
+    before = "".join(parts[: parts.index(",") + 1]) if "," in parts else ""
+    parts = parts[parts.index(",") + 1 :] if before else parts
+    if "?" not in parts:
+        return before + "".join(parts)
+    at = parts.index("?")
+    open_choices = 0
+    for end in range(at + 1, len(parts)):
+        open_choices += (parts[end] == "?") - (parts[end] == ":")
+        if open_choices < 0:
+            then, otherwise = _choice(parts[at + 1 : end]), _choice(parts[end + 1 :])
+            return f"{before}(({then}) if ({''.join(parts[:at])}) else ({otherwise}))"
+    raise IndexError
+
+
+def reads(rule: str, path: tuple[str, ...], *, counts: bool = True) -> bool | None:
+    """Tell whether a rule depends on the value at a path below `self`; None where it may.
+
+    Args:
+        rule: The rule.
+        path: Names of fields; `[]` for items, `{}` for values of a map.
+        counts: Whether it depends on it by the size of the object around, too.
+    """
+    undecided = False
+    for found in re.finditer(r"\bself\b((?:\s*\.\s*[A-Za-z_]\w*(?!\w*\s*\())*)", rule):
+        names = tuple(re.findall(r"\w+", found.group(1)))
+        rest = rule[found.end() :]
+        if names[: len(path)] == path:
+            return True
+        if names != path[: len(names)]:
+            continue  # it is another field
+        by_item = re.match(r"\s*\.\s*(all|exists|exists_one|map|filter)\(", rest)
+        if path[len(names)] == "[]" and by_item:
+            return True
+        if path[len(names)] == "{}" and by_item and not counts:
+            continue  # it is about keys
+        wrapped = re.search(r"\b(size|has)\(\s*$", rule[: found.start()])
+        in_size = re.match(r"\s*\.\s*size\(\s*\)", rest) is not None
+        if wrapped and rest.lstrip().startswith(")"):
+            in_has = wrapped.group(1) == "has"
+            in_size = not in_has
+        else:
+            in_has = False
+        is_around = len(names) == len(path) - 1
+        if in_size and counts and is_around and path[-1] != "[]":
+            return True
+        undecided = undecided or not (in_has or in_size)
+    return None if undecided else False
 
 
 def numbers_in(rule: str) -> list[int]:
@@ -94,13 +166,27 @@ def is_transition(rule: str) -> bool:
 
 def holds(rule: str, value: object) -> bool | None:
     """Tell whether a rule holds for a value; None where that cannot be told."""
-    parsed = _parsed(rule)
-    if parsed is None:
-        return None
     try:
-        answer = _value(parsed, {"self": value})
+        return _answer(rule, value)
     except _FailsError:
         return False
+
+
+def errs(rule: str, value: object) -> bool:
+    """Tell whether the evaluation of a rule for a value surely ends in an error."""
+    try:
+        _answer(rule, value)
+    except _FailsError:
+        return True
+    return False
+
+
+def _answer(rule: str, value: object) -> bool | None:
+    found = parsed(rule)
+    if found is None:
+        return None
+    try:
+        answer = _value(found, {"self": value})
     except (_CannotTellError, RecursionError):
         return None
     return answer if isinstance(answer, bool) else None
@@ -168,6 +254,11 @@ def _logic(node: ast.expr, names: Mapping[str, object]) -> object:
     return not decides
 
 
+def _if(node: ast.expr, names: Mapping[str, object]) -> object:
+    found = cast("ast.IfExp", node)
+    return _value(found.body if _bool(_value(found.test, names)) else found.orelse, names)
+
+
 def _unary(node: ast.expr, names: Mapping[str, object]) -> object:
     found = cast("ast.UnaryOp", node)
     value = _value(found.operand, names)
@@ -193,6 +284,7 @@ def _arithmetic(node: ast.expr, names: Mapping[str, object]) -> object:
         ast.Add: int.__add__,
         ast.Sub: int.__sub__,
         ast.Mult: int.__mul__,
+        ast.Mod: _remainder,
     }
     operation = operations.get(type(found.op))
     if operation is None:
@@ -201,6 +293,14 @@ def _arithmetic(node: ast.expr, names: Mapping[str, object]) -> object:
     if not -(2**63) <= answer < 2**63:
         raise _FailsError
     return answer
+
+
+def _remainder(one: int, other: int) -> int:
+    """Return what is left, of the sign of the first as in Go."""
+    if other == 0:
+        raise _FailsError
+    left = abs(one) % abs(other)
+    return left if one >= 0 else -left
 
 
 def _comparison(node: ast.expr, names: Mapping[str, object]) -> object:
@@ -287,8 +387,10 @@ def _method(func: ast.Attribute, args: list[ast.expr], names: Mapping[str, objec
     owner = _value(func.value, names)
     if func.attr == "size" and not args:
         return _size(owner)
-    if func.attr in ("all", "exists", "exists_one"):
+    if func.attr in MACROS:
         return _macro(func.attr, owner, args, names)
+    if func.attr in _CASES and isinstance(owner, str) and not args:
+        return owner.translate(_CASES[func.attr])
     if isinstance(owner, str) and len(args) == 1:
         text = _value(args[0], names)
         if not isinstance(text, str):
@@ -324,6 +426,7 @@ _NODES: dict[type[ast.expr], Callable[[ast.expr, Mapping[str, object]], object]]
     ast.Name: _name,
     ast.Attribute: _attribute,
     ast.BoolOp: _logic,
+    ast.IfExp: _if,
     ast.UnaryOp: _unary,
     ast.BinOp: _arithmetic,
     ast.Compare: _comparison,

@@ -7,12 +7,12 @@ only by rules of the whole object, and by those of embedded resources.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from functools import partial
 
 from apidiscovery_client.schema_diff import cel
-from apidiscovery_client.schema_diff.examples import Examples
+from apidiscovery_client.schema_diff.examples import Examples, remembered
 from apidiscovery_client.schema_diff.model import (
     Applying,
     Change,
@@ -21,6 +21,14 @@ from apidiscovery_client.schema_diff.model import (
     Reading,
     Verdicts,
     worst,
+)
+from apidiscovery_client.schema_diff.places import Place, across
+from apidiscovery_client.schema_diff.ratcheting import (
+    has_keys,
+    when_broken,
+    when_not_readable,
+    when_rule_errs,
+    when_treated,
 )
 from apidiscovery_client.schema_diff.rules import (
     FAMILIES,
@@ -31,6 +39,7 @@ from apidiscovery_client.schema_diff.rules import (
     decide_rule,
 )
 from apidiscovery_client.schema_diff.schemas import (
+    ALL_KINDS,
     ANYTHING,
     NO_DEFAULT,
     Resolve,
@@ -39,44 +48,17 @@ from apidiscovery_client.schema_diff.schemas import (
     as_object,
     read,
 )
-from apidiscovery_client.schema_diff.validating import canonical, kind_of, meets, treat
+from apidiscovery_client.schema_diff.validating import canonical, kind_of, meets, treat, valid
 
-_Position: TypeAlias = Literal["root", "field", "map", "item"]
 _MAX_DEPTH = 100
 _MAX_CHANGES = 100_000
 _METADATA = ("apiVersion", "kind", "metadata")
-_ACROSS = (
-    "enum",
-    "unique",
-    "properties-count",
-    "required",
-    "allOf",
-    "anyOf",
-    "oneOf",
-    "not",
-    "cel",
-)
 _LOGIC = ("allOf", "anyOf", "oneOf", "not", "enum")
 _FINE = Verdicts()
-
-
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """Where two schemas stand: their own path, and the nodes above them, outermost first."""
-
-    path: str
-    position: _Position
-    above: tuple[tuple[Schema, Schema, str], ...] = ()
-    whole: bool = False  # whether the outermost is a whole object, which any update changes
-
-    def field(self, old: Schema, new: Schema, name: str) -> "_Place":
-        path = f"{self.path}.{name}" if self.path else name
-        return _Place(path, "field", (*self.above, (old, new, name)), self.whole)
-
-    def inner(self, old: Schema, new: Schema, position: Literal["map", "item"]) -> "_Place":
-        mark = "{}" if position == "map" else "[]"
-        above = (*self.above, (old, new, mark))
-        return _Place(self.path + mark, position, above, self.whole)
+_RESOURCE = {"apiVersion": "example.com/v1", "kind": "Example", "metadata": {"name": "example"}}
+_READ_FORMATS = ("date", "date-time", "datetime", "duration", "byte")  # CEL has types for them
+_NO_VALUE = "no value of the old type is found"
+_AT_ROOT = Place("", "root")
 
 
 def compare(
@@ -101,11 +83,12 @@ def compare(
     """
     walk = _Walk()
     try:
-        if path:
-            walk.pair(read(old, resolve_old), read(new, resolve_new), _Place(path, "field"))
-        else:
-            rooted = _rooted(read(old, resolve_old)), _rooted(read(new, resolve_new))
-            walk.pair(*rooted, _Place("", "root", whole=True))
+        with remembered():
+            if path:
+                walk.pair(read(old, resolve_old), read(new, resolve_new), Place(path, "field"))
+            else:
+                rooted = _rooted(read(old, resolve_old)), _rooted(read(new, resolve_new))
+                walk.pair(*rooted, Place("", "root", whole=True))
     except RecursionError as error:
         raise InvalidSchema("it is nested too deeply") from error
     return tuple(walk.changes)
@@ -131,13 +114,13 @@ class _Walk:
         self._same = set[tuple[str, str]]()
 
     def tell(
-        self, place: _Place, change: str, before: object, after: object, verdicts: Verdicts
+        self, place: Place, change: str, before: object, after: object, verdicts: Verdicts
     ) -> None:
         if len(self.changes) >= _MAX_CHANGES:
             raise InvalidSchema(f"there are more than {_MAX_CHANGES} changes", path=place.path)
         self.changes.append(Change(place.path, change, before, after, verdicts))
 
-    def pair(self, old: Schema, new: Schema, place: _Place) -> None:
+    def pair(self, old: Schema, new: Schema, place: Place) -> None:
         """Compare two schemas of the same values."""
         if len(place.above) > _MAX_DEPTH:
             raise InvalidSchema(f"it is nested deeper than {_MAX_DEPTH} fields", path=place.path)
@@ -154,7 +137,7 @@ class _Walk:
         if all(refs) and found == len(self.changes) and not any(self._inside.values()):
             self._same.add(refs)
 
-    def _values(self, old: Schema, new: Schema, place: _Place) -> None:
+    def _values(self, old: Schema, new: Schema, place: Place) -> None:
         for before, after, name, verdicts in _type_change(old, new, place):
             self.tell(place, name, before, after, verdicts)
         _nullable(self, old, new, place)
@@ -171,16 +154,19 @@ class _Walk:
             _unknown_fields(self, old, new, place)
             _embedded(self, old, new, place)
 
-    def _structure(self, old: Schema, new: Schema, place: _Place) -> None:
+    def _structure(self, old: Schema, new: Schema, place: Place) -> None:
         shared = old.kinds & new.kinds
         if "object" in shared:
             for name in sorted({*old.properties, *new.properties, *old.required, *new.required}):
                 self._field(old, new, name, place.field(old, new, name))
-            self._map(old, new, place.inner(old, new, "map"))
+            self._map(old, new, place.value(old, new))
         if "array" in shared and (old.get("items") is not None or new.get("items") is not None):
-            self.pair(old.items, new.items, place.inner(old, new, "item"))
+            unique = new.list_type != "map" or (
+                has_keys(old, new) and decide(LIST_TYPE, old, new).holds is True
+            )
+            self.pair(old.items, new.items, place.item(old, new, unique=unique))
 
-    def _field(self, old: Schema, new: Schema, name: str, place: _Place) -> None:
+    def _field(self, old: Schema, new: Schema, name: str, place: Place) -> None:
         before, after = old.properties.get(name), new.properties.get(name)
         if before is not None and after is not None:
             self._required(old, new, name, place)
@@ -192,7 +178,7 @@ class _Walk:
         else:
             self._required(old, new, name, place)
 
-    def _required(self, old: Schema, new: Schema, name: str, place: _Place) -> None:
+    def _required(self, old: Schema, new: Schema, name: str, place: Place) -> None:
         if (name in old.required) is (name in new.required):
             return
         field = new.field(name)
@@ -212,31 +198,29 @@ class _Walk:
         if defaulted:
             verdicts = _FINE
         else:
-            at_root = _is_root(place) and not was_defaulted
-            stored = Outcome.REJECTED if at_root else Outcome.FINE
-            verdicts = Verdicts(Outcome.REJECTED, stored=stored)
+            stored, reason = (
+                (Outcome.FINE, "") if was_defaulted else _without(old, new, name, place)
+            )
+            verdicts = Verdicts(Outcome.REJECTED, stored=stored, reason=reason)
         self.tell(place, "required-added", before=False, after=True, verdicts=verdicts)
 
-    def _removed(self, old: Schema, new: Schema, name: str, place: _Place) -> None:
+    def _removed(self, old: Schema, new: Schema, name: str, place: Place) -> None:
         field = old.read(old.properties[name])
         if new.embedded and name in _METADATA:
             return
         target = new.additional
         if target is None:
-            outcome, reason = across(place, Outcome.PRUNED)
+            outcome, stored, reason = treated_in(place, Outcome.PRUNED)
             if name in new.required:
                 outcome = Outcome.REJECTED
-            self.tell(
-                place,
-                "property-removed",
-                dict(field.keywords),
-                None,
-                Verdicts(outcome, Reading.ABSENT, _stored(place, Outcome.PRUNED), reason=reason),
-            )
+                absent, why = _without(old, new, name, place)
+                stored, reason = worst((stored, absent)), reason or why
+            verdicts = Verdicts(outcome, Reading.ABSENT, stored, reason=reason)
+            self.tell(place, "property-removed", dict(field.keywords), None, verdicts)
             return
         if target is ANYTHING:
             has_defaults = field.resolve is not None or '"default":' in canonical(field.keywords)
-            outcome = Outcome.DEFAULTED if has_defaults else Outcome.FINE
+            outcome, reason = across(place, Outcome.DEFAULTED if has_defaults else Outcome.FINE)
             if name in new.required - old.required:
                 outcome = Outcome.REJECTED
             self.tell(
@@ -244,7 +228,7 @@ class _Walk:
                 "property-removed",
                 dict(field.keywords),
                 None,
-                Verdicts(outcome, Reading.DIFFERENT, Outcome.FINE),
+                Verdicts(outcome, Reading.DIFFERENT, Outcome.FINE, reason=reason),
             )
             return
         self._required(old, new, name, place)
@@ -252,7 +236,7 @@ class _Walk:
         without = {key: value for key, value in target.keywords.items() if key != "default"}
         self.pair(field, replace(target, keywords=without), place)
 
-    def _added(self, old: Schema, new: Schema, name: str, place: _Place) -> None:
+    def _added(self, old: Schema, new: Schema, name: str, place: Place) -> None:
         field = new.read(new.properties[name])
         if old.embedded and name in _METADATA:
             return
@@ -265,18 +249,20 @@ class _Walk:
         stored = [one.stored for one in told]
         reasons = [one.reason for one in told if one.writer == Outcome.UNKNOWN]
         if field.default is not NO_DEFAULT:
-            outcome, reason = across(place, Outcome.DEFAULTED)
+            outcome, kept, reason = treated_in(place, Outcome.DEFAULTED)
             reasons.append(reason)
             writer.append(outcome)
-            stored.append(_stored(place, Outcome.DEFAULTED))
+            stored.append(kept)
         elif name in new.required and name not in old.required:
             writer.append(Outcome.REJECTED)
-            stored.append(Outcome.REJECTED if _is_root(place) else Outcome.FINE)
+            kept, reason = _without(old, new, name, place)
+            stored.append(kept)
+            reasons.append(reason)
         verdicts = Verdicts(worst(writer), Reading.FINE, worst(stored))
         verdicts = replace(verdicts, reason="; ".join(filter(None, reasons)))
         self.tell(place, "property-added", None, dict(field.keywords), verdicts)
 
-    def _map(self, old: Schema, new: Schema, place: _Place) -> None:
+    def _map(self, old: Schema, new: Schema, place: Place) -> None:
         before, after = old.additional, new.additional
         if old.preserves and old.get("additionalProperties") is None and new.preserves:
             if isinstance(new.get("additionalProperties"), dict):
@@ -286,8 +272,7 @@ class _Walk:
             value = new.get("additionalProperties")
             self.tell(place, "additional-properties-added", None, value, _FINE)
         elif before is not None and after is None and not old.preserves:
-            outcome, reason = across(place, Outcome.PRUNED)
-            stored = _stored(place, Outcome.PRUNED)
+            outcome, stored, reason = treated_in(place, Outcome.PRUNED)
             verdicts = Verdicts(outcome, Reading.ABSENT, stored, reason=reason)
             value = old.get("additionalProperties")
             self.tell(place, "additional-properties-removed", value, None, verdicts)
@@ -305,27 +290,22 @@ def _named(name: str, before: object, after: object) -> str:
     return f"{name}-removed" if after is None else f"{name}-changed"
 
 
-def _is_root(place: _Place) -> bool:
-    """Tell whether the object around the field is the whole one, which changes in any update."""
-    return place.whole and len(place.above) == 1
+def treated_in(place: Place, treated: Outcome) -> tuple[Outcome, Outcome, str]:
+    """Return what becomes of a manifest and of a stored object, a part of which is treated."""
+    writer, reason = across(place, treated)
+    stored, why = when_treated(place, treated)
+    return writer, stored, reason or why
 
 
-def _ratcheted(place: _Place, outcome: Outcome) -> Outcome:
-    """Return what a rule that an old value breaks does to an update of metadata."""
-    return outcome if place.position == "root" else Outcome.FINE
-
-
-def _stored(place: _Place, treated: Outcome) -> Outcome:
-    """Return what pruning or defaults do to a stored object; rules of all of it may reject it."""
-    if place.whole and place.above:
-        root_old, root_new, segment = place.above[0]
-        told, _ = _across_one(root_old, root_new, segment, treated, direct=len(place.above) == 1)
-        return told
-    return treated
+def _without(old: Schema, new: Schema, name: str, place: Place) -> tuple[Outcome, str]:
+    """Return what an update meets where a required field is not there."""
+    return when_broken(
+        place.around, old, new, Outcome.REJECTED, lambda value: name not in as_object(value)
+    )
 
 
 def _type_change(
-    old: Schema, new: Schema, place: _Place
+    old: Schema, new: Schema, place: Place
 ) -> Iterator[tuple[object, object, str, Verdicts]]:
     if old.kinds == new.kinds:
         return
@@ -338,8 +318,12 @@ def _type_change(
         if any(one is not None and kind_of(one) not in new.kinds for one in examples):
             writer = Outcome.REJECTED
         else:
-            writer, reason = Outcome.UNKNOWN, "no value of the old type is found"
-        stored = worst((_ratcheted(place, writer), _worst_treatment(old, new)))
+            writer, reason = Outcome.UNKNOWN, _NO_VALUE
+        stored, why = when_not_readable(place, writer, new)
+        stored = worst((stored, _worst_treatment(old, new)))
+        reason = "; ".join(filter(None, (reason, why)))
+        if stored == Outcome.UNKNOWN and not reason:
+            reason = _NO_VALUE
     yield names[0], names[1], "type-changed", Verdicts(writer, reader, stored, reason=reason)
 
 
@@ -354,9 +338,12 @@ def _worst_treatment(old: Schema, new: Schema) -> Outcome:
     if not old.kinds & {"object", "array"}:
         return Outcome.FINE
     hints = ({"example": 1}, [{"example": 1}]) if old.kinds >= {"object", "array"} else ()
-    return worst(
-        outcome_of(value, treat(new, value)) for value in Examples(raw=True).of(old, new, hints)
-    )
+    told = [
+        outcome_of(value, treat(new, value))
+        for value in Examples(raw=True, doubtful=True).of(old, new, hints)
+        if value is not None
+    ]
+    return worst(told) if told else Outcome.UNKNOWN
 
 
 def outcome_of(before: object, after: object) -> Outcome:
@@ -375,7 +362,7 @@ def _is_less(before: object, after: object) -> bool:
     return any(map(_is_less, as_list(before), as_list(after)))
 
 
-def _nullable(walk: _Walk, old: Schema, new: Schema, place: _Place) -> None:
+def _nullable(walk: _Walk, old: Schema, new: Schema, place: Place) -> None:
     if old.nullable is new.nullable or place.position == "root":
         return
     if new.nullable:
@@ -392,25 +379,25 @@ def _nullable(walk: _Walk, old: Schema, new: Schema, place: _Place) -> None:
         return
     reason = ""
     if new.default is not NO_DEFAULT:
-        writer, reason = across(place, Outcome.DEFAULTED)
-        stored = _stored(place, Outcome.DEFAULTED)
+        writer, stored, reason = treated_in(place, Outcome.DEFAULTED)
     elif place.position == "item":
-        writer, stored = Outcome.REJECTED, Outcome.FINE
+        writer = Outcome.REJECTED
+        stored, reason = when_not_readable(place, writer)
     else:
-        writer, reason = across(place, Outcome.PRUNED)
-        stored = _stored(place, Outcome.PRUNED)
+        writer, stored, reason = treated_in(place, Outcome.PRUNED)
         if place.above and place.position == "field":
             parent, name = place.above[-1][1:]
             if name in parent.required:
                 writer = Outcome.REJECTED
-                stored = Outcome.REJECTED if _is_root(place) else stored
+                absent, why = _without(*place.above[-1], place)
+                stored, reason = worst((stored, absent)), reason or why
     if old.get("enum") is not None and meets(old, "enum", None) is False:
         writer = stored = Outcome.FINE  # null was no value of the enum
     verdicts = Verdicts(writer, stored=stored, reason=reason)
     walk.tell(place, "nullable-removed", before=True, after=False, verdicts=verdicts)
 
 
-def _default(walk: _Walk, old: Schema, new: Schema, place: _Place) -> None:
+def _default(walk: _Walk, old: Schema, new: Schema, place: Place) -> None:
     before, after = old.default, new.default
     if place.position == "root" or (before is NO_DEFAULT and after is NO_DEFAULT):
         return
@@ -420,10 +407,13 @@ def _default(walk: _Walk, old: Schema, new: Schema, place: _Place) -> None:
         applies = in_field and name not in parent_old.required
         reason, writer, stored = "", Outcome.FINE, Outcome.FINE
         if applies:
-            writer, reason = across(place, Outcome.DEFAULTED)
-            stored = _stored(place, Outcome.DEFAULTED)
+            writer, stored, reason = treated_in(place, Outcome.DEFAULTED)
         elif not in_field and not old.nullable and not new.nullable:
-            writer = Outcome.DEFAULTED  # a null, which was pruned or refused
+            # A null, which was dropped from a map. In a list it is valid where any type is.
+            in_list = place.position == "item"
+            if not in_list or old.kinds == ALL_KINDS:
+                writer = Outcome.DEFAULTED
+                stored = Outcome.DEFAULTED if in_list else stored
         verdicts = Verdicts(writer, Reading.FINE, stored, reason=reason)
         walk.tell(place, "default-added", None, after, verdicts)
     elif after is NO_DEFAULT:
@@ -442,27 +432,42 @@ def _default(walk: _Walk, old: Schema, new: Schema, place: _Place) -> None:
         walk.tell(place, "default-changed", before, after, Verdicts(writer, reason=reason))
 
 
-def _limits(family: Family, old: Schema, new: Schema, place: _Place) -> Verdicts:
+def _limits(family: Family, old: Schema, new: Schema, place: Place) -> Verdicts:
     forward, backward = decide(family, old, new), decide(family, new, old)
-    return _from_answers(forward, backward, place)
+    return _from_answers(
+        forward, backward, (old, new, place), lambda value: meets(new, family.check, value) is False
+    )
 
 
-def _from_answers(forward: Answer, backward: Answer, place: _Place) -> Verdicts:
+def _from_answers(
+    forward: Answer,
+    backward: Answer,
+    where: tuple[Schema, Schema, Place],
+    breaks: Callable[[object], bool],
+) -> Verdicts:
     writer = {True: Outcome.FINE, False: Outcome.REJECTED, None: Outcome.UNKNOWN}[forward.holds]
     reader = {True: Reading.FINE, False: Reading.DIFFERENT, None: Reading.UNKNOWN}[backward.holds]
     reasons = [forward.reason]
     if backward.reason:
         reasons.append(f"of new values: {backward.reason}")
-    reason = "; ".join(filter(None, reasons))
-    return Verdicts(writer, reader, _ratcheted(place, writer), reason=reason)
+    old, new, place = where
+    stored, why = when_broken(place, old, new, writer, breaks)
+    if new.get("format") in _READ_FORMATS and new.get("format") != old.get("format"):
+        unread, unread_why = when_not_readable(place, writer, new)
+        stored, why = worst((stored, unread)), why or unread_why
+    reasons.append(why)
+    return Verdicts(writer, reader, stored, reason="; ".join(filter(None, reasons)))
 
 
-def _lists(walk: _Walk, old: Schema, new: Schema, place: _Place) -> None:
+def _lists(walk: _Walk, old: Schema, new: Schema, place: Place) -> None:
     if "array" in old.kinds & new.kinds:
         before = (old.list_type, sorted(old.list_map_keys))
         after = (new.list_type, sorted(new.list_map_keys))
         if before != after:
-            verdicts = replace(_limits(LIST_TYPE, old, new, place), applier=Applying.OWNERSHIP)
+            forward, backward = decide(LIST_TYPE, old, new), decide(LIST_TYPE, new, old)
+            # What was not unique before is tolerated: `ValidateListSetsAndMaps` of the old object.
+            verdicts = _from_answers(forward, backward, (old, new, _AT_ROOT), lambda _: False)
+            verdicts = replace(verdicts, stored=Outcome.FINE, applier=Applying.OWNERSHIP)
             if before[0] == after[0]:
                 keys = list(old.list_map_keys), list(new.list_map_keys)
                 walk.tell(place, "list-map-keys-changed", *keys, verdicts)
@@ -477,7 +482,7 @@ def _lists(walk: _Walk, old: Schema, new: Schema, place: _Place) -> None:
             walk.tell(place, "map-type-changed", one, other, verdicts)
 
 
-def _rules(walk: _Walk, old: Schema, new: Schema, place: _Place) -> None:
+def _rules(walk: _Walk, old: Schema, new: Schema, place: Place) -> None:
     before, after = (
         {
             str(as_object(one).get("rule")): as_object(one)
@@ -493,7 +498,12 @@ def _rules(walk: _Walk, old: Schema, new: Schema, place: _Place) -> None:
         walk.tell(place, "cel-rule-removed", dict(before[rule]), None, verdicts)
     for rule in sorted(after.keys() - before.keys()):
         answer = decide_rule(rule, old, new)
-        verdicts = _from_answers(answer, Answer(holds=True), place)
+        where = (old, new, place)
+        verdicts = _from_answers(answer, Answer(holds=True), where, partial(_breaks, rule))
+        stored, why = when_rule_errs(place, old, new, rule)
+        if worst((stored, verdicts.stored)) != verdicts.stored:
+            reason = "; ".join(filter(None, (verdicts.reason, why)))
+            verdicts = replace(verdicts, stored=stored, reason=reason)
         walk.tell(place, "cel-rule-added", None, dict(after[rule]), verdicts)
     for rule in sorted(before.keys() & after.keys()):
         if _differ(before[rule], after[rule]):
@@ -501,12 +511,16 @@ def _rules(walk: _Walk, old: Schema, new: Schema, place: _Place) -> None:
             verdicts = _FINE
             if one.get("optionalOldSelf") != other.get("optionalOldSelf"):
                 reason = "the rule is now evaluated at other times"
-                verdicts = Verdicts(Outcome.UNKNOWN, Reading.UNKNOWN, reason=reason)
-                verdicts = replace(verdicts, stored=_ratcheted(place, Outcome.UNKNOWN))
+                stored, _ = when_broken(place, old, new, Outcome.UNKNOWN, lambda _: False)
+                verdicts = Verdicts(Outcome.UNKNOWN, Reading.UNKNOWN, stored, reason=reason)
             walk.tell(place, "cel-message-changed", one, other, verdicts)
 
 
-def _unknown_fields(walk: _Walk, old: Schema, new: Schema, place: _Place) -> None:
+def _breaks(rule: str, value: object) -> bool:
+    return value is not None and cel.holds(rule, value) is False
+
+
+def _unknown_fields(walk: _Walk, old: Schema, new: Schema, place: Place) -> None:
     if old.preserves is new.preserves or "object" not in old.kinds | new.kinds:
         return
     verdicts = _FINE
@@ -517,14 +531,13 @@ def _unknown_fields(walk: _Walk, old: Schema, new: Schema, place: _Place) -> Non
             return  # the walk of additionalProperties tells it
         if additional is ANYTHING:
             outcome = Outcome.FINE
-        told, reason = across(place.field(old, new, "{}"), outcome)
+        told, stored, reason = treated_in(place.field(old, new, "{}"), outcome)
         reader = Reading.FINE if outcome == Outcome.FINE else Reading.ABSENT
-        stored = _stored(place.field(old, new, "{}"), outcome)
         verdicts = Verdicts(told, reader, stored, reason=reason)
     walk.tell(place, "preserve-unknown-fields-changed", old.preserves, new.preserves, verdicts)
 
 
-def _embedded(walk: _Walk, old: Schema, new: Schema, place: _Place) -> None:
+def _embedded(walk: _Walk, old: Schema, new: Schema, place: Place) -> None:
     if old.embedded is new.embedded:
         return
     if new.embedded:
@@ -534,59 +547,12 @@ def _embedded(walk: _Walk, old: Schema, new: Schema, place: _Place) -> None:
             outcome = Outcome.REJECTED  # metadata of another shape
             verdicts = Verdicts(outcome, Reading.FINE, Outcome.PRUNED)
     else:
-        keeps = all(new.field(name) is not None for name in _METADATA)
-        outcome = Outcome.FINE if keeps else Outcome.PRUNED
+        kept = as_object(treat(new, _RESOURCE))
+        outcome = outcome_of(_RESOURCE, kept)
+        fields = ((new.field(name), value) for name, value in kept.items())
+        if any(field is not None and valid(field, value) is not True for field, value in fields):
+            outcome = Outcome.REJECTED
+        stored = outcome_of(_RESOURCE, kept)
         reader = Reading.FINE if set(_METADATA[:2]) <= new.required else Reading.ABSENT
-        verdicts = Verdicts(outcome, reader, outcome)
+        verdicts = Verdicts(outcome, reader, stored)
     walk.tell(place, "embedded-resource-changed", old.embedded, new.embedded, verdicts)
-
-
-def across(place: _Place, treated: Outcome) -> tuple[Outcome, str]:
-    """Return what becomes of a manifest of which a part is pruned or defaulted.
-
-    A rule of an object around it may look at that part. Where an example shows that it then
-    fails, the manifest is rejected; where that cannot be told, it is unknown.
-    """
-    found, reason = treated, ""
-    for at, (old, new, segment) in enumerate(place.above):
-        direct = at == len(place.above) - 1
-        told, why = _across_one(old, new, segment, treated, direct=direct)
-        if worst((told, found)) != found:
-            found, reason = told, why
-    return found, reason
-
-
-def _across_one(
-    old: Schema, new: Schema, segment: str, treated: Outcome, *, direct: bool
-) -> tuple[Outcome, str]:
-    if treated == Outcome.FINE or not _looks_at(new, segment, treated, direct=direct):
-        return treated, ""
-    undecided = False
-    examples = list(Examples(raw=True).of(old, new))
-    for example in examples:
-        value = treat(new, example)
-        for keyword in _ACROSS:
-            answer = meets(new, keyword, value)
-            if answer is False and meets(new, keyword, treat(old, example)) is not False:
-                return Outcome.REJECTED, ""
-            undecided = undecided or answer is None
-    if undecided or not examples:
-        return Outcome.UNKNOWN, f"a rule of an object around it looks at {segment!r}"
-    return treated, ""
-
-
-def _looks_at(new: Schema, segment: str, treated: Outcome, *, direct: bool) -> bool:
-    for rule in as_list(new.get("x-kubernetes-validations")):
-        names = cel.names_in(str(as_object(rule).get("rule")))
-        if names is None or segment in names or segment == "{}":
-            return True
-    for keyword in _LOGIC:
-        value = new.get(keyword)
-        if value is not None and (segment in ("{}", "[]") or f'"{segment}"' in canonical(value)):
-            return True
-    if direct and treated == Outcome.PRUNED and new.limit("minProperties"):
-        return True
-    counted = new.limit("minProperties") or new.limit("maxProperties") is not None
-    if direct and treated == Outcome.DEFAULTED and counted:
-        return True
-    return segment == "[]" and new.list_type != "atomic"

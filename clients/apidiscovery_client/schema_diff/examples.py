@@ -2,12 +2,15 @@
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from fractions import Fraction
-from typing import cast
+from typing import TypeAlias, cast
 
 from apidiscovery_client.schema_diff.patterns import UndecidableError, find_string
 from apidiscovery_client.schema_diff.schemas import (
+    ALL_KINDS,
     NO_DEFAULT,
     NOTHING,
     Schema,
@@ -18,10 +21,37 @@ from apidiscovery_client.schema_diff.schemas import (
 from apidiscovery_client.schema_diff.validating import BAD_TEXT, FORMATS, canonical, treat, valid
 
 _MAX_EXAMPLES = 48
+_MAX_INNER = 12  # of objects and lists in others, which grow with each level
 _MAX_CANDIDATES = 400
 _MAX_DEPTH = 6
 _MAX_ITEMS = 70
+_MAX_PAIRED = 7
 _LOGIC = ("allOf", "anyOf", "oneOf")
+_SCALARS = frozenset({"string", "integer", "number", "boolean"})
+# Of values of any type, that is how deep they are looked at.
+_ANYTHING: tuple[object, ...] = (
+    {"example": 1},
+    [1, 1],
+    [{"example": 1}],
+    {},
+    [],
+    {"example": {"example": [1, "a"]}},
+)
+
+
+_Key: TypeAlias = tuple[object, ...]
+_Found: TypeAlias = tuple[Mapping[str, object], Mapping[str, object], list[object], int]
+_FOUND: ContextVar[dict[_Key, _Found] | None] = ContextVar("_FOUND", default=None)
+
+
+@contextmanager
+def remembered() -> Generator[None]:
+    """Keep what is found until the end: a schema's rules, and those around it, ask for the same."""
+    token = _FOUND.set({})
+    try:
+        yield
+    finally:
+        _FOUND.reset(token)
 
 
 class Examples:
@@ -30,48 +60,82 @@ class Examples:
     Args:
         budget: How many candidates are validated at most.
         raw: Return them as they would be in a manifest, without defaults.
+        doubtful: Return also those that may be valid.
     """
 
-    def __init__(self, budget: int = 6_000, *, raw: bool = False) -> None:
+    def __init__(self, budget: int = 6_000, *, raw: bool = False, doubtful: bool = False) -> None:
         self._left = budget
         self._raw = raw
+        self._doubtful = doubtful
 
     def of(self, old: Schema, new: Schema, hints: Iterable[object] = ()) -> Iterator[object]:
         """Yield treated values that are valid under `old`, with what `new` says in mind."""
-        return self._search(old, new, 0, tuple(hints))
+        return self._known(old, new, 0, tuple(hints))
 
     def _valid(
         self, old: Schema, new: Schema, depth: int, hints: tuple[object, ...]
     ) -> list[object]:
-        return list(self._search(old, new, depth, hints))
+        return list(self._known(old, new, depth, hints))
+
+    def _known(
+        self, old: Schema, new: Schema, depth: int, hints: tuple[object, ...]
+    ) -> Iterator[object]:
+        known = _FOUND.get()
+        if known is None or old.resolve is not None or new.resolve is not None:
+            yield from self._search(old, new, depth, hints)
+            return
+        texts = tuple(map(canonical, hints))
+        key = (id(old.keywords), id(new.keywords), texts, self._raw, self._doubtful)
+        is_cut = bool(old.kinds & {"object", "array"})  # at the greatest depth
+        if key in known and (not is_cut or known[key][3] <= depth):
+            yield from known[key][2]
+            return
+        found = list[object]()
+        for one in self._search(old, new, depth, hints):
+            found.append(one)
+            yield one
+        if self._left > 0:
+            # The schemas are kept with it, so that no other gets their identity.
+            known[key] = (old.keywords, new.keywords, found, depth)
 
     def _search(
         self, old: Schema, new: Schema, depth: int, hints: tuple[object, ...]
     ) -> Iterator[object]:
         found = set[str]()
+        composite = bool(old.kinds & {"object", "array"}) and depth > 0
+        most = _MAX_INNER if composite else _MAX_EXAMPLES
         several = itertools.chain(hints, self._candidates(old, new, depth, hints))
         for candidate in itertools.islice(several, _MAX_CANDIDATES):
-            if self._left <= 0 or len(found) >= _MAX_EXAMPLES:
+            if self._left <= 0 or len(found) >= most:
                 break
-            self._left -= 1
-            value = treat(old, candidate)
-            if valid(old, value) is True:
-                kept = candidate if self._raw else value
-                text = canonical(kept)
-                if text not in found:
-                    found.add(text)
-                    yield kept
+            yield from self._if_valid(old, candidate, found)
+        if old.nullable:
+            yield from self._if_valid(old, None, found)
 
-    def _candidates(  # noqa: C901 - a list of kinds
+    def _if_valid(self, old: Schema, candidate: object, found: set[str]) -> Iterator[object]:
+        self._left -= 1
+        value = treat(old, candidate)
+        told = valid(old, value)
+        if told is True or (self._doubtful and told is None):
+            kept = candidate if self._raw else value
+            text = canonical(kept)
+            if text not in found:
+                found.add(text)
+                yield kept
+
+    def _candidates(
         self, old: Schema, new: Schema, depth: int, hints: tuple[object, ...]
     ) -> Iterator[object]:
         for schema in (old, new):
             yield from as_list(schema.get("enum"))
             if schema.default is not NO_DEFAULT:
                 yield schema.default
-        if depth > _MAX_DEPTH:
-            return
         kinds = old.kinds
+        if old.kinds == ALL_KINDS and old.preserves and not old.properties:
+            yield from _ANYTHING
+            kinds = _SCALARS
+        if depth > _MAX_DEPTH:
+            kinds &= _SCALARS
         if "string" in kinds:
             yield from _strings(old, new)
         if "integer" in kinds:
@@ -82,16 +146,19 @@ class Examples:
             yield from self._arrays(old, new, depth, hints)
         if "object" in kinds:
             yield from self._objects(old, new, depth, hints)
+        yield from self._branches(old, new, depth, hints)
+
+    def _branches(
+        self, old: Schema, new: Schema, depth: int, hints: tuple[object, ...]
+    ) -> Iterator[object]:
+        without, plain = _without_logic(old), _without_logic(new)
         for source, keyword in itertools.product((old, new), _LOGIC):
             for branch in as_list(source.get(keyword)):
-                without = {key: value for key, value in old.keywords.items() if key not in _LOGIC}
-                merged = Schema(_merged(without, as_object(branch)), old.resolve)
-                yield from self._candidates(merged, new, depth + 1, hints)
+                merged = Schema(_merged(without.keywords, as_object(branch)), old.resolve)
+                yield from self._candidates(merged, plain, depth + 1, hints)
         if new.get("not") is not None:
-            merged = Schema(_merged(old.keywords, as_object(new.get("not"))), old.resolve)
+            merged = Schema(_merged(without.keywords, as_object(new.get("not"))), old.resolve)
             yield from self._candidates(merged, NOTHING, depth + 1, hints)
-        if old.nullable:
-            yield None
 
     def _arrays(
         self, old: Schema, new: Schema, depth: int, hints: tuple[object, ...]
@@ -106,7 +173,8 @@ class Examples:
             yield (items * (size // len(items) + 1))[:size]
             yield [items[0]] * size
         yield [items[0], items[0]]
-        yield items[:2]
+        if len(items) > 1:
+            yield from map(list, itertools.combinations(items[:_MAX_PAIRED], 2))
 
     def _objects(
         self, old: Schema, new: Schema, depth: int, hints: tuple[object, ...]
@@ -116,11 +184,14 @@ class Examples:
             inner = new.field(name) or NOTHING
             values[name] = self._valid(old.read(raw), inner, depth + 1, hints)
         least = {name: values[name][0] for name in old.required if values.get(name)}
+        if old.embedded:
+            least = {"apiVersion": "example.com/v1", "kind": "Example", **least}
         additional = old.additional
         if additional is not None:
             yield from self._maps(old, new, least, depth, hints)
+        yield {name: value for name, value in least.items() if not _has_default(old, name)}
         yield least
-        everything = {name: many[0] for name, many in values.items() if many}
+        everything = {**{name: many[0] for name, many in values.items() if many}, **least}
         yield everything
         # The first example of every field, then the second: no field uses up the search.
         for at in range(max(map(len, values.values()), default=0)):
@@ -151,6 +222,17 @@ class Examples:
                     yield {**least, name: one}
         for one in many:
             yield {**least, "example": one}
+
+
+def _has_default(schema: Schema, name: str) -> bool:
+    raw = schema.properties.get(name)
+    return raw is not None and schema.read(raw).default is not NO_DEFAULT
+
+
+def _without_logic(schema: Schema) -> Schema:
+    several = (*_LOGIC, "not")
+    keywords = {key: value for key, value in schema.keywords.items() if key not in several}
+    return Schema(keywords, schema.resolve)
 
 
 def _merged(one: Mapping[str, object], other: Mapping[str, object]) -> dict[str, object]:
@@ -242,6 +324,8 @@ def _numbers(old: Schema, new: Schema, *, fractions: bool) -> Iterator[object]:
             )
     yield from _as_json([Fraction(one) for one in wholes], fractions=fractions)
     if fractions:
+        if new.get("format") == "float":
+            yield from (1e39, -1e39)
         halves = (Fraction(1, 2), Fraction(3, 2))
         yield from _as_json(
             [*halves, *(limit + half for limit in limits for half in halves)], fractions=True
@@ -260,7 +344,8 @@ def _as_json(numbers: Iterable[Fraction], *, fractions: bool) -> Iterator[object
 def all_values(schema: Schema) -> list[object] | None:
     """Return every value of a schema, or more, but for null; None where that is no short list."""
     enum = schema.get("enum")
-    if enum is not None and len(as_list(enum)) <= _MAX_CANDIDATES:
+    converts = "number" in schema.kinds or schema.kinds == frozenset({"integer", "string"})
+    if enum is not None and not converts and len(as_list(enum)) <= _MAX_CANDIDATES:
         return [one for one in as_list(enum) if one is not None and valid(schema, one) is not False]
     if schema.kinds == frozenset({"boolean"}):
         return [True, False]

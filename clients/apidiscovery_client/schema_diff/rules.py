@@ -3,6 +3,7 @@
 What is proven by analysis is true, what an example disproves is false, and the rest is unknown.
 """
 
+import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -236,6 +237,8 @@ FAMILIES: tuple[Family, ...] = (
     Family("one-of", ("oneOf",), "oneOf", _one),
     Family("not", ("not",), "not", _not),
 )
+_HINTED = 1_500  # candidates in a search with what rules name
+_MAX_HINTS = 30
 LIST_TYPE = Family("list-type", ("x-kubernetes-list-type",), "unique", _unique)
 
 _REASONS: Mapping[str, str] = {
@@ -267,18 +270,27 @@ def decide_rule(rule: str, old: Schema, new: Schema) -> Answer:
     """Tell whether every value of a schema meets a CEL rule, which `new` may have."""
     if cel.is_transition(rule):
         return Answer(None, "the rule compares with the object before")
-    hints: tuple[object, ...] = tuple(sorted(_constants(rule)))
     values = all_values(old)
     if values is not None:
         told = all_of(cel.holds(rule, value) for value in values)
         if told is not None:
             return Answer(told)
-    texts: tuple[object, ...] = tuple(cel.texts_in(rule))
-    for value in Examples().of(old, new, (*hints, *texts)):
+    several = (Examples().of(old, new), Examples(_HINTED).of(old, new, _hints(old, new)))
+    for value in itertools.chain.from_iterable(several):
         if value is not None and cel.holds(rule, value) is False:
             return Answer(holds=False)
     return Answer(None, "the CEL rule is neither shown to hold nor to fail")
 
 
-def _constants(rule: str) -> set[int]:
-    return {number + step for number in cel.numbers_in(rule) for step in (-1, 0, 1)}
+def _hints(old: Schema, new: Schema) -> tuple[object, ...]:
+    """Return what rules of both name: the same for each of them, so that it is searched once."""
+    rules = [
+        str(as_object(one).get("rule"))
+        for schema in (old, new)
+        for one in as_list(schema.get("x-kubernetes-validations"))
+    ]
+    near = {
+        number + step for rule in rules for number in cel.numbers_in(rule) for step in (-1, 0, 1)
+    }
+    texts = sorted({text for rule in rules for text in cel.texts_in(rule)})
+    return (*sorted(near)[:_MAX_HINTS], *texts[:_MAX_HINTS])

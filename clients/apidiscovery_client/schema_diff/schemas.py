@@ -70,9 +70,7 @@ class Schema:
     @property
     def nullable(self) -> bool:
         """Whether null is a value."""
-        return self.get("nullable") is True or (
-            self.kinds == ALL_KINDS and self.get(_PRESERVE) is True
-        )
+        return self.get("nullable") is True
 
     @property
     def preserves(self) -> bool:
@@ -100,7 +98,9 @@ class Schema:
         value = self.get("additionalProperties")
         if isinstance(value, dict):
             return self.read(cast("object", value))
-        return ANYTHING if value is True or self.preserves else None
+        if value is True:
+            return BARE
+        return ANYTHING if self.preserves else None
 
     @property
     def items(self) -> "Schema":
@@ -139,6 +139,7 @@ class Schema:
 
 ANYTHING = Schema({_PRESERVE: True})
 NOTHING = Schema({})  # every field is pruned
+BARE = Schema({"nullable": True})  # the values of `additionalProperties: true`; fields are pruned
 
 
 def read(value: object, resolve: Resolve | None = None) -> Schema:

@@ -8,6 +8,7 @@ import datetime as dt
 import ipaddress
 import json
 from collections.abc import Callable, Iterable, Mapping
+from fractions import Fraction
 from typing import Final, cast
 
 from apidiscovery_client.schema_diff import cel
@@ -22,6 +23,8 @@ from apidiscovery_client.schema_diff.schemas import (
 )
 
 BAD_TEXT: Final = "\u00fe ?%\n#"  # has none of the formats that are looked at
+_MAX_CODE: Final = 0x10FFFF
+_MAX_FLOAT32: Final = (2 - 2**-23) * 2**127
 IGNORED_FORMATS = frozenset({"", "password", "int-or-string", "int64", "double", "quantity"})
 FORMATS: Mapping[str, str] = {
     "bsonobjectid": "507f1f77bcf86cd799439011",
@@ -121,7 +124,8 @@ def valid(schema: Schema, value: object) -> bool | None:
     """Tell whether a treated value is valid; None where that cannot be told."""
     if value is None and schema.nullable and schema.get("enum") is None:
         return True
-    return all_of(meets(schema, keyword, value) for keyword in KEYWORDS)
+    checks = {"type", *(_CHECK_OF.get(keyword) for keyword in schema.keywords)}
+    return all_of(check(schema, value) for name, check in KEYWORDS.items() if name in checks)
 
 
 def meets(schema: Schema, keyword: str, value: object) -> bool | None:
@@ -131,14 +135,29 @@ def meets(schema: Schema, keyword: str, value: object) -> bool | None:
 
 def _type(schema: Schema, value: object) -> bool | None:
     if value is None:
-        return True if schema.nullable else None if schema.kinds == ALL_KINDS else False
+        return schema.nullable or schema.kinds == ALL_KINDS
     return kind_of(value) in schema.kinds
 
 
 def _enum(schema: Schema, value: object) -> bool | None:
     if schema.get("enum") is None:
         return True
-    return canonical(value) in {canonical(one) for one in as_list(schema.get("enum"))}
+    if value is None:
+        return False  # the server refuses it even where the enum has it
+    texts = {canonical(one) for one in as_list(schema.get("enum"))}
+    return canonical(value) in texts or canonical(_converted(value)) in texts
+
+
+def _converted(value: object) -> object:
+    """Return what a value is equal to after Go's conversion to the type of an enum's member.
+
+    k8s.io/kube-openapi, pkg/validation/validate/values.go, `enumCase`: 1.5 is 1, and 97 is "a".
+    """
+    if isinstance(value, float):
+        return int(value)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return chr(value) if 0 <= value <= _MAX_CODE else "\ufffd"
+    return value
 
 
 def _minimum(schema: Schema, value: object) -> bool | None:
@@ -188,7 +207,9 @@ def _format(schema: Schema, value: object) -> bool | None:  # noqa: PLR0911 - a 
     if not isinstance(name, str) or name in IGNORED_FORMATS:
         return True
     if as_number(value) is not None:
-        number = as_number(value) or 0
+        number = as_number(value) or Fraction()
+        if name == "float":
+            return abs(number) <= _MAX_FLOAT32
         return -(2**31) <= number < 2**31 if name == "int32" else None
     if not isinstance(value, str):
         return True
@@ -328,4 +349,14 @@ KEYWORDS: dict[str, Callable[[Schema, object], bool | None]] = {
     "oneOf": _one,
     "not": _not,
     "cel": _cel,
+}
+_CHECK_OF: dict[str, str] = {
+    **{name: name for name in KEYWORDS},
+    **dict.fromkeys(("minLength", "maxLength"), "length"),
+    **dict.fromkeys(("minItems", "maxItems"), "items-count"),
+    **dict.fromkeys(("uniqueItems", "x-kubernetes-list-type"), "unique"),
+    **dict.fromkeys(("minProperties", "maxProperties"), "properties-count"),
+    "x-kubernetes-embedded-resource": "required",
+    **dict.fromkeys(("properties", "additionalProperties", "items"), "fields"),
+    "x-kubernetes-validations": "cel",
 }

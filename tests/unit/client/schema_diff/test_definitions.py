@@ -76,6 +76,36 @@ _ROWS: list[tuple[_Edit, dict[str, tuple[str, ...]], str]] = [
         {"deprecated-changed": ("fine", "fine", "fine")},
         "deprecated",
     ),
+    (
+        lambda crd: crd["spec"].update(group="other.example.com"),
+        {"group-changed": ("rejected", "absent", "rejected")},
+        "group",
+    ),
+    (
+        lambda crd: crd["spec"]["names"].update(kind="Gadget"),
+        {"names-changed": ("rejected", "different", "rejected")},
+        "kind",
+    ),
+    (
+        lambda crd: crd["spec"]["names"].update(listKind="Gadgets"),
+        {"names-changed": ("fine", "different", "fine")},
+        "kind of lists",
+    ),
+    (
+        lambda crd: crd["spec"]["names"].update(singular="gadget", categories=["all"]),
+        {"names-changed": ("fine", "fine", "fine")},
+        "singular and categories",
+    ),
+    (
+        lambda crd: crd["spec"]["versions"][0]["subresources"].update(scale={"a": ".spec.a"}),
+        {"scale-subresource-changed": ("fine", "fine", "fine")},
+        "scale added",
+    ),
+    (
+        lambda crd: crd["spec"]["versions"][0].update(selectableFields=[{"jsonPath": ".size"}]),
+        {"selectable-fields-changed": ("fine", "fine", "fine")},
+        "selectable fields",
+    ),
 ]
 
 
@@ -90,6 +120,84 @@ def test_a_change_of_a_definition_has_its_verdicts(
 
     verdicts = [(one.change, one.verdicts) for one in changes]
     assert {rule: (one.writer, one.reader, one.stored) for rule, one in verdicts} == told
+
+
+def _backward(edit: _Edit) -> dict[str, tuple[str, ...]]:
+    """Return what the opposite of a change is told to do."""
+    old = _old()
+    edit(old)
+    changes = compare_definitions(old, _old())
+    return {one.change: (one.verdicts.writer, one.verdicts.reader) for one in changes}
+
+
+def test_the_opposite_of_a_change_has_verdicts_of_its_own() -> None:
+    first = _old()["spec"]["versions"][0]
+
+    assert _backward(_ROWS[3][0]) == {"served-changed": ("fine", "fine")}
+    assert _backward(_ROWS[5][0]) == {"version-removed": ("rejected", "absent")}
+    assert first["subresources"] == {"status": {}}
+    told = _backward(lambda crd: crd["spec"]["versions"][0].pop("subresources"))
+    assert told == {"status-subresource-changed": ("fine", "fine")}  # the schema has no status
+    told = _backward(_add_scale)
+    assert told == {"scale-subresource-changed": ("rejected", "absent")}
+    told = _backward(lambda crd: crd["spec"]["versions"][0].update(selectableFields=[{"a": "b"}]))
+    assert told == {"selectable-fields-changed": ("fine", "different")}
+
+
+def _add_scale(crd: dict[str, Any]) -> None:
+    crd["spec"]["versions"][0]["subresources"]["scale"] = {"specReplicasPath": ".size"}
+
+
+def test_status_in_manifests_is_lost_when_status_becomes_a_subresource() -> None:
+    def with_status(crd: dict[str, Any]) -> dict[str, Any]:
+        fields = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]
+        fields["status"] = {"type": "object"}
+        return crd
+
+    old = with_status(_old())
+    del old["spec"]["versions"][0]["subresources"]
+
+    (change,) = compare_definitions(old, with_status(_old()))
+
+    assert (change.change, change.verdicts.writer) == ("status-subresource-changed", "pruned")
+
+
+def test_a_storage_version_of_another_schema_or_with_a_webhook_is_not_decided() -> None:
+    new = _old()
+    _flip_storage(new)
+    fields = new["spec"]["versions"][1]["schema"]["openAPIV3Schema"]["properties"]
+    fields["more"] = {"type": "string"}
+
+    told = {one.change: one.verdicts for one in compare_definitions(_old(), new)}
+
+    assert told["storage-version-changed"].stored == "unknown"
+    webhook = {"strategy": "Webhook", "webhook": {"conversionReviewVersions": ["v1"]}}
+    old, new = _old(), _old()
+    old["spec"]["conversion"] = new["spec"]["conversion"] = webhook
+    assert not compare_definitions(old, new)
+    new["spec"]["conversion"] = {**webhook, "webhook": {"conversionReviewVersions": ["v2"]}}
+    (change,) = compare_definitions(old, new)
+    assert (change.change, change.verdicts.stored) == ("conversion-changed", "unknown")
+    assert change.verdicts.reason
+
+
+def test_unknown_fields_are_lost_when_a_definition_begins_to_prune() -> None:
+    old = _old()
+    old["spec"]["preserveUnknownFields"] = True
+
+    (change,) = compare_definitions(old, _old())
+
+    assert (change.verdicts.writer, change.verdicts.stored) == ("pruned", "pruned")
+
+
+def test_a_version_that_was_not_served_goes_unnoticed() -> None:
+    old, new = _old(), _old()
+    old["spec"]["versions"][1]["served"] = False
+    del new["spec"]["versions"][1]
+
+    (change,) = compare_definitions(old, new)
+
+    assert (change.change, change.verdicts.writer) == ("version-removed", "fine")
 
 
 def test_a_version_that_may_be_stored_cannot_be_removed() -> None:

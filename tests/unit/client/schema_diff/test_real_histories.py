@@ -1,0 +1,65 @@
+"""Definitions of real projects over their releases: what is told of each step."""
+
+import json
+from collections import Counter
+from random import Random
+from typing import Any
+
+import pytest
+from apidiscovery_client.schema_diff import Change, compare, compare_definitions
+from apidiscovery_client.schema_diff.examples import Examples
+from apidiscovery_client.schema_diff.schemas import read
+from crd_histories import PROJECTS, changed_fields, steps
+from repository import GOLDEN
+from schema_pairs import instance
+from schema_verdicts import contradiction
+
+_SUMMARY: dict[str, dict[str, dict[str, int]]] = json.loads(
+    (GOLDEN / "schema-diff" / "histories.json").read_text("utf-8")
+)
+_SAMPLES = 6
+_MOST_FIELDS = 40
+
+
+def summary(changes: tuple[Change, ...]) -> dict[str, int]:
+    """Return how often each rule is told with each verdict for writers and stored objects."""
+    told = Counter(f"{one.change} {one.verdicts.writer} {one.verdicts.stored}" for one in changes)
+    return dict(sorted(told.items()))
+
+
+@pytest.mark.parametrize("project", PROJECTS)
+def test_each_step_has_the_recorded_changes_and_no_unknown_lacks_a_reason(project: str) -> None:
+    for name, old, new in steps(project):
+        changes = compare_definitions(old, new)
+
+        assert summary(changes) == _SUMMARY[project][name], name
+        unexplained = [
+            one for one in changes if one.verdicts.has_unknown and not one.verdicts.reason
+        ]
+        assert not unexplained, name
+
+
+@pytest.mark.parametrize("project", PROJECTS)
+def test_samples_do_not_contradict_the_verdicts(project: str) -> None:
+    tried = 0
+    for _, old, new in steps(project):
+        pairs = [pair for pair in changed_fields(old, new) if not _has_rules(pair)]
+        for one, other in pairs[:_MOST_FIELDS]:
+            changes = compare(one, other, path="spec")
+            for value in _values(one, other):
+                found = contradiction(one, other, value, changes)
+                tried += found is not None
+                assert not found, (found, value, one, other)
+    assert tried > 100
+
+
+def _has_rules(pair: tuple[dict[str, Any], dict[str, Any]]) -> bool:
+    """Tell whether the model of the server lacks something of the schemas."""
+    text = json.dumps(pair)
+    return any(part in text for part in ("x-kubernetes-validations", '"format":', "(?", r"\\p"))
+
+
+def _values(old: dict[str, Any], new: dict[str, Any]) -> list[Any]:
+    random = Random(0)  # noqa: S311 - examples
+    examples = list(Examples(raw=True).of(read(old), read(new)))
+    return [*examples[:_SAMPLES], *(instance(random, old) for _ in range(_SAMPLES))]
