@@ -141,8 +141,10 @@ class Poller:
         finally:
             for each in tasks:
                 each.cancel()
-            await asyncio.wait(tasks)
-            await spec.endpoint.aclose()
+            try:
+                await asyncio.wait(tasks)
+            finally:  # the process may be told to end while this upstream is dropped
+                await spec.endpoint.aclose()
 
     async def _forget(self, *records: RecordWriter[Known] | DocumentsWriter) -> None:
         """Remove all records, also of documents that are not asked for now."""
