@@ -5,7 +5,7 @@ import json
 import ssl
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from certificates import Authority
@@ -42,7 +42,8 @@ def groups(server: Server, prefix: str = "") -> list[str] | None:
     answer = get(server.http_port, f"{prefix}/apis", AGG)
     if answer.status != 200:
         return None
-    return [item["metadata"]["name"] for item in answer.json()["items"]]
+    items = cast("list[dict[str, Any]]", answer.json()["items"])
+    return [item["metadata"]["name"] for item in items]
 
 
 def shows(server: Server, cluster: str, *names: str) -> None:
