@@ -33,7 +33,7 @@ class Fields:
         self.place = place
         self.folder = folder
         if not isinstance(values, Mapping):
-            where = place.rstrip(".") or "the settings"
+            where = place.rstrip("., ") or "the settings"
             raise ConfigurationError(f"{where}: want keys and values, got {_kind(values)}")
         self._values = cast("Mapping[object, object]", values)
         self._given: Mapping[str, str] = {}

@@ -11,6 +11,7 @@ from apidiscovery_service.app.settings import (
     Address,
     Settings,
     UpstreamSettings,
+    configured_cluster_options,
     configured_services,
     configured_upstreams,
     flagged_upstreams,
@@ -198,3 +199,78 @@ def test_the_certificate_for_services_is_read(tmp_path: Path) -> None:
     wrong = files | {"proxy_client_key_file": other.key_file}
     with pytest.raises(InvalidConfiguration, match=r"--proxy-client-cert-file: the key does not"):
         service_settings(settings_with(**wrong))
+
+
+# Options by patterns of names.
+
+
+def test_options_of_patterns_are_combined_and_the_last_counts() -> None:
+    options = configured_cluster_options(
+        {
+            "*": {"poll-interval": "30s", "labels": {"env": "any", "team": "a"}, "deny": ["x"]},
+            "prod-*": {"labels": {"env": "prod"}, "merge": False, "timeout": None},
+            "dev": {"openapi": False},
+        }
+    )
+    specs = ClusterSpecs(options)
+    spec = specs.cluster("prod-east", Endpoint(URL))
+    assert (spec.name, spec.kind, spec.endpoint.url) == ("prod-east", Kind.CLUSTER, URL)
+    assert (spec.timing.poll_s, spec.filter.deny, spec.merge) == (30, ("x",), False)
+    assert spec.labels == {"env": "prod", "team": "a"}
+    assert (spec.openapi, specs.cluster("dev", Endpoint(URL)).openapi) == (True, False)
+    value = {"url": URL, "labels": {"env": "own"}, "poll-interval": "10s", "merge": True}
+    (settings,) = configured_upstreams({"prod-west": value})
+    own = specs.upstream(settings)
+    assert own.labels == {"env": "own", "team": "a"}
+    assert (own.timing.poll_s, own.filter.deny, own.merge) == (10, ("x",), True)
+    (flagged,) = flagged_upstreams((("prod-north", URL),), None, ())
+    assert specs.upstream(flagged).labels == {"env": "prod", "team": "a"}
+
+
+def test_what_is_not_merged_by_default_may_be_all_the_same() -> None:
+    specs = ClusterSpecs({"prod": {"merge": True}}, merge=False)
+    merged = {name: specs.cluster(name, Endpoint(URL)).merge for name in ("prod", "dev")}
+    assert merged == {"prod": True, "dev": False}
+
+
+def test_switched_off_documents_stay_off() -> None:
+    specs = ClusterSpecs({"*": {"openapi": True}}, openapi=False)
+    assert not specs.cluster("east", Endpoint(URL)).openapi
+
+
+def test_labels_neither_change_the_id_nor_depend_on_their_order() -> None:
+    one = ClusterSpecs({"*": {"labels": {"a": "", "b.example.com/x": "y"}}})
+    two = ClusterSpecs({"*": {"labels": {"b.example.com/x": "y", "a": ""}}})
+    first, second = (specs.cluster("east", Endpoint(URL)) for specs in (one, two))
+    assert list(first.labels.items()) == list(second.labels.items())
+    assert first.id == ClusterSpecs().cluster("east", Endpoint(URL)).id
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        ("region=eu", r"labels: want keys and values, got str"),
+        ({1: "x"}, r"labels\.1: want text, got '1: x'; put it in quotes"),
+        ({"a": None}, r"labels\.a: want text, got 'a: None'; put it in quotes"),
+        ({"a" * 64: ""}, r"no key of a label: name part must be no more than 63"),
+        ({"_/a": ""}, r"no key of a label: prefix part "),
+        ({"a": "x" * 64}, r"no value of a label: must be no more than 63"),
+    ],
+)
+def test_labels_are_those_of_kubernetes(labels: object, message: str) -> None:
+    with pytest.raises(InvalidConfiguration, match=rf"^upstreams\.east\..*{message}"):
+        ClusterSpecs().upstream(configured({"labels": labels}))
+    with pytest.raises(InvalidConfiguration, match=rf"^cluster-options\.\*\..*{message}"):
+        ClusterSpecs({"*": {"labels": labels}})
+
+
+@pytest.mark.parametrize("name", ["", "a b", "-a", "a\n", "a?b"])
+def test_a_name_that_is_none_is_refused(name: str) -> None:
+    with pytest.raises(InvalidConfiguration, match="want a name of letters"):
+        ClusterSpecs().cluster(name, Endpoint(URL))
+
+
+def test_with_patterns_the_current_context_is_no_upstream(kubeconfig: Path) -> None:
+    assert flagged_upstreams((), kubeconfig, (), ("prod-*",)) == []
+    (south,) = flagged_upstreams((), kubeconfig, ("south",), ("prod-*",))
+    assert south.name == "south"

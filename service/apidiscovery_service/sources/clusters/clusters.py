@@ -324,8 +324,10 @@ class Clusters(Source):
     # Applying, in the event loop.
 
     async def _apply(self, outcome: _Outcome) -> None:
-        for place, text in outcome.bad.items():
+        for number, (place, text) in enumerate(outcome.bad.items()):
             self._note_problem(place, text)
+            if not number % _AT_ONCE:
+                await asyncio.sleep(0)
         for place in (*outcome.good, *outcome.gone):
             self._problems.pop(place, None)
         for place in outcome.gone:

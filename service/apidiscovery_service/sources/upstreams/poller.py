@@ -76,6 +76,7 @@ class Poller:
         self._replaced = asyncio.Event()
         self._record: RecordWriter[Known] | None = None
         self._is_retired = False
+        self._polling: list[asyncio.Task[None]] = []
 
     def use(self, spec: UpstreamSpec) -> None:
         """Poll as another specification says, at once; its id is the same, so the records stay."""
@@ -94,8 +95,13 @@ class Poller:
             self._record.write_again()
 
     def retire(self) -> None:
-        """Remove the records when the work is cancelled: nobody names this upstream any more."""
+        """Poll no more, and remove the records when the work is cancelled: nobody names it.
+
+        Nothing is counted afterwards, so its metrics can be dropped.
+        """
         self._is_retired = True
+        for task in self._polling:
+            task.cancel()
 
     async def work(self, guard: Guard) -> None:
         """Poll until cancelled.
@@ -106,8 +112,9 @@ class Poller:
         self._record = RecordWriter(KNOWN_RECORDS, self._store, self._spec.id, guard)
         writer = DocumentsWriter(self._store, self._spec.id, guard)
         try:
-            while True:
+            while not self._is_retired:
                 await self._poll(guard, self._record, writer)
+            await asyncio.get_running_loop().create_future()
         finally:
             if self._is_retired:
                 await self._forget(self._record, writer)
@@ -131,18 +138,20 @@ class Poller:
             woken=self._woken,
         )
         loops = (discovery, documents) if documents else (discovery,)
-        polling = [asyncio.create_task(loop.run()) for loop in loops]
-        tasks = (*polling, asyncio.create_task(self._replaced.wait()))
+        self._polling = [asyncio.create_task(loop.run()) for loop in loops]
+        tasks = (*self._polling, asyncio.create_task(self._replaced.wait()))
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            for task in polling:
-                if task.done():
+            for task in self._polling:
+                if task.done() and not task.cancelled():
                     task.result()
         finally:
             for each in tasks:
                 each.cancel()
-            await asyncio.wait(tasks)
-            await spec.endpoint.aclose()
+            try:
+                await asyncio.wait(tasks)
+            finally:  # the process may be told to end while this upstream is dropped
+                await spec.endpoint.aclose()
 
     async def _forget(self, *records: RecordWriter[Known] | DocumentsWriter) -> None:
         """Remove all records, also of documents that are not asked for now."""

@@ -1,0 +1,290 @@
+"""Clusters of folders and contexts in a real server: they come, change, break and go."""
+
+import base64
+import json
+import ssl
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from certificates import Authority
+from cluster_files import contexts, kubeconfig, mounted, replaced
+from fake_api_server import Answer, FakeApiServer, Request, Respond, aggregated
+from metrics_text import total
+from programs import apidiscovery
+from raw_http import AGG, get
+from server import Serve, Server, eventually, refused
+
+NONE = ("--catalog", "none", "--store", "memory")
+SEEN_S = 30.0  # on a loaded machine; else about a second
+
+
+def group(name: str) -> dict[str, Any]:
+    """Return a group with one version."""
+    resource = {
+        "resource": "ones",
+        "responseKind": {"group": name, "version": "v1", "kind": "One"},
+        "scope": "Cluster",
+        "singularResource": "one",
+        "verbs": ["get"],
+    }
+    version = {"version": "v1", "resources": [resource], "freshness": "Current"}
+    return {"metadata": {"name": name}, "versions": [version]}
+
+
+def serving_groups(*names: str) -> dict[str, Answer]:
+    return {"/apis": aggregated(*map(group, names)), "/api": aggregated()}
+
+
+def groups(server: Server, prefix: str = "") -> list[str] | None:
+    """Return the names of the groups that are served; None while there is no such answer."""
+    answer = get(server.http_port, f"{prefix}/apis", AGG)
+    if answer.status != 200:
+        return None
+    items = cast("list[dict[str, Any]]", answer.json()["items"])
+    return [item["metadata"]["name"] for item in items]
+
+
+def shows(server: Server, cluster: str, *names: str) -> None:
+    """Wait until a cluster is served with these groups."""
+    eventually(
+        lambda: groups(server, f"/clusters/{cluster}") == list(names),
+        SEEN_S,
+        f"{cluster} is served with {names}",
+    )
+
+
+def is_gone(server: Server, cluster: str) -> None:
+    eventually(
+        lambda: get(server.http_port, f"/clusters/{cluster}/apis", AGG).status == 404,
+        SEEN_S,
+        f"{cluster} is gone",
+    )
+
+
+def verbose(server: Server) -> str:
+    answer = get(server.http_port, "/readyz?verbose")
+    assert answer.status == 200
+    return answer.body.decode()
+
+
+def sources(server: Server, home: Path) -> str:
+    return apidiscovery(home, server.grpc, "get", "sources").stdout
+
+
+@pytest.fixture(name="east")
+def fixture_east() -> Iterator[FakeApiServer]:
+    with FakeApiServer(serving_groups("east.example.com")) as server:
+        yield server
+
+
+@pytest.fixture(name="west")
+def fixture_west() -> Iterator[FakeApiServer]:
+    with FakeApiServer(serving_groups("west.example.com")) as server:
+        yield server
+
+
+def test_files_of_a_folder_are_clusters(
+    serve: Serve, tmp_path: Path, east: FakeApiServer, west: FakeApiServer
+) -> None:
+    folder = tmp_path / "clusters"
+    folder.mkdir()
+    (folder / "east.yaml").write_text(kubeconfig(east.url))
+    server = serve(*NONE, "--clusters", str(folder))
+    shows(server, "east", "east.example.com")
+    assert groups(server) == ["east.example.com"]
+
+    replaced(folder / "west.kubeconfig", kubeconfig(west.url))
+    shows(server, "west", "west.example.com")
+    eventually(lambda: groups(server) == ["east.example.com", "west.example.com"], SEEN_S, "merged")
+    assert "upstream:west" in sources(server, tmp_path)
+
+    replaced(folder / "west.kubeconfig", "a: [")
+    eventually(lambda: "west.kubeconfig:2: no YAML" in verbose(server), SEEN_S, "it is told")
+    shows(server, "west", "west.example.com")
+    listed = sources(server, tmp_path)
+    assert f"clusters:{folder}/west.kubeconfig" in listed
+    assert "its last good content is kept" in server.log()
+
+    replaced(folder / "west.kubeconfig", kubeconfig(east.url))
+    shows(server, "west", "east.example.com")
+    assert "no YAML" not in verbose(server)
+
+    (folder / "west.kubeconfig").unlink()
+    is_gone(server, "west")
+    assert groups(server) == ["east.example.com"]
+    assert "west" not in sources(server, tmp_path)
+    metrics = get(server.http_port, "/metrics").body.decode()
+    assert 'upstream="east"' in metrics
+    assert 'upstream="west"' not in metrics
+    assert 'source="upstream:west"' not in metrics
+
+
+def test_rotated_credentials_are_used_and_nothing_is_lost(serve: Serve, tmp_path: Path) -> None:
+    """As a Secret of Cluster API is mounted, and swapped when its token is rotated."""
+    authority = Authority(tmp_path / "ca")
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    tls.load_cert_chain(*authority.server(["127.0.0.1"]))
+    ca = base64.b64encode(authority.ca_file.read_bytes()).decode()
+    valid = {"old"}
+
+    def asked(request: Request) -> Answer:
+        token = request.headers.get("authorization", "").removeprefix("Bearer ")
+        answer = serving_groups("secret.example.com").get(request.path)
+        return answer or Answer(status=404) if token in valid else Answer(status=401)
+
+    def config(url: str, token: str) -> str:
+        text = kubeconfig(url, token=token)
+        return text.replace('{"server"', f'{{"certificate-authority-data": "{ca}", "server"')
+
+    respond: Respond = asked
+    folder = tmp_path / "clusters"
+    folder.mkdir()
+    with FakeApiServer(respond, tls) as secret:
+        mounted(folder / "east-kubeconfig", {"value": config(secret.url, "old")})
+        options = {"cluster-options": {"*": {"poll-interval": "200ms"}}}
+        (tmp_path / "config.yaml").write_text(json.dumps(options))
+        server = serve(*NONE, "--clusters", str(folder), "--config", str(tmp_path / "config.yaml"))
+        shows(server, "east", "secret.example.com")
+        valid.clear()
+        eventually(lambda: "upstream:east is Stale" in verbose(server), SEEN_S, "it is denied")
+        shows(server, "east", "secret.example.com")
+        valid.add("new")
+        mounted(folder / "east-kubeconfig", {"value": config(secret.url, "new")})
+        eventually(
+            lambda: "upstream:east is Stale" not in verbose(server), SEEN_S, "it is well again"
+        )
+        shows(server, "east", "secret.example.com")
+        for token in ("old", "new"):
+            assert f"Bearer {token}" not in server.log()
+
+
+def test_contexts_that_fit_are_clusters(
+    serve: Serve, tmp_path: Path, east: FakeApiServer, west: FakeApiServer
+) -> None:
+    path = tmp_path / "kubeconfig"
+    path.write_text(contexts({"prod-east": east.url, "dev": "http://127.0.0.1:1"}))
+    server = serve(*NONE, "--kubeconfig", str(path), "--contexts", "prod-*", "--no-merge")
+    shows(server, "prod-east", "east.example.com")
+    # It is ready with nothing in /apis, and no other context is asked.
+    assert groups(server) == []
+    assert verbose(server).count("upstream:") == 0
+    assert get(server.http_port, "/clusters/dev/apis").status == 404
+    replaced(path, contexts({"prod-east": west.url, "prod-west": west.url}))
+    shows(server, "prod-east", "west.example.com")
+    shows(server, "prod-west", "west.example.com")
+    replaced(path, contexts({"prod-west": west.url}))
+    is_gone(server, "prod-east")
+    shows(server, "prod-west", "west.example.com")
+    assert total(server.http_port, "apidiscovery_upstream_polls_total", upstream="prod-east") == 0
+
+
+def test_options_go_by_name_and_a_cluster_has_the_last_word(
+    serve: Serve, tmp_path: Path, east: FakeApiServer, west: FakeApiServer
+) -> None:
+    folder = tmp_path / "clusters"
+    folder.mkdir()
+    (folder / "prod-west.yaml").write_text(kubeconfig(west.url))
+    config = tmp_path / "config.yaml"
+    config.write_text(
+        f"""
+clusters: [{folder}]
+upstreams:
+  prod-east: {{url: "{east.url}", merge: true}}
+cluster-options:
+  "prod-*": {{merge: false, poll-interval: 100ms, labels: {{env: prod}}}}
+"""
+    )
+    server = serve(*NONE, "--config", str(config))
+    shows(server, "prod-east", "east.example.com")
+    shows(server, "prod-west", "west.example.com")
+    eventually(lambda: groups(server) == ["east.example.com"], SEEN_S, "one is merged")
+    eventually(lambda: west.paths.count("/apis") > 5, SEEN_S, "it is polled often")
+
+
+def test_a_dropped_file_runs_nothing(serve: Serve, tmp_path: Path, east: FakeApiServer) -> None:
+    folder = tmp_path / "clusters"
+    folder.mkdir()
+    (folder / "east.yaml").write_text(kubeconfig(east.url))
+    server = serve(*NONE, "--clusters", str(folder))
+    shows(server, "east", "east.example.com")
+    proof = tmp_path / "proof"
+    plugin = {
+        "apiVersion": "client.authentication.k8s.io/v1",
+        "command": "/usr/bin/touch",
+        "args": [str(proof)],
+        "interactiveMode": "Never",
+    }
+    replaced(folder / "evil.yaml", kubeconfig("https://127.0.0.1:1", exec=plugin))
+    eventually(lambda: "may not run a program" in verbose(server), SEEN_S, "it is told")
+    assert get(server.http_port, "/clusters/evil/apis").status == 404
+    assert not proof.exists()
+
+
+def test_a_trusted_one_does(serve: Serve, tmp_path: Path) -> None:
+    folder = tmp_path / "clusters"
+    folder.mkdir()
+    proof = tmp_path / "proof"
+    plugin = {
+        "apiVersion": "client.authentication.k8s.io/v1",
+        "command": "/usr/bin/touch",
+        "args": [str(proof)],
+        "interactiveMode": "Never",
+    }
+    (folder / "own.yaml").write_text(kubeconfig("https://127.0.0.1:1", exec=plugin))
+    serve(*NONE, "--clusters", str(folder), "--trust-clusters")
+    eventually(proof.exists, SEEN_S, "the plugin runs")
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "message"),
+    [
+        (
+            "upstreams:\n  east:\n    url: http://127.0.0.1:1\n    labels:\n      region: 'a b'\n",
+            5,
+            "upstreams.east.labels.region: no value of a label: a valid label must be",
+        ),
+        (
+            "upstreams:\n  east:\n    url: http://127.0.0.1:1\n    labels: {-x: a}\n",
+            4,
+            "upstreams.east.labels.-x: no key of a label: name part must consist of",
+        ),
+        (
+            "cluster-options:\n  'prod-*':\n    labels: {prod: true}\n",
+            3,
+            "cluster-options.prod-*.labels.prod: want text, got 'prod: True'; put it in quotes",
+        ),
+        (
+            "cluster-options:\n  'prod-*':\n    url: http://127.0.0.1:1\n",
+            3,
+            "cluster-options.prod-*.url: unknown key",
+        ),
+        (
+            "cluster-options:\n  'prod-*':\n    merge: sometimes\n",
+            3,
+            "cluster-options.prod-*.merge: want true or false, got text",
+        ),
+        ("cluster-options:\n  east: x\n", 2, "cluster-options.east: want keys and values, got str"),
+    ],
+)
+def test_wrong_options_are_refused_with_their_line(
+    tmp_path: Path, text: str, line: int, message: str
+) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text(text)
+    code, log = refused(tmp_path, *NONE, "--config", str(config))
+    assert code == 2, log
+    assert log.startswith(f"error: {config}:{line}, {message}"), log
+
+
+def test_what_cannot_be_followed_is_refused(tmp_path: Path) -> None:
+    code, log = refused(tmp_path, *NONE, "--clusters", str(tmp_path / "none"))
+    assert (code, "does not exist" in log) == (2, True), log
+    code, log = refused(tmp_path, *NONE, "--trust-clusters")
+    assert (code, "no --clusters folder to trust" in log) == (2, True), log
+    file = str(tmp_path / "none")
+    code, log = refused(tmp_path, *NONE, "--kubeconfig", file, "--contexts", "*")
+    assert code == 2, log
+    assert f"--contexts: {file}: cannot be read: No such file" in log
+    assert "Traceback" not in log
