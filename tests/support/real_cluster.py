@@ -177,6 +177,7 @@ class RealCluster:
 
     def start_again(self) -> None:
         """Start the server that was killed, at the same address, and wait until it is ready."""
+        self._reap()
         with self._pid_file.with_name("kube-apiserver.log").open("ab") as log:
             process = subprocess.Popen(  # noqa: S603 - as it was started before
                 self._command,
@@ -194,8 +195,12 @@ class RealCluster:
         """End the server if it was started again; the script ends any other, and its etcd."""
         if self._process is not None:
             self._process.terminate()
-            self._process.wait(_START_S)
+            self._reap()
             self._pid_file.unlink()
+
+    def _reap(self) -> None:
+        if self._process is not None:
+            self._process.wait(_START_S)
 
     def is_listening(self) -> bool:
         """Tell whether it takes connections."""

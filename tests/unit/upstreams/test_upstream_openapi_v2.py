@@ -196,6 +196,29 @@ async def _documents_in(store: Store, number: int) -> bool:
     return len((await store.list("upstream-openapi/documents/")).entries) == number
 
 
+async def test_an_index_that_is_empty_once_is_not_believed(store: Store) -> None:
+    """So answers a server that has just been started, or a proxy."""
+    publisher = Publisher(A)
+    async with published(store, publisher) as (server, run):
+        await until(lambda: run.hash("a.test"), "it is there")
+        publisher.replies[V3] = document({"paths": {}})
+        await until(run.upstreams.warnings, "it is told of")
+        words = "GET /openapi/v3: got an index without documents of what is served, which nothing"
+        assert words in next(iter(run.upstreams.warnings()))
+        assert run.hash("a.test")
+        await until(lambda: not run.hash("a.test"), "it is believed the second time")
+        await polled(server)
+
+
+async def test_nothing_is_known_of_documents_after_failures_alone(store: Store) -> None:
+    publisher = Publisher(A)
+    publisher.replies[V3] = Answer(b"", status=500)
+    async with published(store, publisher) as (_, run):
+        await until(lambda: "500" in str(list(run.upstreams.warnings())), "it has failed")
+        clusters = ClusterDocuments(run.upstreams.documents, lambda _what, _seconds: None)
+        assert clusters.of("east") is None
+
+
 async def test_an_old_server_has_its_own_too(store: Store) -> None:
     publisher = Publisher()
     publisher.discovery = aggregated(item("a.test"))

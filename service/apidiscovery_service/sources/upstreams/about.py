@@ -108,8 +108,9 @@ class AboutServer:
 
 
 def _checked_version(body: Body) -> bytes:
-    if len(body) > _MAX_VERSION_BYTES or not isinstance(parsed(body), dict):
-        raise UpstreamFailed(Reason.MALFORMED, f"{_VERSION}: want a small JSON object")
+    document = parsed(body) if len(body) <= _MAX_VERSION_BYTES else None
+    if not isinstance(document, dict) or not cast("dict[str, object]", document).get("gitVersion"):
+        raise UpstreamFailed(Reason.MALFORMED, "want a small JSON object with gitVersion")
     return bytes(body)
 
 

@@ -12,6 +12,7 @@ from apidiscovery_service.openapi.entries import group_of
 from apidiscovery_service.openapi.making import DocumentUnavailable, Observer
 from apidiscovery_service.openapi.recipe import Recipe
 from apidiscovery_service.sources.upstreams.openapi import UpstreamDocuments
+from apidiscovery_service.sources.upstreams.openapi_record import Form as PublishedForm
 from apidiscovery_service.sources.upstreams.openapi_record import OwnV2, Published
 
 # Documents of other clusters are read from the store again.
@@ -44,8 +45,8 @@ class ClusterDocuments:
         """
         source = f"upstream:{name}"
         published = self._upstreams.published(source)
-        if published is None:
-            return None
+        if published is None or published.form is PublishedForm.UNKNOWN:
+            return None  # an index of nothing would be believed
         found = self._kept.get(name)
         if found is None or found.published is not published:
             recipes = _Recipes(self._upstreams.all_of(source))
