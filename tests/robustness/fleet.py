@@ -77,7 +77,6 @@ class Flapping:
         word = f"{self.name}-{documents.value(self._number)}"
         self._history.add(ClusterSaid(self.name, word, self._history.now()))
         self._well = _routes(group_of(self.name), word)
-        self._emptied.clear()
         self._mode = mode
         if mode == "refuse":
             self.stop()
@@ -103,8 +102,10 @@ class Flapping:
         if self._mode == "cut" and half:
             return Answer(half, well.content_type, well.status)
         if self._mode == "empty" and request.path in _EMPTY and request.path not in self._emptied:
-            self._emptied.add(request.path)  # once: a second time it would be believed
+            self._emptied.add(request.path)  # once: a second time in a row it would be believed
             return _EMPTY[request.path]
+        if self._mode != "empty":
+            self._emptied.discard(request.path)
         return well
 
 

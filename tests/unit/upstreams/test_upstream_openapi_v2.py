@@ -14,6 +14,7 @@ from apidiscovery_service.sources.upstreams.spec import Filter
 from apidiscovery_service.store import Store
 from fake_api_server import DOWN, NOT_FOUND, Answer, Request, aggregated, document
 from upstream_setup import (
+    QUICK,
     TIGHT,
     Publisher,
     Running,
@@ -210,11 +211,26 @@ async def test_an_index_that_is_empty_once_is_not_believed(store: Store) -> None
         await polled(server)
 
 
-async def test_nothing_is_known_of_documents_after_failures_alone(store: Store) -> None:
+@pytest.mark.parametrize(
+    ("path", "failed", "told"),
+    [
+        (V3, Answer(b"", status=500), "got status 500"),
+        (V3, document({"paths": {}}), "an index without documents"),
+        (f"{V3}/{A}", Answer(b"", status=500), "got status 500"),
+        (f"{V3}/{A}", Answer(b"{"), "want JSON"),
+    ],
+    ids=["index", "empty", "document", "half"],
+)
+async def test_nothing_is_known_of_documents_after_failures_alone(
+    store: Store, path: str, failed: Answer, told: str
+) -> None:
+    """Not an index of nothing, which clients would believe."""
     publisher = Publisher(A)
-    publisher.replies[V3] = Answer(b"", status=500)
-    async with published(store, publisher) as (_, run):
-        await until(lambda: "500" in str(list(run.upstreams.warnings())), "it has failed")
+    publisher.replies[path] = failed
+    # The second time, that there is nothing would be believed.
+    timing = replace(QUICK, openapi_s=60.0)
+    async with published(store, publisher, timing=timing) as (_, run):
+        await until(lambda: told in str(list(run.upstreams.warnings())), "it has failed")
         clusters = ClusterDocuments(run.upstreams.documents, lambda _what, _seconds: None)
         assert clusters.of("east") is None
 
