@@ -113,7 +113,7 @@ _MODES = ("well", "well", "refuse", "fail", "miss", "break", "cut", "crawl", "st
 
 
 def _routes(group: str, word: str) -> dict[str, Answer]:
-    described = {
+    described: dict[str, object] = {
         "openapi": "3.0.0",
         "info": {"title": word, "version": "1"},
         "paths": {},

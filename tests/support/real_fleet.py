@@ -56,7 +56,7 @@ class Said:
 
 def discovery_paths(cluster: RealCluster) -> list[str]:
     """Return every path of discovery of a cluster."""
-    found = list(_FIXED)
+    found: list[str] = list(_FIXED)
     for group in cluster.get("/apis").json()["groups"]:
         found.append(f"/apis/{group['name']}")
         found += [f"/apis/{version['groupVersion']}" for version in group["versions"]]

@@ -2,7 +2,7 @@
 
 import gzip
 import json
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
@@ -64,7 +64,7 @@ def define(cluster: RealCluster) -> None:
 
 
 @contextmanager
-def extended(cluster: RealCluster, folder: Path) -> Iterator[None]:
+def extended(cluster: RealCluster, folder: Path) -> Generator[None]:
     """Run a server behind the aggregator of a cluster."""
     authority = Authority(folder)
     pair = authority.server(["localhost", "127.0.0.1", "served.default.svc"])
@@ -258,6 +258,7 @@ def _last_words(cluster: RealCluster, service: Service) -> dict[Ask, Said]:
     Every five minutes a kube-apiserver puts the resources of definitions into another order, which
     may happen between what we heard last and its death. Not three times.
     """
+    changed: list[Ask] = []
     for _ in range(3):
         said = agreed(cluster, service.of(DEAD))
         cluster.kill()
