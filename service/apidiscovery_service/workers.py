@@ -175,12 +175,18 @@ def serve(within_s: float, memory_bytes: int, idle_s: float) -> None:
     calls, results = os.fdopen(0, "rb"), os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # printed text is no result
     while calls.peek(1) if select.select([calls], [], [], idle_s)[0] else b"":
-        function, args, kwargs = pickle.load(calls)  # noqa: S301 - from our own server
+        try:
+            function, args, kwargs = pickle.load(calls)  # noqa: S301 - from our own server
+        except (EOFError, pickle.UnpicklingError):
+            return  # the server was killed while it wrote
         signal.setitimer(signal.ITIMER_REAL, within_s)
         outcome = _outcome(function, args, kwargs)
         signal.setitimer(signal.ITIMER_REAL, 0)
-        results.write(outcome)
-        results.flush()
+        try:
+            results.write(outcome)
+            results.flush()
+        except BrokenPipeError:
+            os._exit(0)  # the server was killed; at a usual exit Python would write again
 
 
 def _outcome(

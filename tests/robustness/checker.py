@@ -13,6 +13,8 @@ What is promised (docs/reliability.md), and the rule of each:
 - `lease`: no group is Stale or gone while its owner renews.
 - `stale`: no replica, cut off or not, says for longer than `HEARSAY_S` that a group is Current
   whose server answers nobody.
+- `cluster`: what is served of a cluster it has really said, and no failure of it, or of ours, makes
+  anything unknown or missing that was known.
 - `converged`: once nothing is broken, all replicas serve the same.
 - `honest`: no answer is an internal error, unreadable, or the acceptance of what is wrong.
 
@@ -30,6 +32,8 @@ from dataclasses import dataclass, replace
 from tests.robustness.history import (
     THERE,
     Calm,
+    ClusterRead,
+    ClusterSaid,
     Content,
     Event,
     Fault,
@@ -111,6 +115,7 @@ def check(history: History) -> list[Violation]:
         *_etags(history),
         *_leases(history, seen, writes),
         *_not_stale(history),
+        *_not_said(history),
         *_not_converged(history),
         *_not_honest(history),
     ]
@@ -504,6 +509,35 @@ def _not_stale(history: History) -> Iterator[Violation]:
                 since = f"{read.began - outage.began:.0f} s after its server fell silent"
                 text = f"{read.replica}, {read.what}: {outage.key} is Current, {since}"
                 yield Violation("stale", read.ended, text)
+
+
+def _not_said(history: History) -> Iterator[Violation]:
+    said = {(one.cluster, one.word): one.at for one in history.of(ClusterSaid)}
+    restores = history.of(Restore)
+    known = dict[tuple[str, str], float]()
+    for read in sorted(history.of(ClusterRead), key=lambda one: one.ended):
+        where = f"{read.replica}, /clusters/{read.cluster}{read.path}"
+        of = (read.cluster, read.path)
+        if read.status == "200":
+            wrong = [
+                word
+                for word in read.words
+                if word != read.cluster
+                and not said.get((read.cluster, word), math.inf) < read.ended
+            ]
+            if wrong or len(read.words) != 1:
+                text = f"{where} shows {read.words or 'nothing'}, which that cluster did not say"
+                yield Violation("cluster", read.ended, text)
+            known.setdefault(of, read.ended)
+        elif read.status not in _ANSWERS | {"404"}:
+            yield Violation("cluster", read.ended, f"{where} answered {read.status}")
+        elif read.status == "404" or read.problem == "unknown":
+            since = known.get(of, math.inf)
+            # A store that was put back may not have had it yet.
+            was_lost = any(one.backup <= since <= one.restored for one in restores)
+            if since < read.began and not was_lost:
+                text = f"{where} answered {read.status} {read.problem}, known since {since} s"
+                yield Violation("cluster", read.ended, text)
 
 
 def _not_converged(history: History) -> Iterator[Violation]:

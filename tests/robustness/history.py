@@ -137,6 +137,37 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True)
+class ClusterSaid:
+    """A word that a cluster puts into everything that it says from now on."""
+
+    cluster: str
+    word: str
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterRead:
+    """An answer of a replica for a cluster.
+
+    Attributes:
+        path: Below the cluster.
+        status: Of HTTP; empty when there was no answer.
+        words: All words of clusters in the answer; the name of the cluster in place of a word where
+            it has none.
+        problem: `unknown` if the replica knows nothing of this, else why there was no answer.
+    """
+
+    replica: str
+    cluster: str
+    path: str
+    began: float
+    ended: float
+    status: str
+    words: tuple[str, ...] = ()
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Fault:
     """Something that was broken for a time.
 
@@ -208,14 +239,26 @@ class Note:
 
 
 Record: TypeAlias = (
-    Write | Renewal | Content | Read | Event | Fault | Restore | Outage | Calm | Note
+    Write
+    | Renewal
+    | Content
+    | Read
+    | Event
+    | ClusterSaid
+    | ClusterRead
+    | Fault
+    | Restore
+    | Outage
+    | Calm
+    | Note
 )
-T = TypeVar("T", Write, Renewal, Content, Read, Event, Fault, Restore, Outage, Calm, Note)
+T = TypeVar("T", bound=Record)
 
-_KINDS: Mapping[str, type[Record]] = {
-    kind.__name__: kind
-    for kind in (Write, Renewal, Content, Read, Event, Fault, Restore, Outage, Calm, Note)
-}
+_ALL: tuple[type[Record], ...] = (
+    *(Write, Renewal, Content, Read, Event, ClusterSaid, ClusterRead),
+    *(Fault, Restore, Outage, Calm, Note),
+)
+_KINDS: Mapping[str, type[Record]] = {kind.__name__: kind for kind in _ALL}
 
 
 class History:

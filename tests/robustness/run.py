@@ -14,7 +14,7 @@ from pathlib import Path
 import httpx2
 from small_disk import NoSmallDisk, mounted_disk
 
-from tests.robustness import cluster, documents, faults, traffic
+from tests.robustness import cluster, documents, faults, fleet, traffic
 from tests.robustness.checker import Violation, check
 from tests.robustness.faults import Injection, Scene
 from tests.robustness.history import Calm, Fault, History, Note, Read, Write
@@ -103,17 +103,21 @@ async def _carry_out(  # noqa: PLR0913, PLR0917 - what `run_round` has made read
 ) -> None:
     chance = random.Random(seed)  # noqa: S311 - no secret
     with Upstream() as upstream:
-        config = _config(folder, upstream)
         async with (
-            cluster.running(folder, kind, REPLICAS[kind], config) as replicas,
+            fleet.flapping(history) as clusters,
+            cluster.running(
+                folder, kind, REPLICAS[kind], _config(folder, upstream, clusters)
+            ) as replicas,
             traffic.targets_of(replicas.replicas) as targets,
             httpx2.AsyncClient(trust_env=False, timeout=traffic.CALL_S) as http,
         ):
             scene = Scene(history, replicas, upstream, chance)
             shared = traffic.Traffic(history, targets, seed)
-            await _calm(scene, shared, http, "start")
+            await _calm(scene, shared, http, clusters, "start")
             _begin(history)
-            async with traffic.clients(_load(shared)):
+            load = [*_load(shared), clusters.flap(seed)]
+            load.append(fleet.read(history, replicas.replicas, seed, 30))
+            async with traffic.clients(load):
                 order, until = list[Injection](), history.now() + seconds
                 while history.now() < until:
                     order = order or chance.sample(list(possible), len(possible))
@@ -121,16 +125,16 @@ async def _carry_out(  # noqa: PLR0913, PLR0917 - what `run_round` has made read
                     upstream.value = shared.value()
                     history.add(_told(upstream.value, history.now()))
                     await order.pop()(scene)
-                    await _calm(scene, shared, http, _last_fault(history))
+                    await _calm(scene, shared, http, clusters, _last_fault(history))
             _look_into_logs(history, replicas.replicas)
 
 
-def _config(folder: Path, upstream: Upstream) -> Path:
+def _config(folder: Path, upstream: Upstream, clusters: fleet.Fleet) -> Path:
     manifests = folder / "manifests"
     manifests.mkdir()
     (manifests / "fixed.json").write_bytes(documents.definition(_FIXED, _FIXED_VALUE))
     config = folder / "config.yaml"
-    config.write_text(upstream.config([manifests]), encoding="utf-8")
+    config.write_text(upstream.config([manifests], others=clusters.config), encoding="utf-8")
     return config
 
 
@@ -169,9 +173,14 @@ def _load(shared: traffic.Traffic) -> list[traffic.Work]:
 
 
 async def _calm(
-    scene: Scene, shared: traffic.Traffic, http: httpx2.AsyncClient, after: str
+    scene: Scene,
+    shared: traffic.Traffic,
+    http: httpx2.AsyncClient,
+    clusters: fleet.Fleet,
+    after: str,
 ) -> None:
     """Stop writing, and wait until all replicas serve the same."""
+    clusters.calm()
     history = scene.history
     traffic.see_ends(history, scene.cluster.replicas)
     for replica in scene.cluster.replicas:
@@ -189,6 +198,7 @@ async def _calm(
         await asyncio.sleep(_LOOK_EVERY_S if detail else 0)
     history.add(Calm(after, began, history.now(), not detail, detail))
     shared.writes.set()
+    clusters.resume()
 
 
 def _about_upstream(history: History, answers: Sequence[Read], upstream: Upstream) -> str:

@@ -9,6 +9,8 @@ from tests.robustness.checker import FRESH_S, HEARSAY_S, check
 from tests.robustness.figures import Figures, tables
 from tests.robustness.history import (
     Calm,
+    ClusterRead,
+    ClusterSaid,
     Event,
     Fault,
     History,
@@ -84,6 +86,12 @@ class Story:
     def renewed(self, at: float) -> None:
         self.history.add(Renewal("r0", "g", at, at + 0.1, "ok", 4, 4))
 
+    def clustered(
+        self, status: str, began: float, *words: str, path: str = "/apis", problem: str = ""
+    ) -> None:
+        ended = began + 0.1
+        self.history.add(ClusterRead("r0", "f0", path, began, ended, status, words, problem))
+
     def rules(self) -> set[str]:
         return {violation.rule for violation in check(self.history)}
 
@@ -107,6 +115,13 @@ def sound() -> Story:
     story.told("heartbeat", 30)
     story.read(None, 30, 30.1, replica="r1")
     story.history.add(Calm("nothing", 31, 32, agreed=True))
+    story.clustered("503", 32, problem="unknown")
+    story.clustered("404", 32)
+    story.history.add(ClusterSaid("f0", "f0-op000001", 33))
+    story.clustered("200", 34, "f0-op000001")
+    story.clustered("503", 35)  # its replica starts
+    story.clustered("", 36, problem="ReadTimeout")
+    story.clustered("200", 37, "f0-op000001")
     return story
 
 
@@ -272,6 +287,39 @@ def current_though_its_server_is_dead(story: Story) -> None:
     story.read("op1", 4 + HEARSAY_S, 5 + HEARSAY_S)
 
 
+def said_by_another(story: Story) -> None:
+    story.history.add(ClusterSaid("f1", "f1-op000001", 1))
+    story.clustered("200", 2, "f1-op000001")
+
+
+def never_said(story: Story) -> None:
+    story.history.add(ClusterSaid("f0", "f0-op000001", 1))
+    story.clustered("200", 2, "f0-op000002")
+
+
+def said_later(story: Story) -> None:
+    story.clustered("200", 2, "f0-op000001")
+    story.history.add(ClusterSaid("f0", "f0-op000001", 3))
+
+
+def emptied(story: Story) -> None:
+    story.clustered("200", 2)
+
+
+def forgotten(story: Story) -> None:
+    story.clustered("200", 2, "f0", path="/openapi/v3")
+    story.clustered("404", 3, path="/openapi/v3")
+
+
+def unknown_again(story: Story) -> None:
+    story.clustered("200", 2, "f0", path="/openapi/v3")
+    story.clustered("503", 3, path="/openapi/v3", problem="unknown")
+
+
+def a_failure_of_a_cluster_is_ours(story: Story) -> None:
+    story.clustered("500", 2)
+
+
 def no_agreement(story: Story) -> None:
     story.history.add(Calm("restore", 1, 31, agreed=False, detail="r0 has more"))
 
@@ -325,6 +373,13 @@ def a_traceback(story: Story) -> None:
         ("lease", stale_too_early),
         ("lease", gone_too_early),
         ("stale", current_though_its_server_is_dead),
+        ("cluster", said_by_another),
+        ("cluster", never_said),
+        ("cluster", said_later),
+        ("cluster", emptied),
+        ("cluster", forgotten),
+        ("cluster", unknown_again),
+        ("cluster", a_failure_of_a_cluster_is_ours),
         ("converged", no_agreement),
         ("honest", accepted_nonsense),
         ("honest", an_internal_error),

@@ -2,8 +2,9 @@
 
 import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Self
 
 from fake_api_server import NOT_FOUND, Answer, FakeApiServer, Request, aggregated
@@ -37,11 +38,16 @@ class Upstream:
     def __exit__(self, *_: object) -> None:
         self.die()
 
-    def config(self, manifests: Sequence[Path] = (), catalog: str = "none") -> str:
+    def config(
+        self,
+        manifests: Sequence[Path] = (),
+        catalog: str = "none",
+        others: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
+    ) -> str:
         """Return the configuration of a server that follows it, and has these manifests."""
         upstream = {"url": f"http://127.0.0.1:{self._port}", "poll-interval": f"{POLL_S}s"}
         upstream["timeout"] = f"{_TIMEOUT_S}s"
-        upstreams = {"far": {**upstream, "openapi": False}}
+        upstreams = {"far": {**upstream, "openapi": False}, **others}
         local = {"catalog": catalog, "manifests": [str(path) for path in manifests]}
         return json.dumps({**local, "upstreams": upstreams})
 

@@ -5,8 +5,11 @@ They are found by the variable APIDISCOVERY_KUBE_APISERVER, the path of a script
 checkout.
 """
 
+import base64
 import json
 import os
+import signal
+import socket
 import ssl
 import subprocess
 import urllib.error
@@ -20,9 +23,11 @@ from typing import Any, cast
 
 import pytest
 import yaml
+from certificates import Authority
 from command_line import Outcome
 from programs import kubectl, run_apidiscovery
 from repository import ROOT
+from server import eventually
 
 VARIABLE = "APIDISCOVERY_KUBE_APISERVER"
 
@@ -64,10 +69,10 @@ CRDS = (
     definition("things", "Thing", "v1", "v2", "v10", "v1beta1", group="many.example.com"),
     definition("arrows", "Arrow", "v2", group="arrows.example.com"),
 )
-_DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _COLLECTIONS = {
     "APIService": "/apis/apiregistration.k8s.io/v1/apiservices",
-    "CustomResourceDefinition": _DEFINITIONS,
+    "CustomResourceDefinition": DEFINITIONS,
     "Service": "/api/v1/namespaces/default/services",
 }
 
@@ -76,7 +81,31 @@ def path_of(crd: Mapping[str, object]) -> str:
     """Return where a definition is."""
     metadata = crd["metadata"]
     assert isinstance(metadata, dict)
-    return f"{_DEFINITIONS}/{metadata['name']}"
+    return f"{DEFINITIONS}/{metadata['name']}"
+
+
+def registered(group: str, port: int, authority: Authority) -> tuple[Mapping[str, object], ...]:
+    """Return what makes the aggregator ask a port of this machine for a group."""
+    name = group.split(".", maxsplit=1)[0]
+    service = {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"type": "ExternalName", "externalName": "localhost", "ports": [{"port": port}]},
+    }
+    return service, {
+        "apiVersion": "apiregistration.k8s.io/v1",
+        "kind": "APIService",
+        "metadata": {"name": f"v1.{group}"},
+        "spec": {
+            "group": group,
+            "version": "v1",
+            "groupPriorityMinimum": 1000,
+            "versionPriority": 15,
+            "caBundle": base64.b64encode(authority.ca_file.read_bytes()).decode(),
+            "service": {"namespace": "default", "name": name, "port": port},
+        },
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,11 +120,18 @@ class Answer:
         return json.loads(self.body)
 
 
-def get(
-    url: str, accept: str, token: str = "", trust: ssl.SSLContext | None = None, etag: str = ""
+def get(  # noqa: PLR0913 - the parts of a request
+    url: str,
+    accept: str,
+    token: str = "",
+    trust: ssl.SSLContext | None = None,
+    etag: str = "",
+    *,
+    method: str = "GET",
 ) -> Answer:
     """Return the answer, whatever its status."""
-    request = urllib.request.Request(url, headers={"Accept": accept})  # noqa: S310 - loopback
+    headers = {"Accept": accept}
+    request = urllib.request.Request(url, headers=headers, method=method)  # noqa: S310 - loopback
     if token:
         request.add_header("Authorization", f"Bearer {token}")
     if etag:
@@ -128,10 +164,57 @@ class RealCluster:
         self.token = str(told["users"][0]["user"]["token"])
         self.ca_file = str(cluster["certificate-authority"])
         self._trust = ssl.create_default_context(cafile=self.ca_file)
+        self._pid_file = kubeconfig.with_name("kube-apiserver.pid")
+        self._command: list[str] = []
+        self._process: subprocess.Popen[bytes] | None = None
 
-    def get(self, path: str, accept: str = "application/json") -> Answer:
+    def kill(self) -> None:
+        """Kill the server, as a machine dies; its etcd lives."""
+        pid = int(self._pid_file.read_text(encoding="ascii"))
+        command = Path(f"/proc/{pid}/cmdline").read_bytes().decode()
+        self._command = command.removesuffix("\0").split("\0")
+        os.kill(pid, signal.SIGKILL)
+        eventually(lambda: not self.is_listening(), _START_S, "it is dead")
+
+    def start_again(self) -> None:
+        """Start the server that was killed, at the same address, and wait until it is ready."""
+        self._reap()
+        with self._pid_file.with_name("kube-apiserver.log").open("ab") as log:
+            process = subprocess.Popen(  # noqa: S603 - as it was started before
+                self._command,
+                cwd=self._pid_file.parent,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        self._pid_file.write_text(str(process.pid), encoding="ascii")
+        self._process = process
+        eventually(lambda: self.is_listening() and self.has("/readyz"), _START_S, "it is ready")
+
+    def close(self) -> None:
+        """End the server if it was started again; the script ends any other, and its etcd."""
+        if self._process is not None:
+            self._process.terminate()
+            self._reap()
+            self._pid_file.unlink()
+
+    def _reap(self) -> None:
+        if self._process is not None:
+            self._process.wait(_START_S)
+
+    def is_listening(self) -> bool:
+        """Tell whether it takes connections."""
+        host, _, port = self.url.rpartition("//")[2].rpartition(":")
+        try:
+            with socket.create_connection((host, int(port)), timeout=5):
+                return True
+        except OSError:
+            return False
+
+    def get(self, path: str, accept: str = "application/json", *, method: str = "GET") -> Answer:
         """Return what it answers to an administrator."""
-        return get(self.url + path, accept, self.token, self._trust)
+        return get(self.url + path, accept, self.token, self._trust, method=method)
 
     def has(self, path: str) -> bool:
         """Tell whether there is something."""
@@ -182,6 +265,7 @@ def running(release: str, folder: Path, *flags: str) -> Generator[RealCluster]:
     """Run a kube-apiserver with more flags, and its etcd, below a folder."""
     script = str(program(release))
     data = folder / "cluster"
+    cluster: RealCluster | None = None
     try:
         done = subprocess.run(  # noqa: S603 - what the user named
             [script, "start", str(data), release, *flags],
@@ -190,6 +274,9 @@ def running(release: str, folder: Path, *flags: str) -> Generator[RealCluster]:
             timeout=_START_S,
             text=True,
         )
-        yield RealCluster(release, Path(done.stdout.strip()), folder)
+        cluster = RealCluster(release, Path(done.stdout.strip()), folder)
+        yield cluster
     finally:
+        if cluster is not None:
+            cluster.close()
         subprocess.run([script, "stop", str(data)], check=False)  # noqa: S603 - as above

@@ -1,11 +1,9 @@
 """A kube-apiserver 1.36: its clients, definitions there and here, servers behind its aggregator."""
 
 import asyncio
-import base64
 import json
 import subprocess
 import sys
-from collections.abc import Mapping
 from operator import itemgetter
 from pathlib import Path
 
@@ -15,7 +13,7 @@ from apidiscovery_client import AsyncDiscoveryClient, DiscoveryClient, NotServed
 from certificates import Authority
 from programs import apidiscovery, free_port
 from real_checks import ReleaseChecks
-from real_cluster import CRDS, RealCluster, definition, path_of
+from real_cluster import CRDS, RealCluster, definition, path_of, registered
 from server import eventually, serving
 
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
@@ -132,30 +130,6 @@ def test_definitions_have_the_same_conditions_here_and_there(
 
 # --------------------------------------------------------------------------------------------------
 # Behind the aggregator.
-
-
-def registered(group: str, port: int, authority: Authority) -> tuple[Mapping[str, object], ...]:
-    """Return what makes the aggregator ask a port of this machine for a group."""
-    name = group.split(".", maxsplit=1)[0]
-    service = {
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": {"name": name, "namespace": "default"},
-        "spec": {"type": "ExternalName", "externalName": "localhost", "ports": [{"port": port}]},
-    }
-    return service, {
-        "apiVersion": "apiregistration.k8s.io/v1",
-        "kind": "APIService",
-        "metadata": {"name": f"v1.{group}"},
-        "spec": {
-            "group": group,
-            "version": "v1",
-            "groupPriorityMinimum": 1000,
-            "versionPriority": 15,
-            "caBundle": base64.b64encode(authority.ca_file.read_bytes()).decode(),
-            "service": {"namespace": "default", "name": name, "port": port},
-        },
-    }
 
 
 def see_it_aggregated(cluster: RealCluster, group: str, resource: str, field: str) -> None:

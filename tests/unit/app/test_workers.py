@@ -2,7 +2,10 @@
 
 import asyncio
 import os
+import pickle
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 
@@ -105,3 +108,25 @@ def _die() -> None:
 def _say() -> str:
     print("hello")  # noqa: T201
     return "said"
+
+
+@pytest.mark.parametrize("is_whole", [True, False], ids=["result", "call"])
+def test_a_worker_whose_server_was_killed_ends_quietly(*, is_whole: bool) -> None:
+    """Nobody reads its result, or it has got half a call."""
+    program = "from apidiscovery_service.workers import serve; serve(60, 1 << 30, 60)"
+    call = pickle.dumps((bytes, (1 << 20,), {}))
+    process = subprocess.Popen(  # noqa: S603 - our own program
+        [sys.executable, "-c", program],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.close()
+    process.stdin.write(call if is_whole else call[:-5])
+    process.stdin.close()
+    with process.stderr:
+        assert process.stderr.read() == b""
+    assert process.wait(30) == 0

@@ -14,6 +14,7 @@ from apidiscovery_service.sources.upstreams.spec import Filter
 from apidiscovery_service.store import Store
 from fake_api_server import DOWN, NOT_FOUND, Answer, Request, aggregated, document
 from upstream_setup import (
+    QUICK,
     TIGHT,
     Publisher,
     Running,
@@ -194,6 +195,44 @@ async def test_two_answers_are_believed_that_it_is_gone(store: Store) -> None:
 
 async def _documents_in(store: Store, number: int) -> bool:
     return len((await store.list("upstream-openapi/documents/")).entries) == number
+
+
+async def test_an_index_that_is_empty_once_is_not_believed(store: Store) -> None:
+    """So answers a server that has just been started, or a proxy."""
+    publisher = Publisher(A)
+    async with published(store, publisher) as (server, run):
+        await until(lambda: run.hash("a.test"), "it is there")
+        publisher.replies[V3] = document({"paths": {}})
+        await until(run.upstreams.warnings, "it is told of")
+        words = "GET /openapi/v3: got an index without documents of what is served, which nothing"
+        assert words in next(iter(run.upstreams.warnings()))
+        assert run.hash("a.test")
+        await until(lambda: not run.hash("a.test"), "it is believed the second time")
+        await polled(server)
+
+
+@pytest.mark.parametrize(
+    ("path", "failed", "told"),
+    [
+        (V3, Answer(b"", status=500), "got status 500"),
+        (V3, document({"paths": {}}), "an index without documents"),
+        (f"{V3}/{A}", Answer(b"", status=500), "got status 500"),
+        (f"{V3}/{A}", Answer(b"{"), "want JSON"),
+    ],
+    ids=["index", "empty", "document", "half"],
+)
+async def test_nothing_is_known_of_documents_after_failures_alone(
+    store: Store, path: str, failed: Answer, told: str
+) -> None:
+    """Not an index of nothing, which clients would believe."""
+    publisher = Publisher(A)
+    publisher.replies[path] = failed
+    # The second time, that there is nothing would be believed.
+    timing = replace(QUICK, openapi_s=60.0)
+    async with published(store, publisher, timing=timing) as (_, run):
+        await until(lambda: told in str(list(run.upstreams.warnings())), "it has failed")
+        clusters = ClusterDocuments(run.upstreams.documents, lambda _what, _seconds: None)
+        assert clusters.of("east") is None
 
 
 async def test_an_old_server_has_its_own_too(store: Store) -> None:

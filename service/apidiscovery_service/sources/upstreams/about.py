@@ -60,7 +60,9 @@ class AboutServer:
         self._rounds = 0
         before = known.dialect
         version, addresses, aggregated = await asyncio.gather(
-            self._version(before.version), self._addresses(known, before), self._aggregated(named)
+            self._version(before.version),
+            self._addresses(known, before),
+            self._aggregated(named, before),
         )
         self._seen = seen
         dialect = replace(before, version=version, addresses=addresses, aggregated=aggregated)
@@ -87,20 +89,27 @@ class AboutServer:
         except UpstreamFailed as failure:
             return self._kept(core.path, failure, before.addresses)
 
-    async def _aggregated(self, root: Root) -> tuple[str, ...]:
-        """Return the versions of the aggregated document; asked with an ETag, so without bodies."""
+    async def _aggregated(self, root: Root, before: Dialect) -> tuple[str, ...]:
+        """Return the versions of the aggregated document; asked with an ETag, so without bodies.
+
+        Only 406 and an unaggregated document say that there is none of a version.
+        """
         if root.old:
             return ()
         found: list[str] = []
-        for version, media_type in zip(AGGREGATED_VERSIONS, AGGREGATED, strict=True):
-            try:
+        try:
+            for version, media_type in zip(AGGREGATED_VERSIONS, AGGREGATED, strict=True):
                 answer = await self._exchange.get(root.path, media_type, etag=root.etag)
-            except UpstreamFailed as failure:
-                return self._kept(root.path, failure, AGGREGATED_VERSIONS)
-            is_served = answer.status == HTTPStatus.OK and answer.is_aggregated
-            if is_served or answer.status == HTTPStatus.NOT_MODIFIED:
-                found.append(version)
-        return tuple(found)
+                is_whole = answer.status == HTTPStatus.OK
+                if answer.status == HTTPStatus.NOT_MODIFIED or (is_whole and answer.is_aggregated):
+                    found.append(version)
+                elif answer.status != HTTPStatus.NOT_ACCEPTABLE and not (
+                    is_whole and answer.is_plain_json
+                ):
+                    raise answer.wrong("200, 304 or 406")
+        except UpstreamFailed as failure:
+            return self._kept(root.path, failure, before.aggregated or AGGREGATED_VERSIONS)
+        return tuple(found) or before.aggregated or AGGREGATED_VERSIONS
 
     def _kept(self, path: str, failure: UpstreamFailed, before: T) -> T:
         _log.debug("not learned", upstream=self._spec.name, path=path, reason=str(failure))
@@ -108,8 +117,9 @@ class AboutServer:
 
 
 def _checked_version(body: Body) -> bytes:
-    if len(body) > _MAX_VERSION_BYTES or not isinstance(parsed(body), dict):
-        raise UpstreamFailed(Reason.MALFORMED, f"{_VERSION}: want a small JSON object")
+    document = parsed(body) if len(body) <= _MAX_VERSION_BYTES else None
+    if not isinstance(document, dict) or not cast("dict[str, object]", document).get("gitVersion"):
+        raise UpstreamFailed(Reason.MALFORMED, "want a small JSON object with gitVersion")
     return bytes(body)
 
 

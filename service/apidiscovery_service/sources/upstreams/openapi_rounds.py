@@ -175,6 +175,9 @@ class DocumentRounds:
         if index is None:
             await self._writer.save(replace(known, etag=answer.etag, error=""))
             return
+        if offered and not index.documents and not index.odd:
+            text = f"GET {INDEX_PATH}: got an index without documents of what is served"
+            self._doubt(text, is_known=bool(known.documents) or known.form is Form.UNKNOWN)
         self._is_missing = False
         progress = await self._documents(index)
         self._failed_before = frozenset(progress.failures)
@@ -270,33 +273,33 @@ class DocumentRounds:
             case HTTPStatus.NOT_MODIFIED if etag:
                 await self._writer.save(replace(known, error=""))
             case HTTPStatus.NOT_FOUND:
-                self._doubt(f"{INDEX_PATH} and {V2_PATH}")
+                text = f"GET {INDEX_PATH} and {V2_PATH}: got status 404"
+                self._doubt(text, is_known=bool(known.documents))
                 nothing = Published(Form.NONE, offered=_digest_of(offered), v2_state=OwnV2.NONE)
                 await self._writer.save(nothing)
             case HTTPStatus.OK if is_document(answer):
                 if known.form is Form.V3:
-                    self._doubt(INDEX_PATH)
+                    text = f"GET {INDEX_PATH}: got status 404"
+                    self._doubt(text, is_known=bool(known.documents))
                 await self._whole(answer, offered)
             case HTTPStatus.OK:
                 raise answer.wrong(JSON)
             case _:
                 raise answer.wrong("200, 304 or 404")
 
-    def _doubt(self, paths: str) -> None:
+    def _doubt(self, seen: str, *, is_known: bool) -> None:
         """Believe that published documents are gone only when two answers say so.
 
-        A proxy in front of a server that is down answers 404 to everything, and one of several
-        servers may be older than the others during an upgrade.
+        A proxy in front of a server that is down answers 404 to everything, a server that starts
+        may have nothing yet, and one of several may be older than the others during an upgrade.
 
         Raises:
             UpstreamFailed: This is the first such answer.
         """
         is_second_time = self._is_missing
-        self._is_missing = bool(self._writer.published.documents) and not is_second_time
+        self._is_missing = is_known and not is_second_time
         if self._is_missing:
-            raise UpstreamFailed(
-                Reason.STATUS, f"GET {paths}: got status 404, which nothing else confirms"
-            )
+            raise UpstreamFailed(Reason.STATUS, f"{seen}, which nothing else confirms")
 
     async def _whole(self, answer: Answer, offered: frozenset[GroupVersion]) -> None:
         known, whole = self._writer.published, _digest_of(offered)
