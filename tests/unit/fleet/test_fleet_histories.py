@@ -18,25 +18,25 @@ from hypothesis import strategies as st
 NAMES = ("east", "north", "west")
 _freshness = st.sampled_from([Freshness.CURRENT, Freshness.STALE])
 _kinds = st.lists(st.sampled_from(["Job", "Deploy", "Node"]), unique=True, max_size=2)
+
+
+def _version(name: str, kinds: list[str], freshness: Freshness) -> Version:
+    (version,) = group("any", *kinds, versions=(name,)).versions
+    return replace(version, freshness=freshness)
+
+
+def _group(name: str, versions: list[Version]) -> Group:
+    return Group(name, tuple(versions))
+
+
 _versions = st.lists(
-    st.builds(
-        lambda name, kinds, freshness: replace(
-            group("any", *kinds, versions=(name,)).versions[0], freshness=freshness
-        ),
-        st.sampled_from(["v1", "v2"]),
-        _kinds,
-        _freshness,
-    ),
+    st.builds(_version, st.sampled_from(["v1", "v2"]), _kinds, _freshness),
     unique_by=lambda version: version.version,
     min_size=1,
     max_size=2,
 )
 _groups = st.lists(
-    st.builds(
-        lambda name, versions: Group(name, tuple(versions)),
-        st.sampled_from(["apps", "batch"]),
-        _versions,
-    ),
+    st.builds(_group, st.sampled_from(["apps", "batch"]), _versions),
     unique_by=lambda each: each.name,
     max_size=2,
 )

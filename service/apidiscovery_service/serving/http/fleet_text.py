@@ -28,7 +28,7 @@ from apidiscovery_service.serving.http.fleet_query import Filter, Place
 
 # Bodies that are kept for one scope: some forms of the largest one.
 _MAX_KEPT_BYTES = 16 * 1024 * 1024
-_MAX_LISTINGS = 64
+_MAX_LISTINGS = 16
 # Texts of columns that are kept beyond twice those in use.
 _MANY_COLUMNS = 1000
 
@@ -170,7 +170,9 @@ class _RowTexts:
             yield text
         if len(self._texts) > 2 * len(whole.rows):
             keys = {(row.group, row.resource) for row in whole.rows}
-            self._texts = {key: text for key, text in self._texts.items() if key in keys}
+            # A thread whose request was cancelled may still add texts.
+            known_texts = list(self._texts.items())
+            self._texts = {key: text for key, text in known_texts if key in keys}
 
 
 def _listing(columns: tuple[bytes, ...], rows: tuple[bytes, ...] | None) -> Listing:
