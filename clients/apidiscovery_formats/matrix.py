@@ -235,12 +235,13 @@ def cells_of(versions: Iterable[Mapping[str, Cell]]) -> dict[str, Cell]:
 
 def group_hash(cells: Mapping[str, Cell]) -> str:
     """Return a hash that is equal for groups that are served alike, as `Cell.served` tells."""
-    return hash_of(
-        {
-            name: [sorted(each) if isinstance(each, frozenset) else each for each in cell.served]
-            for name, cell in cells.items()
-        }
-    )
+    return hash_of({name: _comparable(cell) for name, cell in cells.items()})
+
+
+def _comparable(cell: Cell) -> JSONObject:
+    """Return what `Cell.served` compares as a JSON value, sets in order."""
+    own = _cell_json(replace(cell, storage_version_hash="", stale=(), unknown=()))
+    return {**own, "verbs": sorted(set(cell.verbs)), "shortNames": sorted(set(cell.short_names))}
 
 
 def content_hash(groups: Mapping[str, str]) -> str:

@@ -2,7 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TypeAlias
+
+import orjson
 
 from apidiscovery_service.core.model import Group
 from apidiscovery_service.core.source import SourceStatus
@@ -27,6 +30,26 @@ class Dialect:
     aggregated: tuple[str, ...] = ("v2", "v2beta1")
     addresses: Addresses = ()
     version: bytes = b""
+
+    @property
+    def release(self) -> str:
+        """The release that it tells, such as `v1.36.2`; empty where it tells none."""
+        return _release(self.version)
+
+
+@lru_cache(maxsize=256)
+def _release(version: bytes) -> str:
+    if not version:
+        return ""
+    try:
+        fields: object = orjson.loads(version)
+    except orjson.JSONDecodeError:
+        return ""
+    match fields:
+        case {"gitVersion": str(release)}:
+            return release
+        case _:
+            return ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,8 @@ little more memory than ten.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from weakref import WeakValueDictionary
 
-import orjson
 from apidiscovery_formats.matrix import (
     Cell,
     Column,
@@ -112,7 +110,7 @@ class CellMaker:
             freshness,
             since="" if is_current else time_text(status.since),
             reason="" if is_current else reason,
-            version=_release(cluster.dialect.version),
+            version=cluster.dialect.release,
             resources=sum(len(group.cells) for group in groups.values()),
             hash=content_hash(hashes),
             labels=cluster.labels,
@@ -161,16 +159,3 @@ def _cell(version: str, resource: Resource, stale: tuple[str, ...]) -> Cell:
         storage_version_hash=resource.storage_version_hash,
         stale=stale,
     )
-
-
-@lru_cache(maxsize=256)
-def _release(version: bytes) -> str:
-    """Return the release that the body of `/version` tells; empty where it tells none."""
-    if not version:
-        return ""
-    try:
-        fields = orjson.loads(version)
-    except orjson.JSONDecodeError:
-        return ""
-    found = fields.get("gitVersion") if isinstance(fields, dict) else None
-    return found if isinstance(found, str) else ""

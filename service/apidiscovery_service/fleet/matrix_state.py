@@ -83,4 +83,4 @@ def _rows(
         found = {key: each.cell(resource) if each else None for key, each in different.items()}
         row = row_of((group, resource), columns, tuple(map(found.__getitem__, identities)))
         before = former.get(resource)
-        yield before if before == row else row
+        yield before if before is not None and before == row else row

@@ -88,7 +88,7 @@ def merged(kind: ViewKind, members: Iterable[Member], former: Merged | None = No
     lists = list(dict.fromkeys(map(_names_of, known)))
     is_union = kind is ViewKind.UNION
     names = relative_order(lists) if is_union else _names_in_all(lists)
-    made_before = former.made if former else {}
+    made_before: Mapping[str, _Made] = former.made if former else {}
     made: dict[str, _Made] = {}
     for name in names:
         if name in told:

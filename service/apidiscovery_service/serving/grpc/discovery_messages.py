@@ -20,6 +20,8 @@ from google.rpc import (  # pyright: ignore[reportMissingTypeStubs] - typed, wit
     error_details_pb2,
 )
 
+from apidiscovery_service.access import ALL_CLUSTERS
+from apidiscovery_service.access.grants import matching
 from apidiscovery_service.core.chunks import Chunk, PublishedGroup
 from apidiscovery_service.core.model import Contribution, Freshness
 from apidiscovery_service.core.registry import Registry
@@ -147,6 +149,8 @@ _CHANGES_DELTA = _number(discovery_pb2.WatchDiscoveryResponse.Changes, "delta")
 # Name and hash of each group, chunk by chunk: all that a watch keeps of what it has sent. It has no
 # reference to a group, so a slow reader keeps no replaced group alive.
 GroupHashes: TypeAlias = tuple[tuple[tuple[str, str], ...], ...]
+
+_EVERY_CLUSTER = matching(ALL_CLUSTERS)
 
 
 class View:
@@ -364,6 +368,8 @@ def list_sources(
     for name in sorted({*registry.sources, *known}):
         kind, _, cluster = name.partition(":")
         if kind == "upstream" and not clusters.fullmatch(cluster):
+            continue
+        if kind == "clusters" and clusters != _EVERY_CLUSTER:  # a folder with files of any of them
             continue
         contribution = registry.contribution(name)
         status = known.get(name) or SourceStatus(name, _state(contribution))

@@ -6,8 +6,6 @@ from dataclasses import replace
 from typing import Protocol
 from weakref import WeakKeyDictionary
 
-import orjson
-
 from apidiscovery_service.core.cluster import Cluster
 from apidiscovery_service.core.model import CORE_GROUP
 from apidiscovery_service.encoding import Aggregated, APIResourceList, EncodedSnapshot
@@ -71,11 +69,10 @@ class ViewAnswers:
             message = f"no cluster of view {name} has answered yet"
             response = unavailable(request, message, _RETRY_S)
         else:
-            openapi = self._openapi_of(scope, name, encoded)
             site = replace(
                 self._site,
                 version_body=oldest_release(clusters.values()),
-                openapi=openapi,
+                openapi=self._openapi_of(scope, name, encoded),
                 is_defined=_is_defined,
                 is_merged=False,
             )
@@ -102,15 +99,14 @@ def oldest_release(clusters: Iterable[Cluster]) -> bytes | None:
 
     Whoever decides by the release what he may use then uses nothing that some cluster lacks.
     """
-    found = {cluster.dialect.version for cluster in clusters if cluster.dialect.version}
-    releases = [(key, body) for body in found if (key := _release(body))]
-    return min(releases)[1] if releases else None
+    dialects = {cluster.dialect for cluster in clusters}
+    told = [(key, each.version) for each in dialects if (key := _numbers(each.release))]
+    return min(told)[1] if told else None
 
 
-def _release(version: bytes) -> tuple[int, ...]:
-    """Return the numbers of a release; empty where it has none."""
-    fields = orjson.loads(version)
-    match = _RELEASE.match(str(fields.get("gitVersion"))) if isinstance(fields, dict) else None
+def _numbers(release: str) -> tuple[int, ...]:
+    """Return the numbers of a release; nothing where it has none."""
+    match = _RELEASE.match(release)
     return tuple(int(number or 0) for number in match.groups()) if match else ()
 
 

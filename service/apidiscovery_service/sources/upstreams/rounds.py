@@ -16,7 +16,7 @@ from http import HTTPStatus
 import structlog
 from apidiscovery_formats.media_types import JSON
 
-from apidiscovery_service.core.model import Freshness, Group
+from apidiscovery_service.core.model import Freshness, Group, shared
 from apidiscovery_service.sources.upstreams import legacy
 from apidiscovery_service.sources.upstreams.answers import (
     MAX_WARNINGS,
@@ -175,7 +175,7 @@ class Rounds:
         if self._spec.kind is Kind.SERVICE:
             groups = tuple(_all_current(group) for group in groups)
         self._memories[root.path] = Memory()
-        now = _current(root, groups, etag=answer.etag, warnings=found.warnings)
+        now = _current(root, shared(groups), etag=answer.etag, warnings=found.warnings)
         return replace(now, has_creation_timestamps=found.has_creation_timestamps)
 
     async def _listed(self, root: Root, answer: Answer) -> Root:
@@ -208,7 +208,7 @@ class Rounds:
         fetch = VersionsFetch(self._exchange, self._spec, root, memory)
         had, failed = await fetch.fetch(legacy.due(memory, listed, root))
         memory.listed = listed
-        groups = legacy.merged(listed, root, had, failed)
+        groups = shared(legacy.merged(listed, root, had, failed))
         absent = {gv for gv, failure in failed.items() if failure.reason == Reason.NOT_SERVED}
         told = [str(failed.pop(gv)) for gv in sorted(absent)]
         gone = memory.digests.keys() - legacy.versions_of(groups).keys()
@@ -227,7 +227,7 @@ class Rounds:
         for group, version in sorted(wanted):
             by_group.setdefault(group, []).append(version)
         listed = [Listed(group, tuple(versions)) for group, versions in by_group.items()]
-        groups = legacy.merged(listed, root, had, failed)
+        groups = shared(legacy.merged(listed, root, had, failed))
         now = replace(_well(root), old=True, etag="", warnings=(), groups=groups)
         return _partly(now, failed)
 

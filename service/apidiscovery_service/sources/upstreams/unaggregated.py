@@ -17,7 +17,7 @@ from http import HTTPStatus
 import structlog
 from apidiscovery_formats.media_types import JSON
 
-from apidiscovery_service.core.model import Freshness, Group, Resource, Version
+from apidiscovery_service.core.model import Freshness, Group, Resource, Version, shared
 from apidiscovery_service.sources.upstreams.answers import (
     Reading,
     list_lines,
@@ -135,9 +135,13 @@ class UnaggregatedLists:
         if found.failed:
             names = sorted(name_of(*gv) for gv in found.failed)
             _log.debug("lists not had", upstream=self._spec.name, path=root.path, lists=names)
+        merged = shared(_replaced(root.groups, found.had))
+        # Those that are shared, so that what was seen takes no memory of its own.
+        now = versions_of(merged)
+        self._seen[root.path].update((gv, now[gv]) for gv in found.had)
         return replace(
             root,
-            groups=_replaced(root.groups, found.had),
+            groups=merged,
             listed=root.listed if groups is None else groups,
         )
 
