@@ -20,6 +20,7 @@ from apidiscovery_service.app.settings import (
     Settings,
     configured_services,
     configured_upstreams,
+    configured_views,
     duration_s,
     flagged_upstreams,
 )
@@ -300,6 +301,7 @@ def settings_of(flags: Flags, structured: Mapping[str, object]) -> Settings:
         catalog=flags["catalog"] or ("none" if other_sources else "kubernetes"),
         manifests=flags["manifests"],
         upstreams=tuple(upstreams),
+        views=configured_views(structured.get("views", {})),
         services=configured_services(structured.get("services", {})),
         proxy_client_cert_file=flags["proxy_client_cert_file"],
         proxy_client_key_file=flags["proxy_client_key_file"],

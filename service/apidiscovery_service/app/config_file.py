@@ -1,6 +1,6 @@
 """The configuration file: YAML whose keys are the flags without their dashes, and a few more.
 
-Keys whose values have a structure (`upstreams`, `services`, `access`) have no flag.
+Keys whose values have a structure (`upstreams`, `views`, `services`, `access`) have no flag.
 """
 
 import difflib
@@ -18,7 +18,7 @@ _KIND = "ServerConfiguration"
 
 
 # Keys without a flag, and the key of `click.Context.meta` for their entries.
-STRUCTURED_KEYS = ("upstreams", "services", "access")
+STRUCTURED_KEYS = ("upstreams", "views", "services", "access")
 STRUCTURED = "apidiscovery.structured"
 
 

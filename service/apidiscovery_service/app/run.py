@@ -26,6 +26,7 @@ from apidiscovery_service.core.source import Source, SourceStatus
 from apidiscovery_service.encoding import CurrentEncoding
 from apidiscovery_service.errors import DiscoveryError
 from apidiscovery_service.fleet.state import Fleet
+from apidiscovery_service.fleet.view_documents import ViewDocuments
 from apidiscovery_service.metrics import Metrics
 from apidiscovery_service.openapi.documents import Documents
 from apidiscovery_service.serving.feature_gates import OPENAPI_V3, STORAGE_VERSION_API
@@ -38,8 +39,10 @@ from apidiscovery_service.serving.grpc.unread import UnreadInterceptor
 from apidiscovery_service.serving.health import Checks
 from apidiscovery_service.serving.http import Gateway, Site
 from apidiscovery_service.serving.http.clusters import ClusterAnswers
+from apidiscovery_service.serving.http.fleet import FleetAnswers
 from apidiscovery_service.serving.http.objects.gateway import ObjectAnswers
 from apidiscovery_service.serving.http.openapi import OpenAPIAnswers
+from apidiscovery_service.serving.http.views import ViewAnswers
 from apidiscovery_service.serving.unread import UnreadBudget
 from apidiscovery_service.sources.catalog import Catalog
 from apidiscovery_service.sources.declarations import Declarations
@@ -161,7 +164,7 @@ class _Server:
             specs=specs,
             services=services,
         )
-        self._fleet = Fleet()
+        self._fleet = Fleet(settings.views)
         self._upstreams.on_clusters(self._fleet.update)
         self._sources = self._make_sources()
         self._documents = self._make_documents(declarations)
@@ -334,6 +337,7 @@ class _Server:
             awaited=self._awaited,
         )
         documents = ClusterDocuments(self._upstreams.documents, self._metrics.observe_openapi)
+        view_documents = ViewDocuments(self._upstreams.documents, self._metrics.observe_openapi)
         gateway = Gateway(
             self._encoding,
             site,
@@ -342,6 +346,7 @@ class _Server:
             self._unread,
             self._security.peers,
             ClusterAnswers(self._fleet, site, documents.of),
+            FleetAnswers(self._fleet, site, ViewAnswers(site, view_documents)),
         )
         listener = HttpListener(address, gateway, self._security.fronts)
         # Port 0 is replaced by a free one only now.

@@ -11,6 +11,10 @@ from typing import Literal, TypeAlias, cast
 from apidiscovery_service.access import Grant
 from apidiscovery_service.access.limits import Limits
 from apidiscovery_service.errors import InvalidConfiguration
+from apidiscovery_service.fleet.view_spec import BUILT_IN_VIEWS, ViewSpec
+from apidiscovery_service.fleet.views import ViewKind
+from apidiscovery_service.kube.objects.errors import ObjectError
+from apidiscovery_service.kube.objects.selectors import parse_labels
 from apidiscovery_service.serving.feature_gates import FeatureGates
 from apidiscovery_service.store.etcd_options import EtcdOptions
 from apidiscovery_service.store.urls import StoreUrl, default_store_url
@@ -20,6 +24,9 @@ Catalog: TypeAlias = Literal["kubernetes", "none"]
 _MAX_PORT = 65535
 
 UPSTREAM_NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9._@:/]*[A-Za-z0-9])?")
+
+_VIEW_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+_VIEW_KEYS = ("of", "clusters")
 
 _SERVICE = re.compile(r"[a-z0-9][-a-z0-9]*/[a-z0-9][-a-z0-9]*(:[0-9]{1,5})?")
 
@@ -167,6 +174,7 @@ class Settings:
         catalog: The packaged catalogue to serve.
         manifests: Files and directories to serve and watch.
         upstreams: Other API servers to aggregate.
+        views: Views over the clusters, besides the built-in ones.
         services: URLs of the services of APIServices by `NAMESPACE/NAME[:PORT]`, in place of their
             address in a cluster.
         proxy_client_cert_file: Client certificate for them, which proves that the user names we
@@ -184,6 +192,7 @@ class Settings:
     catalog: Catalog
     manifests: tuple[Path, ...] = ()
     upstreams: tuple[UpstreamSettings, ...] = ()
+    views: tuple[ViewSpec, ...] = ()
     services: Mapping[str, str] = field(default_factory=dict[str, str])
     proxy_client_cert_file: Path | None = None
     proxy_client_key_file: Path | None = None
@@ -270,6 +279,45 @@ def configured_services(value: object) -> dict[str, str]:
             raise InvalidConfiguration(f"services.{name}: want a URL")
         services[name] = url
     return services
+
+
+def configured_views(value: object) -> tuple[ViewSpec, ...]:
+    """Return the views of the key `views`: a mapping from a name to what the view is of.
+
+    Raises:
+        InvalidConfiguration: It is no such mapping, a name is not valid, or a view does not say
+            what it keeps.
+    """
+    return tuple(_view(name, settings) for name, settings in _mapping("views", value).items())
+
+
+def _view(name: str, value: object) -> ViewSpec:
+    where = f"views.{name}"
+    if not _VIEW_NAME.fullmatch(name):
+        raise InvalidConfiguration(
+            f"{where}: want a name of at most 63 small letters, digits and dashes"
+        )
+    if name in {spec.name for spec in BUILT_IN_VIEWS}:
+        raise InvalidConfiguration(
+            f"{where}: a view of this name is built in, over all clusters; want another name"
+        )
+    options = _mapping(where, value)
+    kind, selector = _text(where, options, "of"), _text(where, options, "clusters")
+    if options:
+        raise InvalidConfiguration(
+            f"{where}.{next(iter(options))}: unknown key; want {' and '.join(_VIEW_KEYS)}"
+        )
+    if kind not in tuple(ViewKind):
+        wanted = " or ".join(ViewKind)
+        raise InvalidConfiguration(
+            f"{where}.of: want {wanted}, got {f'{kind!r}' if kind else 'nothing'}"
+        )
+    try:
+        return ViewSpec(name, ViewKind(kind), parse_labels(selector))
+    except ObjectError as error:
+        raise InvalidConfiguration(
+            f"{where}.clusters: want labels such as region=eu: {error.message}"
+        ) from None
 
 
 def _mapping(where: str, value: object) -> dict[str, object]:

@@ -4,8 +4,10 @@
 Sources: k8s.io/api apidiscovery/v2/types.go, k8s.io/apimachinery meta/v1/types.go.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
+from weakref import WeakKeyDictionary, ref
 
 CORE_GROUP = ""
 
@@ -103,12 +105,23 @@ class Version:
         return self.freshness == Freshness.STALE and not self.resources
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Group:
     """An API group; `name` is empty for the core group. Versions are in order of preference."""
 
     name: str
     versions: tuple[Version, ...]
+
+
+_groups: WeakKeyDictionary[Group, ref[Group]] = WeakKeyDictionary()
+
+
+def shared(groups: Iterable[Group]) -> tuple[Group, ...]:
+    """Return equal groups, each one object with all others that came through here.
+
+    Servers of one release serve the same, so many of them take the memory of one.
+    """
+    return tuple(_groups.setdefault(group, ref(group))() or group for group in groups)
 
 
 class Precedence(IntEnum):

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 from apidiscovery_service.core.cluster import Cluster
 from apidiscovery_service.core.model import CORE_GROUP
@@ -11,23 +10,6 @@ from apidiscovery_service.core.source import SourceState
 from apidiscovery_service.encoding import EncodedSnapshot
 from apidiscovery_service.fleet.publisher import Publisher
 from apidiscovery_service.fleet.views import Member, Merged, ViewKind, merged
-from apidiscovery_service.kube.objects.selectors import LabelSelector
-
-
-@dataclass(frozen=True, slots=True)
-class ViewSpec:
-    """A view as it is configured.
-
-    Attributes:
-        clusters: Which clusters it is made of.
-    """
-
-    name: str
-    kind: ViewKind
-    clusters: LabelSelector = field(default_factory=LabelSelector)
-
-
-BUILT_IN_VIEWS = tuple(ViewSpec(str(kind), kind) for kind in ViewKind)
 
 
 class View:

@@ -11,6 +11,7 @@ from dataclasses import replace
 from functools import partial
 from time import perf_counter
 from typing import TypeAlias
+from weakref import WeakKeyDictionary
 
 import structlog
 from apidiscovery_formats.negotiation import JSON, Representation
@@ -18,12 +19,14 @@ from apidiscovery_formats.negotiation import JSON, Representation
 from apidiscovery_service.access import Role
 from apidiscovery_service.access.authenticator import Access, Peers, connection_name
 from apidiscovery_service.encoding import CurrentEncoding, EncodedSnapshot, plain
+from apidiscovery_service.fleet.scope import Scope as FleetScope
 from apidiscovery_service.metrics import RequestLabels
 from apidiscovery_service.serving.feature_gates import RESPONSE_COMPRESSION
 from apidiscovery_service.serving.http.admission import Credentials, Refused, admit, refusal
 from apidiscovery_service.serving.http.clusters import PREFIX as CLUSTERS
 from apidiscovery_service.serving.http.clusters import ClusterAnswers
 from apidiscovery_service.serving.http.conditional import FIELDS
+from apidiscovery_service.serving.http.fleet import FleetAnswers, is_fleet_path
 from apidiscovery_service.serving.http.messages import (
     Headers,
     PreparedResponse,
@@ -84,6 +87,7 @@ class Gateway:
         unread: Bounds unread answers, also those of gRPC.
         peers: The connections of the front; None without a front.
         clusters: Answers below `/clusters/NAME`; None for 404.
+        fleet: Answers below `/fleet` and `/views`; None for 404.
     """
 
     def __init__(  # noqa: PLR0913, PLR0917 - each is another part of the server
@@ -95,11 +99,13 @@ class Gateway:
         unread: UnreadBudget | None = None,
         peers: Peers | None = None,
         clusters: ClusterAnswers | None = None,
+        fleet: FleetAnswers | None = None,
     ) -> None:
         self._access = access
         self._encoding = encoding
         self._site = site
         self._clusters = clusters
+        self._fleet = fleet
         self._ready = ready
         self._cache: ResponseCache[_Key] = ResponseCache()
         self._openapi_cache: ResponseCache[_Key] = ResponseCache(
@@ -108,6 +114,8 @@ class Gateway:
         self._cluster_cache: ResponseCache[_Key] = ResponseCache(
             _OPENAPI_CACHE_BYTES, _OPENAPI_CACHE_S
         )
+        # What is cached of the fleet is for those who see the same of it.
+        self._fleet_caches: WeakKeyDictionary[FleetScope, ResponseCache[_Key]] = WeakKeyDictionary()
         self._peers = Peers() if peers is None else peers  # which is false while it is empty
         self._delivery = Delivery(unread or UnreadBudget())
         self._too_many = self._prepare("GET", _too_many_unread())
@@ -126,6 +134,9 @@ class Gateway:
         state: object = current
         if key[1].startswith(_OPENAPI) and self._site.openapi is not None:
             cache, state = self._openapi_cache, self._site.openapi.generation
+        elif self._fleet is not None and is_fleet_path(key[1]):
+            seen = self._fleet.scope()
+            cache, state = self._fleet_cache(seen), seen.revision
         elif self._clusters is not None and key[1].startswith(CLUSTERS):
             cache, state = self._cluster_cache, self._clusters.revision
         # Cached answers are for all callers: authorization comes first.
@@ -155,6 +166,12 @@ class Gateway:
             if cacheable:
                 cache.put(key, state, answer)
         await self._deliver(scope, receive, send, caller, answer, started)
+
+    def _fleet_cache(self, seen: FleetScope) -> ResponseCache[_Key]:
+        cache = self._fleet_caches.get(seen)
+        if cache is None:
+            cache = self._fleet_caches[seen] = ResponseCache(_OPENAPI_CACHE_BYTES)
+        return cache
 
     async def _deliver(  # noqa: PLR0913, PLR0917 - three of them are ASGI's
         self,
@@ -225,8 +242,10 @@ class Gateway:
 
     async def _respond(self, request: Request, current: EncodedSnapshot) -> Response:
         ready = self._ready()
+        if self._fleet and ready and is_fleet_path(request.path):
+            return await self._fleet.respond(request, self._fleet.scope())
         if self._clusters and ready and request.path.startswith(CLUSTERS):
-            found = self._clusters.find(request.path)
+            found = self._clusters.find(request.path, self._clusters.scope())
             if found is not None:
                 return await self._clusters.respond(request, *found)
         return await respond(request, current, self._site, ready=ready)

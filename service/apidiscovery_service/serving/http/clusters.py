@@ -12,6 +12,7 @@ from apidiscovery_service.core.cluster import Cluster
 from apidiscovery_service.core.model import CORE_GROUP
 from apidiscovery_service.core.source import SourceState
 from apidiscovery_service.encoding import Aggregated, APIResourceList
+from apidiscovery_service.fleet.scope import Scope
 from apidiscovery_service.fleet.state import Fleet
 from apidiscovery_service.serving.http.messages import Request, Response
 from apidiscovery_service.serving.http.openapi import Documents, OpenAPIAnswers
@@ -60,15 +61,19 @@ class ClusterAnswers:
         """A value that changes with any answer, but for OpenAPI documents that are being made."""
         return self._fleet.revision
 
-    def find(self, path: str) -> tuple[str, str] | None:
-        """Return the name of the cluster and the path below it; None if there is no such cluster.
+    def scope(self) -> Scope:
+        """Return what a caller sees who may see everything."""
+        return self._fleet.scope()
+
+    def find(self, path: str, scope: Scope) -> tuple[str, str] | None:
+        """Return the name of the cluster and the path below it; None if none is seen there.
 
         Names may have slashes; of several that fit, the longest counts.
         """
         segments = path.removeprefix(PREFIX).split("/")
         for end in range(len(segments), 0, -1):
             name = "/".join(segments[:end])
-            if name in self._fleet.clusters:
+            if name in scope.clusters:
                 return name, "/" + "/".join(segments[end:])
         return None
 

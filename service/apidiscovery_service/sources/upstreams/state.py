@@ -12,7 +12,7 @@ import orjson
 
 from apidiscovery_service.core.cluster import Dialect
 from apidiscovery_service.core.group_document import group_value
-from apidiscovery_service.core.model import Freshness, Group
+from apidiscovery_service.core.model import Freshness, Group, shared
 from apidiscovery_service.kube.go_json import JSONValue
 from apidiscovery_service.sources.upstreams.answers import Reading, read_aggregated
 from apidiscovery_service.sources.upstreams.record import RecordFormat
@@ -155,7 +155,9 @@ def _read_root(value: dict[str, object], document: bytes) -> Root:
         # whole document.
         etag=str(value["etag"]) if "has_creation_timestamps" in value else "",
         old=bool(value["old"]),
-        groups=read_aggregated(document, Reading(_RECORD_LIMITS, core=core, is_record=True)),
+        groups=shared(
+            read_aggregated(document, Reading(_RECORD_LIMITS, core=core, is_record=True))
+        ),
         failures=tuple((str(name), str(text)) for name, text in failures),
         warnings=tuple(str(text) for text in cast("list[object]", value["warnings"])),
         listed=tuple(str(name) for name in cast("list[object]", value.get("listed", []))),

@@ -1,0 +1,157 @@
+"""Answers below `/fleet`: the clusters, and the matrix of what each of them serves.
+
+`/views` is answered by `serving/http/views.py`, and `/clusters/NAME` by `serving/http/clusters.py`.
+"""
+
+from dataclasses import replace
+from http import HTTPStatus
+from weakref import WeakKeyDictionary
+
+from apidiscovery_formats.negotiation import JSON
+
+from apidiscovery_service.encoding import compression, plain
+from apidiscovery_service.fleet.scope import Scope
+from apidiscovery_service.fleet.state import Fleet
+from apidiscovery_service.kube.objects import errors
+from apidiscovery_service.serving.feature_gates import RESPONSE_COMPRESSION
+from apidiscovery_service.serving.http.conditional import none_match
+from apidiscovery_service.serving.http.fleet_query import (
+    CLUSTER_PARAMETERS,
+    MATRIX_PARAMETERS,
+    Query,
+    parse_query,
+)
+from apidiscovery_service.serving.http.fleet_text import FleetText, Form, Listing
+from apidiscovery_service.serving.http.messages import Request, Response
+from apidiscovery_service.serving.http.respond import Site
+from apidiscovery_service.serving.http.statuses import (
+    NOT_CACHED,
+    invalid_timeout,
+    is_pretty,
+    negotiated_status,
+    not_found,
+    object_error,
+    restful_refusal,
+)
+from apidiscovery_service.serving.http.views import ViewAnswers
+
+_INDEX, _CLUSTERS, _MATRIX, _VIEWS = "/fleet", "/fleet/clusters", "/fleet/matrix", "/views"
+_ALIASES = {"/clusters": "fleet/clusters", "/clusters/": "../fleet/clusters"}
+
+_EXPIRED = (
+    "The provided continue parameter is too old: the fleet has changed since the page before. "
+    "Start a new list without the continue parameter."
+)
+_METHODS = ("GET", "HEAD")
+
+
+def is_fleet_path(path: str) -> bool:
+    """Tell whether a path is answered here."""
+    return path in _ALIASES or path.partition("/")[2].partition("/")[0] in ("fleet", "views")
+
+
+class FleetAnswers:
+    """Answers with what a scope of a fleet sees.
+
+    Args:
+        fleet: The fleet.
+        site: What answers depend on besides.
+        views: Answers with the documents of views.
+    """
+
+    def __init__(self, fleet: Fleet, site: Site, views: ViewAnswers) -> None:
+        self._fleet = fleet
+        self._site = site
+        self._views = views
+        self._texts: WeakKeyDictionary[Scope, FleetText] = WeakKeyDictionary()
+
+    def scope(self) -> Scope:
+        """Return what a caller sees who may see everything."""
+        return self._fleet.scope()
+
+    async def respond(self, request: Request, scope: Scope) -> Response:
+        """Answer a request for a path that `is_fleet_path` names, with what a scope sees."""
+        invalid = invalid_timeout(request)
+        if invalid is not None:
+            return negotiated_status(request, invalid)
+        path = request.path.rstrip("/")
+        if path.startswith(f"{_VIEWS}/"):
+            return await self._views.respond(request, scope)
+        if path not in (_INDEX, _CLUSTERS, _MATRIX, _VIEWS, *_ALIASES):
+            return not_found(request)
+        refused = restful_refusal(request, (JSON.media_type,), _METHODS)
+        if refused is not None:
+            return replace(negotiated_status(request, refused), endpoint=path)
+        try:
+            return _page(request, scope, path) or await self._listing(request, scope, path)
+        except errors.ObjectError as error:
+            return replace(object_error(request, error), endpoint=path)
+
+    async def _listing(self, request: Request, scope: Scope, path: str) -> Response:
+        is_matrix = path == _MATRIX
+        known = MATRIX_PARAMETERS if is_matrix else CLUSTER_PARAMETERS
+        query = parse_query(request.parameters(), known)
+        text = self._texts.get(scope)
+        if text is None:
+            text = self._texts[scope] = FleetText()
+        listing = await (text.matrix if is_matrix else text.clusters)(scope, query.filter)
+        described = Response(
+            HTTPStatus.NOT_MODIFIED,
+            [
+                (b"etag", f'"{listing.hash}"'.encode()),
+                NOT_CACHED,
+                (b"vary", b"Accept-Encoding"),
+            ],
+            endpoint=path,
+            representation=JSON.media_type,
+            cacheable=True,
+        )
+        start = _start(query, listing)
+        if not none_match(request.if_none_match, f'"{listing.hash}"'):
+            return described
+        coding = (
+            compression.choose(request.accept_encoding)
+            if self._site.gates[RESPONSE_COMPRESSION]
+            else "identity"
+        )
+        form = Form(start, query.limit, is_pretty(request), coding)
+        body, coding = await text.body(listing, form)
+        headers = [*described.headers, (b"content-type", JSON.media_type.encode())]
+        if coding != "identity":
+            headers.append((b"content-encoding", coding.encode()))
+        return replace(described, status=HTTPStatus.OK, headers=headers, body=body, coding=coding)
+
+
+def _page(request: Request, scope: Scope, path: str) -> Response | None:
+    """Return the answer to a request for what is there; None where it is a listing."""
+    if request.path in _ALIASES:
+        return _moved(_ALIASES[request.path], path)
+    if path == _INDEX:
+        return _index([_CLUSTERS, _MATRIX], path)
+    if path == _VIEWS:
+        return _index([f"{_VIEWS}/{name}" for name in scope.view_names()], path)
+    return None
+
+
+def _start(query: Query, listing: Listing) -> int:
+    """Return where the page begins.
+
+    Raises:
+        ObjectError: 410; the list is another than when its first page was read.
+    """
+    if query.place is None:
+        return 0
+    if query.place.state != listing.hash or query.place.start >= len(listing.items):
+        raise errors.expired(_EXPIRED)
+    return query.place.start
+
+
+def _moved(location: str, endpoint: str) -> Response:
+    """Redirect to a path relative to that of the request, as the application may be mounted."""
+    headers = [NOT_CACHED, (b"location", location.encode())]
+    return Response(HTTPStatus.MOVED_PERMANENTLY, headers, endpoint=endpoint)
+
+
+def _index(paths: list[str], endpoint: str) -> Response:
+    headers = [NOT_CACHED, (b"content-type", JSON.media_type.encode())]
+    return Response(HTTPStatus.OK, headers, plain.index(paths), endpoint, JSON.media_type)

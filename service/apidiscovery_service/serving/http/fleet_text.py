@@ -1,0 +1,191 @@
+"""The JSON of clusters and matrix, from the text of each row, which is made once.
+
+A matrix of a thousand clusters has megabytes of JSON, and changes by a row or a column at a time.
+The form is `apidiscovery_formats.matrix.to_json`.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from apidiscovery_formats.matrix import (
+    Column,
+    Freshness,
+    Key,
+    Matrix,
+    Row,
+    canonical_text,
+    column_json,
+    hash_of_text,
+    row_json,
+)
+
+from apidiscovery_service.encoding import compression
+from apidiscovery_service.encoding.compression import Coding
+from apidiscovery_service.fleet.scope import Scope
+from apidiscovery_service.kube import go_json
+from apidiscovery_service.serving.http.fleet_query import Filter, Place
+
+# Bodies that are kept for one scope: some forms of the largest one.
+_MAX_KEPT_BYTES = 16 * 1024 * 1024
+_MAX_LISTINGS = 64
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Listing:
+    """Columns and rows as JSON text.
+
+    Attributes:
+        hash: As in `matrix.to_json`.
+        rows: None for a list of clusters alone.
+    """
+
+    hash: str
+    columns: tuple[bytes, ...]
+    rows: tuple[bytes, ...] | None
+
+    @property
+    def items(self) -> tuple[bytes, ...]:
+        """What pages are made of."""
+        return self.columns if self.rows is None else self.rows
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """A form of a listing.
+
+    Attributes:
+        start: How many items came before.
+        limit: Maximum number of items; 0 for all.
+        pretty: Whether it is indented.
+    """
+
+    start: int = 0
+    limit: int = 0
+    pretty: bool = False
+    coding: Coding = "identity"
+
+
+class FleetText:
+    """The text of what one scope sees. Used in the event loop; texts are made in a thread."""
+
+    def __init__(self) -> None:
+        self._turn = asyncio.Lock()
+        self._revision = -1
+        self._listings: dict[tuple[bool, Filter], Listing] = {}
+        self._bodies: dict[tuple[Listing, Form], tuple[bytes, Coding]] = {}
+        self._kept_bytes = 0
+        self._rows = _RowTexts()
+
+    async def clusters(self, scope: Scope, wanted: Filter) -> Listing:
+        """Return the list of clusters."""
+        columns = scope.selected(wanted.labels).columns()
+        return await self._listing(
+            scope, (False, wanted), lambda: _listing(tuple(map(_column_text, columns)), None)
+        )
+
+    async def matrix(self, scope: Scope, wanted: Filter) -> Listing:
+        """Return the matrix."""
+        matrix = scope.selected(wanted.labels).matrix()
+        # Texts of rows are kept for the whole matrix alone: rows of a selection have other columns.
+        texts = _RowTexts() if wanted.labels.requirements else self._rows
+
+        def make() -> Listing:
+            selected = matrix.selected(
+                groups=wanted.groups, kinds=wanted.kinds, different=wanted.different
+            )
+            return _listing(
+                tuple(map(_column_text, matrix.columns)), tuple(texts.of(selected, matrix))
+            )
+
+        return await self._listing(scope, (True, wanted), make)
+
+    async def _listing(
+        self, scope: Scope, key: tuple[bool, Filter], make: Callable[[], Listing]
+    ) -> Listing:
+        revision = scope.revision
+        async with self._turn:
+            if self._revision < revision or len(self._listings) >= _MAX_LISTINGS:
+                self._forget(revision)
+            found = self._listings.get(key) if self._revision == revision else None
+            if found is None:
+                found = await asyncio.to_thread(make)
+                if self._revision == revision:
+                    self._listings[key] = found
+            return found
+
+    def _forget(self, revision: int) -> None:
+        self._revision = revision
+        self._listings, self._bodies, self._kept_bytes = {}, {}, 0
+
+    async def body(self, listing: Listing, form: Form) -> tuple[bytes, Coding]:
+        """Return the text of a listing, and its coding: identity for a small body."""
+        key = listing, form
+        found = self._bodies.get(key)
+        if found is None:
+            found = await asyncio.to_thread(_body, listing, form)
+            if self._kept_bytes + len(found[0]) > _MAX_KEPT_BYTES:
+                self._bodies, self._kept_bytes = {}, 0
+            if key not in self._bodies:
+                self._bodies[key] = found
+                self._kept_bytes += len(found[0])
+        return found
+
+
+class _RowTexts:
+    """The text of each row of one matrix, until the row or the columns change."""
+
+    def __init__(self) -> None:
+        self._places: list[tuple[str, bool]] = []
+        self._texts: dict[Key, tuple[Row, bytes]] = {}
+
+    def of(self, selected: Matrix, whole: Matrix) -> Iterator[bytes]:
+        """Yield the texts of some rows of a matrix."""
+        # A row tells which of the columns without a cell are unknown.
+        places = [(c.name, c.freshness is Freshness.UNKNOWN) for c in whole.columns]
+        if places != self._places:
+            self._places, self._texts = places, {}
+        for row in selected.rows:
+            key = row.group, row.resource
+            known, text = self._texts.get(key, (None, b""))
+            if known is not row:
+                text = canonical_text(row_json(row, whole.columns))
+                self._texts[key] = row, text
+            yield text
+        if len(self._texts) > 2 * len(whole.rows):
+            keys = {(row.group, row.resource) for row in whole.rows}
+            self._texts = {key: text for key, text in self._texts.items() if key in keys}
+
+
+def _column_text(column: Column) -> bytes:
+    return canonical_text(column_json(column))
+
+
+def _listing(columns: tuple[bytes, ...], rows: tuple[bytes, ...] | None) -> Listing:
+    content = b"".join((b"{", _content(columns, rows), b"}"))
+    return Listing(hash_of_text([content]), columns, rows)
+
+
+def _content(columns: tuple[bytes, ...], rows: tuple[bytes, ...] | None) -> bytes:
+    """Return the canonical text of `clusters` and `rows`, without braces around it."""
+    parts = [b'"clusters":[', b",".join(columns), b"]"]
+    if rows is not None:
+        parts += [b',"rows":[', b",".join(rows), b"]"]
+    return b"".join(parts)
+
+
+def _body(listing: Listing, form: Form) -> tuple[bytes, Coding]:
+    end = form.start + form.limit if form.limit else len(listing.items)
+    page = listing.items[form.start : end]
+    columns, rows = (page, None) if listing.rows is None else (listing.columns, page)
+    parts = [b'{"hash":"', listing.hash.encode(), b'",', _content(columns, rows)]
+    left = len(listing.items) - end
+    if left > 0:
+        metadata = {"continue": Place(listing.hash, end).encode(), "remainingItemCount": left}
+        parts += [b',"metadata":', go_json.dumps(metadata)]
+    text = b"".join((*parts, b"}"))
+    text = go_json.indent(text) if form.pretty else text
+    text += b"\n"
+    if form.coding == "identity" or len(text) < compression.MIN_COMPRESSED_BYTES:
+        return text, "identity"
+    return compression.compress(text, form.coding), form.coding

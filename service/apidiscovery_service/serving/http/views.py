@@ -1,0 +1,138 @@
+"""Answers below `/views/NAME`: the documents of a view over clusters."""
+
+import re
+from collections.abc import Collection, Iterable
+from dataclasses import replace
+from typing import Protocol
+from weakref import WeakKeyDictionary
+
+import orjson
+
+from apidiscovery_service.core.cluster import Cluster
+from apidiscovery_service.core.model import CORE_GROUP
+from apidiscovery_service.encoding import Aggregated, APIResourceList, EncodedSnapshot
+from apidiscovery_service.fleet.scope import Scope
+from apidiscovery_service.serving.http.messages import Request, Response
+from apidiscovery_service.serving.http.openapi import Documents, OpenAPIAnswers
+from apidiscovery_service.serving.http.respond import Site, answer_documents
+from apidiscovery_service.serving.http.routes import (
+    DocumentRoute,
+    HealthRoute,
+    MissingRoute,
+    OpenAPIDocumentRoute,
+    Page,
+    Route,
+    route,
+)
+from apidiscovery_service.serving.http.statuses import not_found, unavailable
+from apidiscovery_service.sources.priorities import BUILT_IN_GROUPS
+
+PREFIX = "/views/"
+
+_ENDPOINT = "/views/{name}"
+_RETRY_S = 5
+
+_RELEASE = re.compile(r"v(\d+)\.(\d+)(?:\.(\d+))?")
+
+
+class ViewDocuments(Protocol):
+    """The OpenAPI documents of views."""
+
+    def of(self, scope: Scope, name: str, encoded: EncodedSnapshot) -> Documents:
+        """Return those of a view, the same object while it is kept."""
+        ...
+
+
+class ViewAnswers:
+    """Answers with the documents of the views of a scope.
+
+    Args:
+        site: What answers depend on besides, and that is the same for all views.
+        documents: The OpenAPI documents of views.
+    """
+
+    def __init__(self, site: Site, documents: ViewDocuments) -> None:
+        self._site = site
+        self._documents = documents
+        self._openapi: WeakKeyDictionary[Documents, OpenAPIAnswers] = WeakKeyDictionary()
+
+    async def respond(self, request: Request, scope: Scope) -> Response:
+        """Answer a request below `/views/`, with views over what a scope sees."""
+        name, _, rest = request.path.removeprefix(PREFIX).partition("/")
+        encoded = await scope.prepared_view(name)
+        if encoded is None:
+            return not_found(request)
+        clusters = scope.view_clusters(name)
+        inner = replace(request, path=f"/{rest}")
+        target = route(inner.path)
+        if target is Page.METRICS or isinstance(target, HealthRoute):
+            response = not_found(inner)
+        elif not _is_known(clusters.values(), target):
+            message = f"no cluster of view {name} has answered yet"
+            response = unavailable(request, message, _RETRY_S)
+        else:
+            openapi = self._openapi_of(scope, name, encoded)
+            site = replace(
+                self._site,
+                version_body=oldest_release(clusters.values()),
+                openapi=openapi,
+                is_defined=_is_defined,
+                is_merged=False,
+            )
+            response = await answer_documents(inner, target, encoded, site)
+        return replace(
+            response,
+            endpoint=_ENDPOINT + response.endpoint,
+            aggregated="",
+            # Documents change when clusters publish others, whatever these serve.
+            cacheable=response.cacheable and not _is_openapi(target),
+        )
+
+    def _openapi_of(self, scope: Scope, name: str, encoded: EncodedSnapshot) -> OpenAPIAnswers:
+        documents = self._documents.of(scope, name, encoded)
+        found = self._openapi.get(documents)
+        if found is None:
+            found = OpenAPIAnswers(documents, prefix=f"{PREFIX}{name}")
+            self._openapi[documents] = found
+        return found
+
+
+def oldest_release(clusters: Iterable[Cluster]) -> bytes | None:
+    """Return the body of `/version` of the oldest release among clusters; None if none is known.
+
+    Whoever decides by the release what he may use then uses nothing that some cluster lacks.
+    """
+    found = {cluster.dialect.version for cluster in clusters if cluster.dialect.version}
+    releases = [(key, body) for body in found if (key := _release(body))]
+    return min(releases)[1] if releases else None
+
+
+def _release(version: bytes) -> tuple[int, ...]:
+    """Return the numbers of a release; empty where it has none."""
+    fields = orjson.loads(version)
+    match = _RELEASE.match(str(fields.get("gitVersion"))) if isinstance(fields, dict) else None
+    return tuple(int(number or 0) for number in match.groups()) if match else ()
+
+
+def _is_known(clusters: Collection[Cluster], target: Route) -> bool:
+    """Return whether anything is known of what the target needs; of no clusters all is known."""
+    match target:
+        case DocumentRoute(aggregated=Aggregated(core=True)):
+            is_core = True
+        case DocumentRoute(plain=APIResourceList(group="")) | MissingRoute(group=""):
+            is_core = True
+        case _:
+            is_core = False
+    told = [cluster.core if is_core else cluster.named for cluster in clusters]
+    return not told or any(groups is not None for groups in told)
+
+
+def _is_openapi(target: Route) -> bool:
+    return isinstance(target, OpenAPIDocumentRoute) or target in (
+        Page.OPENAPI_INDEX,
+        Page.OPENAPI_MERGED,
+    )
+
+
+def _is_defined(group: str, _version: str) -> bool:
+    return group != CORE_GROUP and group not in BUILT_IN_GROUPS
