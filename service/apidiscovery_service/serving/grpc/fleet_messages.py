@@ -191,7 +191,7 @@ def _group_version_messages(
         for version in group.versions:
             is_current = (
                 column.freshness is Freshness.CURRENT
-                and version.freshness is VersionFreshness.CURRENT
+                and version.freshness == VersionFreshness.CURRENT
             )
             yield fleet_pb2.FleetGroupVersion(
                 group=group.name,
