@@ -92,7 +92,9 @@ each_scheme = pytest.mark.parametrize("scheme", ["http", "grpc"])
 
 
 def table(matrix: Matrix) -> dict[str, list[tuple[str, ...] | None]]:
-    return {row.resource: [cell and cell.versions for cell in row.cells] for row in matrix.rows}
+    return {
+        row.resource: [cell.versions if cell else None for cell in row.cells] for row in matrix.rows
+    }
 
 
 def test_both_ways_tell_the_same_matrix(steady: Clusters) -> None:

@@ -172,7 +172,7 @@ async def test_who_has_the_matrix_gets_not_modified(served: Served, stub: Stub) 
 
 async def test_equal_fleets_have_equal_hashes(served: Served, stub: Stub) -> None:
     async with (
-        serving(*reversed(served.fleet.clusters.values())) as replica,
+        serving(*reversed([*served.fleet.clusters.values()])) as replica,
         stub_of(replica) as other,
     ):
         assert [each.hash for each in await pages(stub)] == [
