@@ -36,6 +36,7 @@ from apidiscovery_service.serving.http.statuses import (
 from apidiscovery_service.serving.http.views import ViewAnswers
 
 _INDEX, _CLUSTERS, _MATRIX, _VIEWS = "/fleet", "/fleet/clusters", "/fleet/matrix", "/views"
+_ROOTS = (_INDEX, _VIEWS, "/clusters")
 _ALIASES = {"/clusters": "fleet/clusters", "/clusters/": "../fleet/clusters"}
 
 _EXPIRED = (
@@ -47,7 +48,9 @@ _METHODS = ("GET", "HEAD")
 
 def is_fleet_path(path: str) -> bool:
     """Tell whether a path is answered here."""
-    return path in _ALIASES or path.partition("/")[2].partition("/")[0] in ("fleet", "views")
+    if not path.startswith(_ROOTS):  # most requests, which are to be answered at once
+        return False
+    return path in _ALIASES or f"/{path.split('/', 2)[1]}" in (_INDEX, _VIEWS)
 
 
 class FleetAnswers:

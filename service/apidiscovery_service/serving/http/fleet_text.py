@@ -29,6 +29,8 @@ from apidiscovery_service.serving.http.fleet_query import Filter, Place
 # Bodies that are kept for one scope: some forms of the largest one.
 _MAX_KEPT_BYTES = 16 * 1024 * 1024
 _MAX_LISTINGS = 64
+# Texts of columns that are kept beyond twice those in use.
+_MANY_COLUMNS = 1000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -75,13 +77,14 @@ class FleetText:
         self._listings: dict[tuple[bool, Filter], Listing] = {}
         self._bodies: dict[tuple[Listing, Form], tuple[bytes, Coding]] = {}
         self._kept_bytes = 0
+        self._columns: dict[str, tuple[Column, bytes]] = {}
         self._rows = _RowTexts()
 
     async def clusters(self, scope: Scope, wanted: Filter) -> Listing:
         """Return the list of clusters."""
         columns = scope.selected(wanted.labels).columns()
         return await self._listing(
-            scope, (False, wanted), lambda: _listing(tuple(map(_column_text, columns)), None)
+            scope, (False, wanted), lambda: _listing(self._column_texts(columns), None)
         )
 
     async def matrix(self, scope: Scope, wanted: Filter) -> Listing:
@@ -94,9 +97,8 @@ class FleetText:
             selected = matrix.selected(
                 groups=wanted.groups, kinds=wanted.kinds, different=wanted.different
             )
-            return _listing(
-                tuple(map(_column_text, matrix.columns)), tuple(texts.of(selected, matrix))
-            )
+            columns = self._column_texts(matrix.columns)
+            return _listing(columns, tuple(texts.of(selected, matrix)))
 
         return await self._listing(scope, (True, wanted), make)
 
@@ -113,6 +115,20 @@ class FleetText:
                 if self._revision == revision:
                     self._listings[key] = found
             return found
+
+    def _column_texts(self, columns: tuple[Column, ...]) -> tuple[bytes, ...]:
+        texts: list[bytes] = []
+        for column in columns:
+            known, text = self._columns.get(column.name, (None, b""))
+            if known is not column:
+                text = canonical_text(column_json(column))
+            self._columns[column.name] = column, text
+            texts.append(text)
+        if len(self._columns) > 2 * len(columns) + _MANY_COLUMNS:  # of clusters that are gone
+            self._columns = {
+                column.name: (column, text) for column, text in zip(columns, texts, strict=True)
+            }
+        return tuple(texts)
 
     def _forget(self, revision: int) -> None:
         self._revision = revision
@@ -155,10 +171,6 @@ class _RowTexts:
         if len(self._texts) > 2 * len(whole.rows):
             keys = {(row.group, row.resource) for row in whole.rows}
             self._texts = {key: text for key, text in self._texts.items() if key in keys}
-
-
-def _column_text(column: Column) -> bytes:
-    return canonical_text(column_json(column))
 
 
 def _listing(columns: tuple[bytes, ...], rows: tuple[bytes, ...] | None) -> Listing:

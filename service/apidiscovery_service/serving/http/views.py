@@ -71,11 +71,10 @@ class ViewAnswers:
             message = f"no cluster of view {name} has answered yet"
             response = unavailable(request, message, _RETRY_S)
         else:
-            openapi = self._openapi_of(scope, name, encoded)
             site = replace(
                 self._site,
                 version_body=oldest_release(clusters.values()),
-                openapi=openapi,
+                openapi=self._openapi_of(scope, name, encoded),
                 is_defined=_is_defined,
                 is_merged=False,
             )
