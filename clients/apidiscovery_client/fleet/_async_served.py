@@ -28,7 +28,7 @@ class AsyncTellsMatrix(Protocol):
         ...
 
     async def snapshots(
-        self, columns: Sequence[Column], max_age_s: float | None
+        self, columns: Sequence[Column], max_age_s: float | None, /
     ) -> dict[str, Snapshot]:
         """Return what clusters serve, by name; no fresher than their columns."""
         ...

@@ -27,7 +27,9 @@ class TellsMatrix(Protocol):
         """Return the matrix; the same object for what is known already."""
         ...
 
-    def snapshots(self, columns: Sequence[Column], max_age_s: float | None) -> dict[str, Snapshot]:
+    def snapshots(
+        self, columns: Sequence[Column], max_age_s: float | None, /
+    ) -> dict[str, Snapshot]:
         """Return what clusters serve, by name; no fresher than their columns."""
         ...
 

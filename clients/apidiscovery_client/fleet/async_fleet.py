@@ -43,7 +43,7 @@ class AsyncFleetSource(Protocol):
         """Return what each cluster serves, by name; raise `KeyError` for an unknown name."""
         ...
 
-    async def matrix(self, max_age_s: float | None) -> Matrix:
+    async def matrix(self, max_age_s: float | None, /) -> Matrix:
         """Return which cluster serves which resource."""
         ...
 

@@ -5,7 +5,6 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 
 import grpc
-import grpc.aio
 from apidiscovery.service.v1 import fleet_pb2
 from google.rpc import (  # pyright: ignore[reportMissingTypeStubs] - typed, without py.typed
     code_pb2,

@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import cast
 
 from apidiscovery.service.v1 import fleet_pb2
 from apidiscovery_formats.matrix import Agreement, Cell, Column, Freshness, Row
@@ -127,9 +128,10 @@ def parts_of(text: str, *kinds: type) -> list[str | int]:
         found: object = json.loads(base64.b64decode(text.encode(), altchars=b"-_", validate=True))
     except (binascii.Error, ValueError, RecursionError):
         found = None
-    if not isinstance(found, list) or [type(each) for each in found] != list(kinds):
+    parts = cast("list[str | int]", found) if isinstance(found, list) else []
+    if not parts or [type(each) for each in parts] != list(kinds):
         raise InvalidFields(FieldViolation("page_token", "want the next_page_token of an answer"))
-    return found
+    return parts
 
 
 # Clusters.

@@ -13,7 +13,7 @@ from apidiscovery_client.fleet._told import as_stale, may_pass
 from apidiscovery_client.fleet._wire import InconsistentError, Received, snapshot_of
 from apidiscovery_client.model import Current, Stale, Unknown
 from apidiscovery_formats.matrix import Agreement, Freshness
-from fleet_server import SINCE
+from fleet_clusters import SINCE
 
 CURRENT = fleet_pb2.FLEET_FRESHNESS_CURRENT
 
