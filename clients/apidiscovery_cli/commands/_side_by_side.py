@@ -104,7 +104,7 @@ def print_matrix(matrix: Matrix, form: str, *, all_rows: bool = False, wide: boo
 
     Args:
         matrix: The matrix.
-        form: `table`, `markdown`, `json` or `name`.
+        form: `markdown`, `json`, `name`, or else a table.
         all_rows: Whether rows that are the same everywhere are printed, too.
         wide: Whether names of resources, short names and scopes are printed, too.
     """

@@ -33,7 +33,6 @@ from apidiscovery_cli.sides import (
 )
 
 _DIFFERENT, _TROUBLE = 1, 2
-_SEVERAL = ("table", "markdown", "json")
 
 
 class _Trouble(click.ClickException):
@@ -114,10 +113,8 @@ def _compare_several(sides: Sequence[str], flags: Flags, options: _Options) -> N
     """Print several sides as a table, and end with the exit code that it stands for."""
     from apidiscovery_cli.commands import _side_by_side  # noqa: PLC0415 - few compare several
 
-    form = {"text": "table"}.get(options["output"], options["output"])
-    if options["breaking_only"] or form not in _SEVERAL:
-        option = "--breaking-only" if options["breaking_only"] else f"--output {form}"
-        raise click.UsageError(f"{option}: only for two sides; more have text, markdown and json")
+    if options["breaking_only"]:
+        raise click.UsageError("--breaking-only: only for two sides, an old and a new one")
     typed = [side for _, side in map(_side_by_side.named, sides)]
     if typed.count(STDIN) > 1:
         raise click.UsageError("only one side can be standard input")
@@ -128,5 +125,5 @@ def _compare_several(sides: Sequence[str], flags: Flags, options: _Options) -> N
         matrix = _side_by_side.matrix_of(sides, flags, options["service"])
     except DiscoveryError as error:
         raise _Trouble(str(error)) from None
-    _side_by_side.print_matrix(matrix, form)
+    _side_by_side.print_matrix(matrix, options["output"])
     _side_by_side.exit_for(matrix)

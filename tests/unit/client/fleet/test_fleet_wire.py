@@ -13,9 +13,10 @@ from apidiscovery_client.fleet._told import as_stale, may_pass
 from apidiscovery_client.fleet._wire import InconsistentError, Received, snapshot_of
 from apidiscovery_client.model import Current, Stale, Unknown
 from apidiscovery_formats.matrix import Agreement, Freshness
-from fleet_clusters import SINCE
+from fleet_clusters import SINCE as AT
 
 CURRENT = fleet_pb2.FLEET_FRESHNESS_CURRENT
+SINCE = AT.replace(microsecond=0)  # as it is told
 
 
 def cluster(name: str, **fields: object) -> fleet_pb2.FleetCluster:
