@@ -47,15 +47,15 @@ class Served:
 
 
 @asynccontextmanager
-async def serving(*clusters: Cluster, ready: bool = True) -> AsyncGenerator[Served]:
-    """Serve these clusters."""
+async def serving(*clusters: Cluster, ready: bool = True, port: int = 0) -> AsyncGenerator[Served]:
+    """Serve these clusters, on a port or any free one."""
     fleet = fleet_of(*clusters)
     served = Served(fleet, ready=ready)
     service = FleetService(
         lambda _context: fleet.scope(), served.metrics, ready=lambda: served.ready
     )
     served.server = GrpcServer(service)
-    served.port = await served.server.start("127.0.0.1:0")
+    served.port = await served.server.start(f"127.0.0.1:{port}")
     try:
         yield served
     finally:

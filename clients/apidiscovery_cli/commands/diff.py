@@ -75,8 +75,7 @@ def diff(flags: Flags, *, before: str, after: str, **options: Unpack[_Options]) 
     if options["others"]:
         _compare_several([before, after, *options["others"]], flags, options)
         return
-    before, after = (with_service(side, options["service"]) for side in (before, after))
-    report = _report(before, after, flags)
+    report = _report(before, after, flags, options["service"])
     breaking_only = options["breaking_only"]
     text = render(report, options["output"], breaking_only=breaking_only, coloured=has_colour())
     _print(text)
@@ -84,14 +83,15 @@ def diff(flags: Flags, *, before: str, after: str, **options: Unpack[_Options]) 
         raise click.exceptions.Exit(_DIFFERENT)
 
 
-def _report(before: str, after: str, flags: Flags) -> Report:
+def _report(before: str, after: str, flags: Flags, service: str | None) -> Report:
     if before == after == STDIN:
         raise click.UsageError("only one side can be standard input")
-    flags = flags_for(flags, [before, after])
-    refuse_shared_identity(flags, [before, after])
+    real = [with_service(side, service) for side in (before, after)]
+    flags = flags_for(flags, real)
+    refuse_shared_identity(flags, real)
     connect = connector(flags)
     try:
-        sides = open_side(before, connect), open_side(after, connect)
+        sides = open_side(real[0], connect), open_side(real[1], connect)
     except DiscoveryError as error:
         raise _Trouble(str(error)) from None
     return compare(*sides, Names(*map(side_name, (before, after))))
