@@ -26,12 +26,14 @@ from apidiscovery_service.serving.front import (
     follow,
 )
 from apidiscovery_service.serving.grpc import AdmissionInterceptor, DiscoveryService, GrpcServer
+from apidiscovery_service.serving.grpc.fleet import FleetService
 from apidiscovery_service.serving.grpc.openapi import OpenAPIService
 from apidiscovery_service.serving.health import Checks
 from apidiscovery_service.serving.http import Gateway, HttpServer, Site
 from apidiscovery_service.serving.http.openapi import OpenAPIAnswers
 from apidiscovery_service.sources.catalog import kubernetes_catalog
 from certificates import Authority, KeyPair
+from fleet_clusters import cluster, fleet_of
 from openapi_recipes import FakeRecipes
 
 # By user; what no log, error, metric or repr may ever show.
@@ -143,6 +145,7 @@ async def secured(
     checks.add_warnings(tokens.warnings)
     documents = Documents(FakeRecipes({"apps": {DOCUMENT_KEY: DOCUMENT}}))
     site = Site(checks, metrics, openapi=OpenAPIAnswers(documents))
+    fleet = fleet_of(cluster("east"))
     fronts = [
         Front(
             name,
@@ -159,6 +162,7 @@ async def secured(
     rpc = GrpcServer(
         DiscoveryService(registry, encoding, FeatureGates(), metrics),
         OpenAPIService(documents, metrics),
+        FleetService(lambda _context: fleet.scope(), metrics),
         interceptors=[AdmissionInterceptor(access, metrics)],
     )
     await rpc.start(f"unix:{fronts[1].server_path}")

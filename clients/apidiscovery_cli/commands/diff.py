@@ -7,6 +7,7 @@
 | 2 | trouble: bad usage, a side cannot be read, a server does not answer, stdout is not writable |
 """
 
+from collections.abc import Sequence
 from typing import TypedDict, Unpack
 
 import click
@@ -20,6 +21,7 @@ from apidiscovery_cli.files import STDIN
 from apidiscovery_cli.options import with_options
 from apidiscovery_cli.output import TROUBLE, Trouble, has_colour, print_report
 from apidiscovery_cli.sides import (
+    SERVICE,
     SIDE_HELP,
     SIDE_OPTIONS,
     connector,
@@ -27,12 +29,15 @@ from apidiscovery_cli.sides import (
     open_side,
     refuse_shared_identity,
     side_name,
+    with_service,
 )
 
 _DIFFERENT = 1
 
 
 class _Options(TypedDict):
+    others: tuple[str, ...]
+    service: str | None
     fields: bool
     breaking_only: bool
     output: Format
@@ -41,7 +46,9 @@ class _Options(TypedDict):
 @click.command(
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Tell what is different for clients of A when they meet B.\n\n"
-    f"Each is {SIDE_HELP}.\n\n"
+    f"Each is {SIDE_HELP}; with --server also cluster:NAME.\n\n"
+    "More than two sides are shown side by side, as by 'fleet': a line for each kind that differs;"
+    " NAME=SIDE gives a side a name of its own.\n\n"
     "Exit code 0 if they are the same, 1 if not, 2 for trouble. With --breaking-only differences"
     " that break nothing do not count.\n\n"
     "With --fields the schemas of kinds are compared, of CustomResourceDefinitions where they may"
@@ -51,6 +58,7 @@ class _Options(TypedDict):
 )
 @click.argument("before", metavar="A")
 @click.argument("after", metavar="B")
+@click.argument("others", metavar="[SIDE]...", nargs=-1)
 @click.option("--fields", is_flag=True, help="Compare the fields of kinds, not the discovery.")
 @click.option("--breaking-only", is_flag=True, help="Only what fails, or means something else.")
 @click.option(
@@ -61,16 +69,21 @@ class _Options(TypedDict):
     show_default=True,
     help="The form of the report.",
 )
-@with_options(SIDE_OPTIONS, flags_of)
+@with_options((SERVICE, *SIDE_OPTIONS), flags_of)
 def diff(flags: Flags, *, before: str, after: str, **options: Unpack[_Options]) -> None:
     """Print a report, and end with the exit code that it stands for."""
-    if before == after == STDIN:
+    sides = [before, after, *options["others"]]
+    if sides.count(STDIN) > 1:
         raise click.UsageError("only one side can be standard input")
-    flags = flags_for(flags, [before, after])
-    refuse_shared_identity(flags, [before, after])
+    if options["others"]:
+        _compare_several(sides, flags, options)
+        return
+    real = [with_service(side, options["service"]) for side in sides]
+    flags = flags_for(flags, real)
+    refuse_shared_identity(flags, real)
     compared = _fields if options["fields"] else _discovery
     try:
-        text, exit_code = compared(before, after, flags, options)
+        text, exit_code = compared(sides, real, flags, options)
     except DiscoveryError as error:
         raise Trouble(str(error)) from None
     print_report(text)
@@ -78,27 +91,39 @@ def diff(flags: Flags, *, before: str, after: str, **options: Unpack[_Options]) 
         raise click.exceptions.Exit(exit_code)
 
 
-def _discovery(before: str, after: str, flags: Flags, options: _Options) -> tuple[str, int]:
-    """Return the report about groups, versions and resources, and the exit code."""
+def _discovery(
+    sides: Sequence[str], real: Sequence[str], flags: Flags, options: _Options
+) -> tuple[str, int]:
+    """Return the report about groups, versions and resources, and the exit code.
+
+    Args:
+        sides: Both as they were typed.
+        real: Both without `cluster:`.
+        flags: How servers are reached.
+        options: Those of the report.
+    """
     connect = connector(flags)
-    sides = open_side(before, connect), open_side(after, connect)
-    report = compare(*sides, Names(*map(side_name, (before, after))))
+    before, after = (open_side(side, connect) for side in real)
+    report = compare(before, after, Names(*map(side_name, sides)))
     breaking_only = options["breaking_only"]
     text = render(report, options["output"], breaking_only=breaking_only, coloured=has_colour())
     differs = report.breaking if breaking_only else not report.is_same
     return text, _DIFFERENT if differs else 0
 
 
-def _fields(before: str, after: str, flags: Flags, options: _Options) -> tuple[str, int]:
-    """Return the report about fields, and the exit code."""
+def _fields(
+    sides: Sequence[str], real: Sequence[str], flags: Flags, options: _Options
+) -> tuple[str, int]:
+    """Return the report about fields, and the exit code; arguments as those of `_discovery`."""
     from apidiscovery_client.schemas import compare_sources  # noqa: PLC0415 - yaml and more
 
     from apidiscovery_cli.diffing.fields import FieldReport, render_fields  # noqa: PLC0415 - same
     from apidiscovery_cli.schema_sides import open_schemas  # noqa: PLC0415 - same
 
-    with open_schemas(before, flags) as old, open_schemas(after, flags) as new:
+    with open_schemas(real[0], flags) as old, open_schemas(real[1], flags) as new:
         found = compare_sources(old, new)
-    report = FieldReport(side_name(before), side_name(after), found)
+    before, after = map(side_name, sides)
+    report = FieldReport(before, after, found)
     breaking_only = options["breaking_only"]
     text = render_fields(
         report, options["output"], breaking_only=breaking_only, coloured=has_colour()
@@ -106,3 +131,25 @@ def _fields(before: str, after: str, flags: Flags, options: _Options) -> tuple[s
     if report.of(breaking_only=breaking_only):
         return text, _DIFFERENT
     return text, TROUBLE if found.failures else 0
+
+
+def _compare_several(sides: Sequence[str], flags: Flags, options: _Options) -> None:
+    """Print several sides as a table, and end with the exit code that it stands for."""
+    from apidiscovery_cli.commands import _side_by_side  # noqa: PLC0415 - few compare several
+
+    for name in ("breaking_only", "fields"):
+        if options[name]:
+            flag = name.replace("_", "-")
+            raise click.UsageError(f"--{flag}: only for two sides, an old and a new one")
+    typed = [side for _, side in map(_side_by_side.named, sides)]
+    if typed.count(STDIN) > 1:
+        raise click.UsageError("only one side can be standard input")
+    real = [with_service(side, options["service"]) for side in typed]
+    flags = flags_for(flags, real)
+    refuse_shared_identity(flags, real)
+    try:
+        matrix = _side_by_side.matrix_of(sides, flags, options["service"])
+    except DiscoveryError as error:
+        raise Trouble(str(error)) from None
+    _side_by_side.print_matrix(matrix, options["output"])
+    _side_by_side.exit_for(matrix)

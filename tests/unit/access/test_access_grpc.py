@@ -13,6 +13,8 @@ import structlog
 from apidiscovery.service.v1 import (
     discovery_pb2,
     discovery_pb2_grpc,
+    fleet_pb2,
+    fleet_pb2_grpc,
     openapi_pb2,
     openapi_pb2_grpc,
     registry_pb2,
@@ -101,6 +103,28 @@ async def bundle(channel: grpc.aio.Channel, metadata: Metadata) -> object:
     return [part async for part in cast("AsyncIterator[object]", call)]
 
 
+async def clusters(channel: grpc.aio.Channel, metadata: Metadata) -> object:
+    stub = fleet_pb2_grpc.FleetServiceStub(channel)
+    request = fleet_pb2.ListClustersRequest()
+    return await stub.ListClusters(request, metadata=metadata, timeout=DEADLINE_S)
+
+
+async def matrix(channel: grpc.aio.Channel, metadata: Metadata) -> object:
+    stub = fleet_pb2_grpc.FleetServiceStub(channel)
+    request = fleet_pb2.GetMatrixRequest()
+    return await stub.GetMatrix(request, metadata=metadata, timeout=DEADLINE_S)
+
+
+async def fleet_watch(channel: grpc.aio.Channel, metadata: Metadata) -> object:
+    stub = fleet_pb2_grpc.FleetServiceStub(channel)
+    call = stub.WatchFleet(fleet_pb2.WatchFleetRequest(), metadata=metadata)
+    message = await call.read()
+    if message is grpc.aio.EOF:
+        raise AssertionError(await call.code())
+    call.cancel()
+    return message
+
+
 async def health(channel: grpc.aio.Channel, metadata: Metadata) -> object:
     call: grpc.aio.UnaryUnaryMultiCallable[health_pb2.HealthCheckRequest, bytes]
     call = channel.unary_unary(
@@ -141,6 +165,9 @@ METHODS: dict[str, tuple[Call, tuple[grpc.StatusCode, ...]]] = {
     "GetIndex": (index, READERS),
     "GetDocument": (document, READERS),
     "GetBundle": (bundle, READERS),
+    "ListClusters": (clusters, READERS),
+    "GetMatrix": (matrix, READERS),
+    "WatchFleet": (fleet_watch, READERS),
     "Check": (health, PUBLIC),
     "Watch": (health_watch, PUBLIC),
     "ServerReflectionInfo": (reflect, READERS),

@@ -1,6 +1,7 @@
 """`apidiscovery fleet`: what it prints, and its exit codes."""
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -189,3 +190,98 @@ def test_options_hold_for_all_contexts_and_a_token_for_none(
 
     assert fleet(capsys, *contexts, "--all-contexts", "--as", "jane").exit_code == 0
     assert {request.headers.get("impersonate-user") for request in server.requests} == {"jane"}
+
+
+def test_labels_need_a_service_that_knows_them(capsys: Capture) -> None:
+    found = fleet(capsys, "east.json", "-l", "region=eu")
+
+    assert found.exit_code == 2
+    assert "only a service knows labels; want --server URL" in found.stderr
+
+
+@pytest.mark.parametrize("url", ["127.0.0.1:8080", "ftp://127.0.0.1"])
+def test_a_service_is_named_by_its_url(capsys: Capture, url: str) -> None:
+    found = fleet(capsys, "--server", url)
+
+    assert found.exit_code == 2
+    assert "want a URL of http, https, grpc, grpcs" in found.stderr
+
+
+@pytest.mark.parametrize("scheme", ["http", "grpc"])
+def test_a_service_that_does_not_answer_is_trouble(capsys: Capture, scheme: str) -> None:
+    found = fleet(capsys, "--server", f"{scheme}://127.0.0.1:1", "--request-timeout", "1s")
+
+    assert found.exit_code == 2
+    assert not found.stdout
+    assert "127.0.0.1:1" in found.stderr
+
+
+def test_progress_is_shown_on_a_terminal_alone(
+    capsys: Capture,
+    make_fake_apiserver: type[FakeApiServer],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    named = [f"{name}={make_fake_apiserver([WIDGETS]).url}" for name in ("a", "b", "c")]
+    assert not fleet(capsys, *named).stderr
+
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    told = fleet(capsys, *named).stderr
+    assert "Asking clusters: 3 of 3" in told
+    assert told.endswith("\r\x1b[K")
+
+
+def test_several_sides_of_a_comparison_are_a_table(capsys: Capture) -> None:
+    found = run(capsys, "diff", "east.json", "west.json", "south.json")
+
+    assert found.exit_code == 1
+    assert found.stdout == (
+        "3 clusters, 2 kinds: 0 the same everywhere, 2 differ\n"
+        "KIND     GROUP         EAST   WEST                       SOUTH\n"
+        "Gadget   example.com   -      -                          v1\n"
+        "Widget   example.com   v1     v2*,v1 (no short name w)   -\n"
+    )
+    same = run(capsys, "diff", "a=east.json", "b=east.json", "c=east.json")
+    assert (same.exit_code, same.stdout) == (
+        0,
+        "3 clusters, 1 kind: 1 the same everywhere, 0 differ\n",
+    )
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (("east.json", "west.json", "east.json"), "another side is called 'east'; want NAME=SIDE"),
+        (("east.json", "west.json", "missing.json"), "there is no such file"),
+        (("east.json", "-", "-"), "only one side can be standard input"),
+        (("east.json", "west.json", "south.json", "--breaking-only"), "only for two sides"),
+        (("east.json", "west.json", "c=http://127.0.0.1:1"), "127.0.0.1:1"),
+        (("cluster:east", "west.json"), "which service knows it? want --server URL"),
+        (("cluster:", "west.json", "--server", "http://127.0.0.1:1"), "name of a cluster is miss"),
+    ],
+)
+def test_sides_that_cannot_be_compared_are_trouble(
+    capsys: Capture, args: tuple[str, ...], said: str
+) -> None:
+    found = run(capsys, "diff", *args)
+
+    assert found.exit_code == 2
+    assert not found.stdout
+    assert said in found.stderr
+
+
+def test_a_token_is_for_one_service_with_several_clusters(
+    capsys: Capture, make_fake_apiserver: type[FakeApiServer]
+) -> None:
+    server = make_fake_apiserver([WIDGETS])
+    other = make_fake_apiserver([WIDGETS])
+
+    run(capsys, "diff", "cluster:a", "cluster:b", "--server", server.url, "--token", "secret")
+    refused = run(
+        capsys, "diff", "cluster:a", other.url, "--server", server.url, "--token", "secret"
+    )
+
+    assert {request.headers.get("authorization") for request in server.requests} == {
+        "Bearer secret"
+    }
+    assert "--token would go to several servers" in refused.stderr
+    assert not other.requests
