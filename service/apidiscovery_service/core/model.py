@@ -11,14 +11,18 @@ CORE_GROUP = ""
 
 
 class Scope(StrEnum):
-    """Whether objects of a resource live in namespaces."""
+    """Whether objects of a resource live in namespaces; equal to its text, in sets as well."""
+
+    __hash__ = str.__hash__
 
     CLUSTER = "Cluster"
     NAMESPACED = "Namespaced"
 
 
 class Freshness(StrEnum):
-    """Whether a version entry is known to be what its server serves now."""
+    """Whether a version entry is what its server serves now; equal to its text, in sets as well."""
+
+    __hash__ = str.__hash__
 
     CURRENT = "Current"
     STALE = "Stale"
@@ -82,7 +86,7 @@ class Resource:
         return self.verbs is None and (kind is None or not kind.kind)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Version:
     """What one version of a group serves.
 

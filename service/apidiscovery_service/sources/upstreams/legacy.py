@@ -17,6 +17,7 @@ from apidiscovery_service.sources.upstreams.answers import Listed, read_resource
 from apidiscovery_service.sources.upstreams.body import Body
 from apidiscovery_service.sources.upstreams.failure import Reason, UpstreamFailed
 from apidiscovery_service.sources.upstreams.fetch import Answer, Exchange
+from apidiscovery_service.sources.upstreams.sharing import shared_version
 from apidiscovery_service.sources.upstreams.spec import Kind, UpstreamSpec
 from apidiscovery_service.sources.upstreams.state import Root
 
@@ -141,7 +142,7 @@ class VersionsFetch:
         self._memory.digests.pop(gv, None)
         read = await self._exchange.read(answer, partial(read_resource_list, gv[1]))
         self._memory.digests[gv] = now
-        return read
+        return shared_version(read)
 
 
 async def get_list(exchange: Exchange, spec: UpstreamSpec, root: Root, gv: GroupVersion) -> Answer:

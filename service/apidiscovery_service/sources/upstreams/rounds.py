@@ -30,6 +30,7 @@ from apidiscovery_service.sources.upstreams.answers import (
 from apidiscovery_service.sources.upstreams.failure import Reason, UpstreamFailed
 from apidiscovery_service.sources.upstreams.fetch import AGGREGATED, Answer, Exchange
 from apidiscovery_service.sources.upstreams.legacy import GroupVersion, Memory, VersionsFetch
+from apidiscovery_service.sources.upstreams.sharing import shared_groups
 from apidiscovery_service.sources.upstreams.spec import Kind, UpstreamSpec
 from apidiscovery_service.sources.upstreams.state import Known, Root
 from apidiscovery_service.sources.upstreams.unaggregated import with_known_lists
@@ -176,6 +177,7 @@ class Rounds:
         if self._spec.kind is Kind.SERVICE:
             groups = tuple(_all_current(group) for group in groups)
         self._memories[root.path] = Memory()
+        groups = shared_groups(groups)
         return _current(root, groups, etag=answer.etag, warnings=warnings)
 
     async def _listed(self, root: Root, answer: Answer) -> Root:

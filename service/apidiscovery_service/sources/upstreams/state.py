@@ -14,6 +14,7 @@ from apidiscovery_service.core.model import Freshness, Group
 from apidiscovery_service.kube.go_json import JSONValue
 from apidiscovery_service.sources.upstreams.answers import Reading, read_aggregated
 from apidiscovery_service.sources.upstreams.record import RecordFormat
+from apidiscovery_service.sources.upstreams.sharing import shared_groups
 from apidiscovery_service.sources.upstreams.spec import Limits
 
 # What was accepted once is accepted again, whatever the limits are now.
@@ -122,6 +123,7 @@ def _decode(text: bytes) -> Known:
 def _read_root(value: dict[str, object], document: bytes) -> Root:
     core = bool(value["core"])
     failures = cast("list[tuple[str, str]]", value["failures"])
+    reading = Reading(_RECORD_LIMITS, core=core, is_record=True)
     return Root(
         path=str(value["path"]),
         core=core,
@@ -131,7 +133,7 @@ def _read_root(value: dict[str, object], document: bytes) -> Root:
         reason=str(value["reason"]),
         etag=str(value["etag"]),
         old=bool(value["old"]),
-        groups=read_aggregated(document, Reading(_RECORD_LIMITS, core=core, is_record=True)),
+        groups=shared_groups(read_aggregated(document, reading)),
         failures=tuple((str(name), str(text)) for name, text in failures),
         warnings=tuple(str(text) for text in cast("list[object]", value["warnings"])),
         listed=tuple(str(name) for name in cast("list[object]", value.get("listed", []))),

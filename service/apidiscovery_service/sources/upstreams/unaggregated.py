@@ -33,6 +33,7 @@ from apidiscovery_service.sources.upstreams.legacy import (
     name_of,
     versions_of,
 )
+from apidiscovery_service.sources.upstreams.sharing import shared_version
 from apidiscovery_service.sources.upstreams.spec import Kind, UpstreamSpec
 from apidiscovery_service.sources.upstreams.state import Known, Root
 
@@ -206,7 +207,7 @@ class UnaggregatedLists:
         listed = await self._exchange.read(answer, read)
         order = listed.listed or tuple(list_lines(listed.resources))
         is_same = order == tuple(list_lines(version.resources))
-        return _with_list(version, listed, () if is_same else order)
+        return shared_version(_with_list(version, listed, () if is_same else order))
 
 
 def _replaced(
