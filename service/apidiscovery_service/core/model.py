@@ -4,8 +4,10 @@
 Sources: k8s.io/api apidiscovery/v2/types.go, k8s.io/apimachinery meta/v1/types.go.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
+from weakref import WeakKeyDictionary, ref
 
 CORE_GROUP = ""
 
@@ -102,12 +104,36 @@ class Version:
     listed: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Group:
     """An API group; `name` is empty for the core group. Versions are in order of preference."""
 
     name: str
     versions: tuple[Version, ...]
+
+
+_versions: WeakKeyDictionary[Version, ref[Version]] = WeakKeyDictionary()
+_groups: WeakKeyDictionary[Group, ref[Group]] = WeakKeyDictionary()
+
+
+def shared(groups: Iterable[Group]) -> tuple[Group, ...]:
+    """Return equal groups, each one object with all others that came through here.
+
+    Servers of one release serve the same, so many of them take the memory of one; and one server
+    is known to its poller, to the follower of the store, and to the registry. Versions are shared
+    between groups, too. What is shared lives as long as anybody uses it.
+    """
+    return tuple(map(_shared_group, groups))
+
+
+def _shared_group(group: Group) -> Group:
+    group = Group(group.name, tuple(map(shared_version, group.versions)))
+    return _groups.setdefault(group, ref(group))() or group
+
+
+def shared_version(version: Version) -> Version:
+    """Return a version, one object with all equal ones that came through here; see `shared`."""
+    return _versions.setdefault(version, ref(version))() or version
 
 
 class Precedence(IntEnum):

@@ -4,8 +4,15 @@ from functools import partial
 from weakref import ref
 
 import pytest
-from apidiscovery_service.core.model import Freshness, Resource, Scope, Version
-from apidiscovery_service.sources.upstreams.sharing import shared_version
+from apidiscovery_service.core.model import (
+    Freshness,
+    Group,
+    Resource,
+    Scope,
+    Version,
+    shared,
+    shared_version,
+)
 from apidiscovery_service.sources.upstreams.state import KNOWN_RECORDS
 from apidiscovery_service.store.memory import MemoryStore
 from fake_api_server import Answer, FakeApiServer, Request, aggregated, document
@@ -52,6 +59,16 @@ async def test_equal_versions_of_clusters_and_in_the_store_are_one_object(answer
             assert entry
             recorded = await KNOWN_RECORDS.read(store, entry)
             assert recorded.roots[-1].groups[0].versions[0] is served
+
+
+def test_groups_with_equal_versions_are_one_object_and_others_share_versions() -> None:
+    one, same, other = (
+        shared((Group(name, (Version("v1", listed=("a",)), Version(last))),))[0]
+        for name, last in (("a.test", "v2"), ("a.test", "v2"), ("a.test", "v3"))
+    )
+    assert one is same
+    assert one != other
+    assert one.versions[0] is other.versions[0]
 
 
 def test_a_shared_version_lives_as_long_as_it_is_used() -> None:

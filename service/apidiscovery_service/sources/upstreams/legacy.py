@@ -12,12 +12,11 @@ from http import HTTPStatus
 
 from apidiscovery_formats.media_types import JSON
 
-from apidiscovery_service.core.model import Freshness, Group, Version
+from apidiscovery_service.core.model import Freshness, Group, Version, shared_version
 from apidiscovery_service.sources.upstreams.answers import Listed, read_resource_list
 from apidiscovery_service.sources.upstreams.body import Body
 from apidiscovery_service.sources.upstreams.failure import Reason, UpstreamFailed
 from apidiscovery_service.sources.upstreams.fetch import Answer, Exchange
-from apidiscovery_service.sources.upstreams.sharing import shared_version
 from apidiscovery_service.sources.upstreams.spec import Kind, UpstreamSpec
 from apidiscovery_service.sources.upstreams.state import Root
 

@@ -16,7 +16,7 @@ from http import HTTPStatus
 import structlog
 from apidiscovery_formats.media_types import JSON
 
-from apidiscovery_service.core.model import Freshness, Group
+from apidiscovery_service.core.model import Freshness, Group, shared
 from apidiscovery_service.sources.upstreams import legacy
 from apidiscovery_service.sources.upstreams.answers import (
     MAX_WARNINGS,
@@ -30,7 +30,6 @@ from apidiscovery_service.sources.upstreams.answers import (
 from apidiscovery_service.sources.upstreams.failure import Reason, UpstreamFailed
 from apidiscovery_service.sources.upstreams.fetch import AGGREGATED, Answer, Exchange
 from apidiscovery_service.sources.upstreams.legacy import GroupVersion, Memory, VersionsFetch
-from apidiscovery_service.sources.upstreams.sharing import shared_groups
 from apidiscovery_service.sources.upstreams.spec import Kind, UpstreamSpec
 from apidiscovery_service.sources.upstreams.state import Known, Root
 from apidiscovery_service.sources.upstreams.unaggregated import with_known_lists
@@ -177,7 +176,7 @@ class Rounds:
         if self._spec.kind is Kind.SERVICE:
             groups = tuple(_all_current(group) for group in groups)
         self._memories[root.path] = Memory()
-        groups = shared_groups(groups)
+        groups = shared(groups)
         return _current(root, groups, etag=answer.etag, warnings=warnings)
 
     async def _listed(self, root: Root, answer: Answer) -> Root:

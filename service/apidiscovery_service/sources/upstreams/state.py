@@ -10,11 +10,10 @@ from typing import cast
 import orjson
 
 from apidiscovery_service.core.group_document import group_value
-from apidiscovery_service.core.model import Freshness, Group
+from apidiscovery_service.core.model import Freshness, Group, shared
 from apidiscovery_service.kube.go_json import JSONValue
 from apidiscovery_service.sources.upstreams.answers import Reading, read_aggregated
 from apidiscovery_service.sources.upstreams.record import RecordFormat
-from apidiscovery_service.sources.upstreams.sharing import shared_groups
 from apidiscovery_service.sources.upstreams.spec import Limits
 
 # What was accepted once is accepted again, whatever the limits are now.
@@ -133,7 +132,7 @@ def _read_root(value: dict[str, object], document: bytes) -> Root:
         reason=str(value["reason"]),
         etag=str(value["etag"]),
         old=bool(value["old"]),
-        groups=shared_groups(read_aggregated(document, reading)),
+        groups=shared(read_aggregated(document, reading)),
         failures=tuple((str(name), str(text)) for name, text in failures),
         warnings=tuple(str(text) for text in cast("list[object]", value["warnings"])),
         listed=tuple(str(name) for name in cast("list[object]", value.get("listed", []))),

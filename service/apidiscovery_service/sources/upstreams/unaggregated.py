@@ -17,7 +17,14 @@ from http import HTTPStatus
 import structlog
 from apidiscovery_formats.media_types import JSON
 
-from apidiscovery_service.core.model import Freshness, Group, Resource, Version
+from apidiscovery_service.core.model import (
+    Freshness,
+    Group,
+    Resource,
+    Version,
+    shared,
+    shared_version,
+)
 from apidiscovery_service.sources.upstreams.answers import (
     Reading,
     list_lines,
@@ -34,7 +41,6 @@ from apidiscovery_service.sources.upstreams.legacy import (
     name_of,
     versions_of,
 )
-from apidiscovery_service.sources.upstreams.sharing import shared_version
 from apidiscovery_service.sources.upstreams.spec import Kind, UpstreamSpec
 from apidiscovery_service.sources.upstreams.state import Known, Root
 
@@ -151,7 +157,7 @@ class UnaggregatedLists:
             _log.debug("lists not had", upstream=self._spec.name, path=root.path, lists=names)
         return replace(
             root,
-            groups=_replaced(root.groups, found.had),
+            groups=shared(_replaced(root.groups, found.had)) if found.had else root.groups,
             listed=root.listed if groups is None else groups,
         )
 
@@ -239,8 +245,6 @@ class UnaggregatedLists:
 def _replaced(
     groups: tuple[Group, ...], versions: Mapping[GroupVersion, Version]
 ) -> tuple[Group, ...]:
-    if not versions:
-        return groups
     return tuple(
         Group(
             group.name,
