@@ -157,7 +157,9 @@ class UnaggregatedLists:
             _log.debug("lists not had", upstream=self._spec.name, path=root.path, lists=names)
         return replace(
             root,
-            groups=shared(_replaced(root.groups, found.had)) if found.had else root.groups,
+            groups=await asyncio.to_thread(shared, _replaced(root.groups, found.had))
+            if found.had
+            else root.groups,
             listed=root.listed if groups is None else groups,
         )
 
