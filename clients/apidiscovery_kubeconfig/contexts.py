@@ -38,6 +38,13 @@ class RenewedContext:
         self._context: ssl.SSLContext | None = None
         self._lock = threading.Lock()
 
+    def cached(self, issued: ClientCertificate | None) -> ssl.SSLContext | None:
+        """Return the current context without blocking; None where `current` must be called."""
+        if self._context is None or self._tls.has_files:
+            return None
+        basis = (self._tls.stamp(), issued)
+        return self._context if basis in (self._basis, self._unusable) else None
+
     def current(self, issued: ClientCertificate | None) -> ssl.SSLContext:
         """Return the current context, the same object until something changes; blocks on files.
 

@@ -38,9 +38,18 @@ class Tls:
 
         return make_context(self, issued)
 
+    @property
+    def has_files(self) -> bool:
+        """Whether anything is read from a file, which may change."""
+        return any(part.file is not None and not part.data for part in self._parts)
+
     def stamp(self) -> tuple[tuple[int, ...], ...]:
         """Return a value that changes when a file does."""
-        return tuple(part.stamp() for part in (self.ca, self.certificate, self.key) if part)
+        return tuple(part.stamp() for part in self._parts)
+
+    @property
+    def _parts(self) -> tuple[Material, ...]:
+        return tuple(part for part in (self.ca, self.certificate, self.key) if part)
 
     def own_certificate(self) -> ClientCertificate | None:
         """Return the configured certificate; raise `ConfigurationError` if it is not usable."""

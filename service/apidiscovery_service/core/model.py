@@ -13,14 +13,18 @@ CORE_GROUP = ""
 
 
 class Scope(StrEnum):
-    """Whether objects of a resource live in namespaces."""
+    """Whether objects of a resource live in namespaces; equal to its text, in sets as well."""
+
+    __hash__ = str.__hash__
 
     CLUSTER = "Cluster"
     NAMESPACED = "Namespaced"
 
 
 class Freshness(StrEnum):
-    """Whether a version entry is known to be what its server serves now."""
+    """Whether a version entry is what its server serves now; equal to its text, in sets as well."""
+
+    __hash__ = str.__hash__
 
     CURRENT = "Current"
     STALE = "Stale"
@@ -84,7 +88,7 @@ class Resource:
         return self.verbs is None and (kind is None or not kind.kind)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Version:
     """What one version of a group serves.
 
@@ -113,15 +117,28 @@ class Group:
     versions: tuple[Version, ...]
 
 
+_versions: WeakKeyDictionary[Version, ref[Version]] = WeakKeyDictionary()
 _groups: WeakKeyDictionary[Group, ref[Group]] = WeakKeyDictionary()
 
 
 def shared(groups: Iterable[Group]) -> tuple[Group, ...]:
     """Return equal groups, each one object with all others that came through here.
 
-    Servers of one release serve the same, so many of them take the memory of one.
+    Servers of one release serve the same, so many of them take the memory of one; and one server
+    is known to its poller, to the follower of the store, and to the registry. Versions are shared
+    between groups, too. What is shared lives as long as anybody uses it.
     """
-    return tuple(_groups.setdefault(group, ref(group))() or group for group in groups)
+    return tuple(map(_shared_group, groups))
+
+
+def _shared_group(group: Group) -> Group:
+    group = Group(group.name, tuple(map(shared_version, group.versions)))
+    return _groups.setdefault(group, ref(group))() or group
+
+
+def shared_version(version: Version) -> Version:
+    """Return a version, one object with all equal ones that came through here; see `shared`."""
+    return _versions.setdefault(version, ref(version))() or version
 
 
 class Precedence(IntEnum):

@@ -9,7 +9,8 @@ from pathlib import Path
 import httpx2
 import pytest
 from apidiscovery_kubeconfig.addresses import environment_proxy, is_excepted
-from apidiscovery_kubeconfig.credentials import Material, StaticToken
+from apidiscovery_kubeconfig.contexts import RenewedContext
+from apidiscovery_kubeconfig.credentials import ClientCertificate, Material, StaticToken
 from apidiscovery_kubeconfig.errors import ConfigurationError
 from apidiscovery_kubeconfig.tls import Tls
 from apidiscovery_service.errors import InvalidConfiguration
@@ -581,3 +582,20 @@ def test_a_token_in_the_query_of_an_address_is_not_quoted() -> None:
     with pytest.raises(InvalidConfiguration, match="without query and fragment") as refused:
         endpoint_from_settings(f"https://a.test/?token={SECRET}", {})
     assert SECRET not in str(refused.value)
+
+
+def test_a_context_without_files_is_had_without_blocking(authority: Authority) -> None:
+    inline = RenewedContext(Tls(ca=Material("ca", data=authority.ca_file.read_bytes())))
+    assert inline.cached(None) is None
+    context = inline.current(None)
+    assert inline.cached(None) is context
+    pair = authority.client("jane", [])
+    issued = ClientCertificate(pair.cert_file.read_bytes(), pair.key_file.read_bytes())
+    assert inline.cached(issued) is None
+    assert inline.current(issued) is inline.cached(issued)
+
+
+def test_a_context_from_a_file_is_not_had_without_looking_at_it(authority: Authority) -> None:
+    named = RenewedContext(Tls(ca=Material("ca", file=authority.ca_file)))
+    named.current(None)
+    assert named.cached(None) is None

@@ -9,6 +9,9 @@ from apidiscovery_formats.negotiation import JSON, Representation
 from apidiscovery_service.core.model import Version
 from apidiscovery_service.core.source import SourceState, SourceStatus
 from apidiscovery_service.encoding import APIGroupList, APIResourceList, EncodedSnapshot, Target
+from apidiscovery_service.sources.upstreams import unaggregated
+from apidiscovery_service.sources.upstreams.answers import read_resource_list
+from apidiscovery_service.sources.upstreams.body import Body
 from apidiscovery_service.sources.upstreams.unaggregated import EVERYTHING_WITHIN_ROUNDS
 from apidiscovery_service.store.memory import MemoryStore
 from fake_api_server import (
@@ -102,6 +105,23 @@ async def test_a_storage_version_that_changes_without_a_trace_is_seen() -> None:
         more = server.paths.count("/apis/a.test/v1") - asked
         # Once in so many rounds: a server that does not change is hardly asked.
         assert more <= 1 + (server.paths.count("/apis") - polls) / EVERYTHING_WITHIN_ROUNDS
+
+
+async def test_an_unchanged_list_is_asked_for_again_and_not_read_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    read: list[str] = []
+
+    def counted(version: str, body: Body) -> Version:
+        read.append(version)
+        return read_resource_list(version, body)
+
+    monkeypatch.setattr(unaggregated, "read_resource_list", counted)
+    answers = {"/apis": aggregated(item("a.test")), "/apis/a.test/v1": _with_hash("one")}
+    async with mirrored(MemoryStore(), answers) as (server, run):
+        await until(lambda: server.paths.count("/apis/a.test/v1") >= 3, "it is asked for again")
+        assert read == ["v1"]
+        assert _hash(run) == "one"
 
 
 async def test_a_server_without_lists_is_left_alone_and_is_current() -> None:

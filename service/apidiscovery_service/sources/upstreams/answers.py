@@ -5,6 +5,7 @@ is an error. Groups and versions with an invalid or repeated name are left out w
 that one odd group does not make the others unusable.
 """
 
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar, cast
@@ -379,7 +380,8 @@ def _text(fields: Mapping[str, object], name: str, where: str) -> str:
         return ""
     if not isinstance(value, str):
         raise _wrong_type(f"{where}.{name}", "a string", value)
-    return value if value.isascii() else _without_surrogates(value)
+    # Few different texts make up most of a document; the parser makes each of them anew.
+    return sys.intern(value if value.isascii() else _without_surrogates(value))
 
 
 def _texts(fields: Mapping[str, object], name: str, where: str) -> tuple[str, ...] | None:
@@ -387,7 +389,7 @@ def _texts(fields: Mapping[str, object], name: str, where: str) -> tuple[str, ..
     if value is None:
         return None
     elements = _list(value, f"{where}.{name}")
-    return tuple(_text({name: element}, name, where) for element in elements)
+    return tuple([_text({name: element}, name, where) for element in elements])
 
 
 def _without_surrogates(text: str) -> str:

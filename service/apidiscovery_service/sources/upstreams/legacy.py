@@ -12,7 +12,7 @@ from http import HTTPStatus
 
 from apidiscovery_formats.media_types import JSON
 
-from apidiscovery_service.core.model import Freshness, Group, Version
+from apidiscovery_service.core.model import Freshness, Group, Version, shared_version
 from apidiscovery_service.sources.upstreams.answers import Listed, read_resource_list
 from apidiscovery_service.sources.upstreams.body import Body
 from apidiscovery_service.sources.upstreams.failure import Reason, UpstreamFailed
@@ -141,7 +141,7 @@ class VersionsFetch:
         self._memory.digests.pop(gv, None)
         read = await self._exchange.read(answer, partial(read_resource_list, gv[1]))
         self._memory.digests[gv] = now
-        return read
+        return shared_version(read)
 
 
 async def get_list(exchange: Exchange, spec: UpstreamSpec, root: Root, gv: GroupVersion) -> Answer:

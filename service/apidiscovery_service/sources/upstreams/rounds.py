@@ -175,7 +175,8 @@ class Rounds:
         if self._spec.kind is Kind.SERVICE:
             groups = tuple(_all_current(group) for group in groups)
         self._memories[root.path] = Memory()
-        now = _current(root, shared(groups), etag=answer.etag, warnings=found.warnings)
+        groups = await asyncio.to_thread(shared, groups)  # 0.1 s for 10,000
+        now = _current(root, groups, etag=answer.etag, warnings=found.warnings)
         return replace(now, has_creation_timestamps=found.has_creation_timestamps)
 
     async def _listed(self, root: Root, answer: Answer) -> Root:

@@ -170,6 +170,7 @@ def read_dialect(value: dict[str, object]) -> Dialect:
 def _read_root(value: dict[str, object], document: bytes) -> Root:
     core = bool(value["core"])
     failures = cast("list[tuple[str, str]]", value["failures"])
+    reading = Reading(_RECORD_LIMITS, core=core, is_record=True)
     return Root(
         path=str(value["path"]),
         core=core,
@@ -181,9 +182,7 @@ def _read_root(value: dict[str, object], document: bytes) -> Root:
         # whole document.
         etag=str(value["etag"]) if "has_creation_timestamps" in value else "",
         old=bool(value["old"]),
-        groups=shared(
-            read_aggregated(document, Reading(_RECORD_LIMITS, core=core, is_record=True))
-        ),
+        groups=shared(read_aggregated(document, reading)),
         failures=tuple((str(name), str(text)) for name, text in failures),
         warnings=tuple(str(text) for text in cast("list[object]", value["warnings"])),
         listed=tuple(str(name) for name in cast("list[object]", value.get("listed", []))),

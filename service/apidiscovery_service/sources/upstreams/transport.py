@@ -122,8 +122,11 @@ class RenewingTransport(httpx2.AsyncBaseTransport):
     async def _current(self) -> _Pool:
         async with self._renewing:
             certificate = await self._credentials.certificate()
-            with translated():
-                context = await asyncio.to_thread(self._context.current, certificate)
+            # Without files there is nothing to wait for; a thread takes as long as half a request.
+            context = self._context.cached(certificate)
+            if context is None:
+                with translated():
+                    context = await asyncio.to_thread(self._context.current, certificate)
             pool = self._pool
             if pool is not None and context is pool.context:
                 return pool

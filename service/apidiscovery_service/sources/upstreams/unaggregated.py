@@ -17,7 +17,14 @@ from http import HTTPStatus
 import structlog
 from apidiscovery_formats.media_types import JSON
 
-from apidiscovery_service.core.model import Freshness, Group, Resource, Version, shared
+from apidiscovery_service.core.model import (
+    Freshness,
+    Group,
+    Resource,
+    Version,
+    shared,
+    shared_version,
+)
 from apidiscovery_service.sources.upstreams.answers import (
     Reading,
     list_lines,
@@ -29,6 +36,7 @@ from apidiscovery_service.sources.upstreams.failure import UpstreamFailed
 from apidiscovery_service.sources.upstreams.fetch import Exchange
 from apidiscovery_service.sources.upstreams.legacy import (
     GroupVersion,
+    digest,
     get_list,
     name_of,
     versions_of,
@@ -77,12 +85,25 @@ def _with_list(version: Version, of_list: Version, order: tuple[str, ...]) -> Ve
     return replace(version, resources=tuple(map(one, version.resources)), listed=order)
 
 
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """A list that was read.
+
+    Attributes:
+        version: The group-version with what the list says.
+        digest: Digest of the body of the list.
+    """
+
+    version: Version
+    digest: bytes
+
+
 @dataclass(slots=True)
 class _Round:
     """The results of one round for one path.
 
     Attributes:
-        had: The versions whose lists were read, with what these say.
+        had: The versions whose lists have changed, with what these say.
     """
 
     had: dict[GroupVersion, Version]
@@ -101,8 +122,7 @@ class UnaggregatedLists:
         self._spec = spec
         self._exchange = exchange
         self._turn = 0
-        # The versions as they were when their lists were read, by path.
-        self._seen: dict[str, dict[GroupVersion, Version]] = {}
+        self._seen: dict[str, dict[GroupVersion, _Seen]] = {}  # by path
         self._seen_groups: dict[str, list[str]] = {}
         self._failed: dict[str, set[GroupVersion]] = {}
 
@@ -135,15 +155,11 @@ class UnaggregatedLists:
         if found.failed:
             names = sorted(name_of(*gv) for gv in found.failed)
             _log.debug("lists not had", upstream=self._spec.name, path=root.path, lists=names)
-        merged = shared(_replaced(root.groups, found.had))
-        # Those that are shared, so that what was seen takes no memory of its own.
-        now = versions_of(merged)
-        self._seen[root.path].update((gv, now[gv]) for gv in found.had)
-        return replace(
-            root,
-            groups=merged,
-            listed=root.listed if groups is None else groups,
-        )
+        merged = root.groups
+        if found.had:
+            merged = await asyncio.to_thread(shared, _replaced(root.groups, found.had))
+        listed = root.listed if groups is None else groups
+        return replace(root, groups=merged, listed=listed)
 
     async def _groups(self, root: Root) -> tuple[str, ...] | None:
         """Return the names of the groups in the order of the list; None if unknown."""
@@ -175,11 +191,15 @@ class UnaggregatedLists:
         }
         for gv in seen.keys() - versions.keys():
             del seen[gv]
+
+        def changed(gv: GroupVersion) -> bool:
+            return gv not in seen or seen[gv].version != versions[gv]
+
         due = [
             gv
             for place, gv in enumerate(sorted(versions))
             if versions[gv].freshness != Freshness.STALE
-            and (place % EVERYTHING_WITHIN_ROUNDS == self._turn or seen.get(gv) != versions[gv])
+            and (place % EVERYTHING_WITHIN_ROUNDS == self._turn or changed(gv))
         ]
         # Lists that failed before come last, so that they do not end the round too early.
         due.sort(key=lambda gv: gv in self._failed.get(root.path, ()))
@@ -190,8 +210,10 @@ class UnaggregatedLists:
                 if len(found.failed) >= _MOST_FAILURES:
                     return
                 try:
-                    found.had[gv] = await self._version(root, gv, versions[gv])
-                    seen[gv] = found.had[gv]
+                    former = None if changed(gv) else seen[gv]
+                    now = await self._version(root, gv, versions[gv], former)
+                    if now is not former:
+                        seen[gv], found.had[gv] = now, now.version
                 except UpstreamFailed:
                     found.failed.add(gv)
                 except Exception:  # noqa: BLE001 - one odd answer must not end the polling
@@ -202,22 +224,27 @@ class UnaggregatedLists:
             for _ in range(min(self._spec.limits.concurrent, len(due))):
                 tasks.create_task(some())
 
-    async def _version(self, root: Root, gv: GroupVersion, version: Version) -> Version:
+    async def _version(
+        self, root: Root, gv: GroupVersion, version: Version, former: _Seen | None
+    ) -> _Seen:
+        """Request the list of a version; `former` is what was read for the same version."""
         answer = await get_list(self._exchange, self._spec, root, gv)
         if answer.status != HTTPStatus.OK or not answer.is_plain_json:
             raise answer.wrong(JSON)
+        body_digest = digest(answer.body)
+        if former and former.digest == body_digest:
+            return former
         read = partial(read_resource_list, version.version)
         listed = await self._exchange.read(answer, read)
         order = listed.listed or tuple(list_lines(listed.resources))
         is_same = order == tuple(list_lines(version.resources))
-        return _with_list(version, listed, () if is_same else order)
+        now = shared_version(_with_list(version, listed, () if is_same else order))
+        return _Seen(now, body_digest)
 
 
 def _replaced(
     groups: tuple[Group, ...], versions: Mapping[GroupVersion, Version]
 ) -> tuple[Group, ...]:
-    if not versions:
-        return groups
     return tuple(
         Group(
             group.name,
