@@ -144,6 +144,8 @@ def _enum(schema: Schema, value: object) -> bool | None:
         return True
     if value is None:
         return False  # the server refuses it even where the enum has it
+    if isinstance(value, str):
+        return value in as_list(schema.get("enum"))
     texts = {canonical(one) for one in as_list(schema.get("enum"))}
     return canonical(value) in texts or canonical(_converted(value)) in texts
 

@@ -114,13 +114,13 @@ def _from_history(project: str) -> list[Trial]:
     found = dict[str, Trial]()
     for _, old, new in steps(project):
         for one, other in changed_fields(old, new, most=_LONGEST):
-            pair = [
+            first, second = (
                 {key: value for key, value in schema.items() if key not in ("default", "nullable")}
                 for schema in (one, other)
-            ]
-            examples = Examples(raw=True).of(read(pair[0]), read(pair[1]))
+            )
+            examples = Examples(raw=True).of(read(first), read(second))
             for value in itertools.islice((one for one in examples if one is not None), 4):
-                found[json.dumps([pair, value])] = Trial(*pair, value)
+                found[json.dumps([first, second, value])] = Trial(first, second, value)
     return list(found.values())[:_TRIALS]
 
 
