@@ -7,12 +7,17 @@ from contextlib import aclosing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import grpc
 import pytest
 from apidiscovery_client import DiscoveryError, NotYetServed, RequestRefused, ServerUnreachable
 from apidiscovery_client.fleet import AsyncFleet, Fleet
 from apidiscovery_client.testing import FakeApiServer, group, resource
 from apidiscovery_formats.matrix import Agreement, Freshness, Matrix, applied
 from command_line import Outcome, run
+from grpc_health.v1 import health_pb2
+from grpc_reflection.v1alpha.proto_reflection_descriptor_database import (
+    ProtoReflectionDescriptorDatabase,
+)
 from programs import free_port
 from server import Server, eventually, serving
 
@@ -100,10 +105,10 @@ def table(matrix: Matrix) -> dict[str, list[tuple[str, ...] | None]]:
 def test_both_ways_tell_the_same_matrix(steady: Clusters) -> None:
     with (
         Fleet.of_server(steady.url("http")) as http,
-        Fleet.of_server(steady.url("grpc")) as grpc,
+        Fleet.of_server(steady.url("grpc")) as pushed,
     ):
-        assert http.matrix() == grpc.matrix()
-        assert http.clusters() == grpc.clusters()
+        assert http.matrix() == pushed.matrix()
+        assert http.clusters() == pushed.clusters()
         assert http.names == ("east", "west")
         assert table(http.matrix()) == {
             "pods": [("v1",), ("v1",)],
@@ -111,7 +116,7 @@ def test_both_ways_tell_the_same_matrix(steady: Clusters) -> None:
         }
         # Not modified: what is known already is the same object.
         assert http.matrix() is http.matrix()
-        assert grpc.matrix() is grpc.matrix()
+        assert pushed.matrix() is pushed.matrix()
 
 
 @each_scheme
@@ -241,7 +246,7 @@ def command(steady: Clusters, capsys: Capture, *args: str) -> Outcome:
 
 def test_the_command_shows_what_the_service_knows(steady: Clusters, capsys: Capture) -> None:
     found = command(steady, capsys, "fleet")
-    grpc = run(capsys, "fleet", "--server", steady.url("grpc"))
+    pushed = run(capsys, "fleet", "--server", steady.url("grpc"))
 
     assert found.stdout == (
         "2 clusters, 2 kinds: 1 the same everywhere, 1 differ\n"
@@ -249,7 +254,7 @@ def test_the_command_shows_what_the_service_knows(steady: Clusters, capsys: Capt
         "Widget   example.com   v1     v2*,v1\n"
     )
     assert found.exit_code == 1
-    assert grpc == found
+    assert pushed == found
 
 
 @pytest.mark.parametrize(
@@ -307,3 +312,21 @@ def test_agreement_is_among_the_clusters_that_are_shown(steady: Clusters, capsys
     found = command(steady, capsys, "fleet", "west", "--all", "-o", "json")
     document = json.loads(found.stdout)
     assert [row["agreement"] for row in document["rows"]] == [str(Agreement.SAME)] * 2
+
+
+def test_the_service_is_in_health_and_reflection(steady: Clusters) -> None:
+    service = "apidiscovery.service.v1.FleetService"
+    with grpc.insecure_channel(steady.server.grpc) as channel:
+        check: grpc.UnaryUnaryMultiCallable[
+            health_pb2.HealthCheckRequest, health_pb2.HealthCheckResponse
+        ]
+        check = channel.unary_unary(
+            "/grpc.health.v1.Health/Check",
+            health_pb2.HealthCheckRequest.SerializeToString,
+            health_pb2.HealthCheckResponse.FromString,
+        )
+        status = check(health_pb2.HealthCheckRequest(service=service), timeout=SEEN_S).status
+        listed = ProtoReflectionDescriptorDatabase(channel).get_services()
+
+    assert status == health_pb2.HealthCheckResponse.SERVING
+    assert service in listed
