@@ -12,7 +12,7 @@ from server import Serve, Server, eventually
 
 NONE = ("--catalog", "none", "--store", "memory")
 SEEN_S = 15.0
-VERSION = b'{\n  "major": "1",\n  "minor": "31"\n}'
+VERSION = b'{\n  "major": "1",\n  "minor": "31",\n  "gitVersion": "v1.31.1"\n}'
 
 
 class Cluster:

@@ -161,3 +161,10 @@ def _alive(resource: str) -> int:
         for found in gc.get_objects()
         if isinstance(found, Version)
     )
+
+
+@pytest.mark.parametrize(
+    ("upstreams", "rounds"), [(0, 10), (1, 10), (100, 10), (150, 15), (1000, 100)]
+)
+def test_lists_of_many_upstreams_are_requested_less_often(upstreams: int, rounds: int) -> None:
+    assert unaggregated.rounds_for_all_lists(upstreams) == rounds

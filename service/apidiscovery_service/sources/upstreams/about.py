@@ -5,7 +5,7 @@ addresses in `/api`, and the release in `/version`.
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from http import HTTPStatus
 from typing import TypeVar, cast
@@ -19,11 +19,10 @@ from apidiscovery_service.sources.upstreams.failure import Reason, UpstreamFaile
 from apidiscovery_service.sources.upstreams.fetch import AGGREGATED, AGGREGATED_VERSIONS, Exchange
 from apidiscovery_service.sources.upstreams.spec import Kind, UpstreamSpec
 from apidiscovery_service.sources.upstreams.state import Known, Root
+from apidiscovery_service.sources.upstreams.unaggregated import EVERYTHING_WITHIN_ROUNDS
 
 _VERSION = "/version"
 _MAX_VERSION_BYTES = 16 * 1024
-# A server that changes nothing but its release is noticed after so many rounds.
-_EVERY_ROUNDS = 10
 
 T = TypeVar("T")
 
@@ -36,12 +35,19 @@ class AboutServer:
     Args:
         spec: The server.
         exchange: Sends the requests.
+        rounds: Returns after how many rounds it is asked again though nothing has changed.
     """
 
-    def __init__(self, spec: UpstreamSpec, exchange: Exchange) -> None:
+    def __init__(
+        self,
+        spec: UpstreamSpec,
+        exchange: Exchange,
+        rounds: Callable[[], int] = lambda: EVERYTHING_WITHIN_ROUNDS,
+    ) -> None:
         self._spec = spec
         self._exchange = exchange
-        self._rounds = 0
+        self._rounds = rounds
+        self._passed = 0
         self._seen: tuple[tuple[str, bool], ...] | None = None
 
     async def read(self, known: Known) -> Known:
@@ -53,11 +59,11 @@ class AboutServer:
         named = next((root for root in known.roots if not root.core), None)
         if self._spec.kind is Kind.SERVICE or named is None or not named.is_current:
             return known
-        self._rounds += 1
+        self._passed += 1
         seen = tuple((root.etag, root.old) for root in known.roots)
-        if seen == self._seen and self._rounds < _EVERY_ROUNDS:
+        if seen == self._seen and self._passed < self._rounds():
             return known
-        self._rounds = 0
+        self._passed = 0
         before = known.dialect
         version, addresses, aggregated = await asyncio.gather(
             self._version(before.version),

@@ -41,6 +41,7 @@ from apidiscovery_service.sources.upstreams.services import (
 )
 from apidiscovery_service.sources.upstreams.spec import UpstreamSpec
 from apidiscovery_service.sources.upstreams.state import KNOWN_RECORDS
+from apidiscovery_service.sources.upstreams.unaggregated import rounds_for_all_lists
 from apidiscovery_service.store import Batch, Entry, Store
 from apidiscovery_service.store.claims import PREFIX as CLAIMS
 from apidiscovery_service.store.claims import Claims, is_dead
@@ -322,6 +323,7 @@ class Upstreams(Source):
                 self._metrics,
                 group_versions,
                 turns=self._turns,
+                rounds=lambda: rounds_for_all_lists(len(self._followed)),
             )
             followed = self._followed[spec_id] = _Followed(spec, poller)
             self._claims.register(KNOWN_RECORDS.key(spec_id), poller.work)

@@ -26,7 +26,10 @@ from apidiscovery_service.sources.upstreams.record import RecordWriter
 from apidiscovery_service.sources.upstreams.rounds import Rounds
 from apidiscovery_service.sources.upstreams.spec import Kind, UpstreamSpec
 from apidiscovery_service.sources.upstreams.state import KNOWN_RECORDS, Known, Root
-from apidiscovery_service.sources.upstreams.unaggregated import UnaggregatedLists
+from apidiscovery_service.sources.upstreams.unaggregated import (
+    EVERYTHING_WITHIN_ROUNDS,
+    UnaggregatedLists,
+)
 from apidiscovery_service.store import Fenced, Guard, Store
 
 DOCUMENT_ROUNDS_AT_ONCE = 16
@@ -56,9 +59,10 @@ class Poller:
         metrics: The metrics to update.
         wanted: The group-versions of a service that have an APIService now.
         turns: Limits rounds for OpenAPI documents at once; None to not poll for these.
+        rounds: Returns within how many rounds all unaggregated lists are requested.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - those behind the star have names
         self,
         spec: UpstreamSpec,
         store: Store,
@@ -66,12 +70,14 @@ class Poller:
         wanted: frozenset[GroupVersion] = frozenset(),
         *,
         turns: asyncio.Semaphore | None = None,
+        rounds: Callable[[], int] = lambda: EVERYTHING_WITHIN_ROUNDS,
     ) -> None:
         self._spec = spec
         self._store = store
         self._metrics = metrics.upstreams
         self._wanted = wanted
         self._turns = turns
+        self._rounds = rounds
         self._woken = asyncio.Event()
         self._replaced = asyncio.Event()
         self._record: RecordWriter[Known] | None = None
@@ -136,6 +142,7 @@ class Poller:
             documents=documents,
             wanted=lambda: self._wanted,
             woken=self._woken,
+            rounds=self._rounds,
         )
         loops = (discovery, documents) if documents else (discovery,)
         self._polling = [asyncio.create_task(loop.run()) for loop in loops]
@@ -248,6 +255,7 @@ class _DiscoveryLoop(_Loop):
         documents: "_DocumentsLoop | None",
         wanted: Callable[[], frozenset[GroupVersion]],
         woken: asyncio.Event,
+        rounds: Callable[[], int],
     ) -> None:
         super().__init__(spec, metrics, woken)
         exchange = Exchange(spec, self._count_bytes)
@@ -256,8 +264,8 @@ class _DiscoveryLoop(_Loop):
         self._documents = documents
         self._wanted = wanted
         self._rounds = Rounds(spec, exchange, wanted)
-        self._lists = UnaggregatedLists(spec, exchange)
-        self._about = AboutServer(spec, exchange)
+        self._lists = UnaggregatedLists(spec, exchange, rounds)
+        self._about = AboutServer(spec, exchange, rounds)
         self._log_changes = _HealthLog(spec)
         self._rounds_since_connected = 0
         self._is_starting = False

@@ -9,7 +9,7 @@ k8s.io/kube-aggregator pkg/apis/apiregistration/v1/helper/helpers.go:SortedByGro
 """
 
 import asyncio
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from http import HTTPStatus
@@ -45,8 +45,10 @@ from apidiscovery_service.sources.upstreams.spec import Kind, UpstreamSpec
 from apidiscovery_service.sources.upstreams.state import Known, Root
 
 # Lists have no ETag, and a storage version may change without a change of the aggregated document.
-# So each round requests some lists; all are requested within so many rounds.
+# So each round requests some lists. All are requested within so many rounds, and within more of them
+# in a large fleet, since most of what an unchanged cluster costs is its lists.
 EVERYTHING_WITHIN_ROUNDS = 10
+_MORE_ROUNDS_ABOVE_UPSTREAMS = 100
 # After so many failures a round ends.
 _MOST_FAILURES = 3
 
@@ -110,18 +112,36 @@ class _Round:
     failed: set[GroupVersion]
 
 
+def rounds_for_all_lists(upstreams: int) -> int:
+    """Return within how many rounds all lists of an upstream are requested.
+
+    Args:
+        upstreams: How many of them there are.
+    """
+    factor = max(upstreams / _MORE_ROUNDS_ABOVE_UPSTREAMS, 1)
+    return int(EVERYTHING_WITHIN_ROUNDS * factor)
+
+
 class UnaggregatedLists:
     """Requests the lists of one upstream, a few in each round.
 
     Args:
         spec: The upstream.
         exchange: Sends the requests.
+        rounds: Returns within how many rounds all are requested.
     """
 
-    def __init__(self, spec: UpstreamSpec, exchange: Exchange) -> None:
+    def __init__(
+        self,
+        spec: UpstreamSpec,
+        exchange: Exchange,
+        rounds: Callable[[], int] = lambda: EVERYTHING_WITHIN_ROUNDS,
+    ) -> None:
         self._spec = spec
         self._exchange = exchange
+        self._rounds = rounds
         self._turn = 0
+        self._of_rounds = 1
         self._seen: dict[str, dict[GroupVersion, _Seen]] = {}  # by path
         self._seen_groups: dict[str, list[str]] = {}
         self._failed: dict[str, set[GroupVersion]] = {}
@@ -136,7 +156,8 @@ class UnaggregatedLists:
             known: The result of a round of discovery.
             wanted: The group-versions of a service that have an APIService; None for all.
         """
-        self._turn = (self._turn + 1) % EVERYTHING_WITHIN_ROUNDS
+        self._of_rounds = self._rounds()
+        self._turn = (self._turn + 1) % self._of_rounds
         roots = await asyncio.gather(*(self._root(root, wanted) for root in known.roots))
         return replace(known, roots=tuple(roots))
 
@@ -199,7 +220,7 @@ class UnaggregatedLists:
             gv
             for place, gv in enumerate(sorted(versions))
             if versions[gv].freshness != Freshness.STALE
-            and (place % EVERYTHING_WITHIN_ROUNDS == self._turn or changed(gv))
+            and (place % self._of_rounds == self._turn or changed(gv))
         ]
         # Lists that failed before come last, so that they do not end the round too early.
         due.sort(key=lambda gv: gv in self._failed.get(root.path, ()))
