@@ -307,7 +307,7 @@ def _memory(served: Served) -> Row:
 
 def _command(folder: Path, ports: list[int]) -> Row:
     names = [f"c{place:03d}" for place in range(len(ports))]
-    config = {
+    config: dict[str, object] = {
         "apiVersion": "v1",
         "kind": "Config",
         "clusters": [

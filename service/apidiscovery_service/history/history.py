@@ -236,7 +236,7 @@ class History:
     async def _write_openapi(self, name: str) -> None:
         """Write which OpenAPI documents of a cluster have changed."""
         written = self._written[name]
-        recipes = self._openapi_of(name) if name in self._current else {}
+        recipes: Mapping[str, Recipe] = self._openapi_of(name) if name in self._current else {}
         before = {key: h for (kind, key), h in written.hashes.items() if kind is Kind.OPENAPI}
         if name in self._current and not recipes:
             return  # nobody has asked for them yet

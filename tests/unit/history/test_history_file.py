@@ -1,5 +1,6 @@
 """The file of a history: what it gives back, what it forgets, and what damage does to it."""
 
+import contextlib
 import os
 import signal
 import sqlite3
@@ -12,6 +13,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+import zstandard
 from apidiscovery_service.errors import InvalidConfiguration
 from apidiscovery_service.history.file import HistoryFile, hash_of
 from apidiscovery_service.history.model import (
@@ -170,17 +172,17 @@ def test_changes_are_filtered_and_paged() -> None:
     assert file.changes(Filter(since=datetime.now(UTC) + timedelta(minutes=1))) == ()
 
 
-def test_a_content_that_was_changed_is_told() -> None:
-    file = HistoryFile(None)
-    digest = hash_of(b"served")
+@pytest.mark.parametrize(
+    ("packed", "message"), [(zstandard.compress(b"other"), "another hash"), (b"", "unpacked")]
+)
+def test_a_content_that_was_changed_is_told(tmp_path: Path, packed: bytes, message: str) -> None:
+    file = HistoryFile(tmp_path / "history.sqlite")
     change(file, "", "served")
-    other = file._packer.compress(b"another")  # noqa: SLF001 - damage cannot be done otherwise
-    file._connection.execute("UPDATE contents SET packed = ?", (other,))  # noqa: SLF001 - as above
-    with pytest.raises(ContentDamaged, match=digest):
-        file.content(digest)
-    file._connection.execute("UPDATE contents SET packed = x'00'")  # noqa: SLF001 - as above
-    with pytest.raises(ContentDamaged, match="cannot be unpacked"):
-        file.content(digest)
+    with contextlib.closing(sqlite3.connect(tmp_path / "history.sqlite")) as connection:
+        connection.execute("UPDATE contents SET packed = ?", (packed,))
+        connection.commit()
+    with pytest.raises(ContentDamaged, match=f"{hash_of(b'served')}.*{message}"):
+        file.content(hash_of(b"served"))
 
 
 def test_a_damaged_file_is_moved_away_and_another_begins(tmp_path: Path) -> None:

@@ -66,9 +66,10 @@ class Published:
 class NoDocuments:
     """No OpenAPI documents of clusters."""
 
-    revision = 0
+    def __init__(self) -> None:
+        self.revision = 0
 
-    def of(self, _name: str) -> None:
+    def of(self, name: str) -> None:  # noqa: ARG002 - of the protocol
         """Return none."""
 
 

@@ -174,8 +174,9 @@ class Gateway:
         seen = self._fleet.scope(admitted.clusters)
         cache = self._fleet_caches.get(seen)
         if cache is None:
-            cache = ResponseCache(_OPENAPI_CACHE_BYTES, _OPENAPI_CACHE_S)
-            self._fleet_caches[seen] = cache
+            cache = self._fleet_caches[seen] = ResponseCache[_Key](
+                _OPENAPI_CACHE_BYTES, _OPENAPI_CACHE_S
+            )
         return cache, self._fleet.state(seen)
 
     async def _deliver(  # noqa: PLR0913, PLR0917 - three of them are ASGI's

@@ -45,8 +45,8 @@ from apidiscovery_service.sources.upstreams.spec import Kind, UpstreamSpec
 from apidiscovery_service.sources.upstreams.state import Known, Root
 
 # Lists have no ETag, and a storage version may change without a change of the aggregated document.
-# So each round requests some lists. All are requested within so many rounds, and within more of them
-# in a large fleet, since most of what an unchanged cluster costs is its lists.
+# So each round requests some lists. All are requested within so many rounds, and within more in a
+# large fleet, since most of what an unchanged cluster costs is its lists.
 EVERYTHING_WITHIN_ROUNDS = 10
 _MORE_ROUNDS_ABOVE_UPSTREAMS = 100
 # After so many failures a round ends.
