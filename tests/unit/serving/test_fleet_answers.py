@@ -69,7 +69,7 @@ class NoDocuments:
     def __init__(self) -> None:
         self.revision = 0
 
-    def of(self, name: str) -> None:  # noqa: ARG002 - of the protocol
+    def of(self, name: str) -> None:
         """Return none."""
 
 

@@ -22,7 +22,11 @@ from apidiscovery_service.metrics import Metrics
 from apidiscovery_service.sources.api_service import ApiService
 from apidiscovery_service.sources.upstreams.failure import shown
 from apidiscovery_service.sources.upstreams.openapi import UpstreamDocuments
-from apidiscovery_service.sources.upstreams.poller import DOCUMENT_ROUNDS_AT_ONCE, Poller
+from apidiscovery_service.sources.upstreams.poller import (
+    DETAILS_AT_ONCE,
+    DOCUMENT_ROUNDS_AT_ONCE,
+    Poller,
+)
 from apidiscovery_service.sources.upstreams.projection import (
     Condition,
     View,
@@ -160,6 +164,7 @@ class Upstreams(Source):
     ) -> None:
         self.documents = UpstreamDocuments(store)
         self._turns = asyncio.Semaphore(DOCUMENT_ROUNDS_AT_ONCE)
+        self._details = asyncio.Semaphore(DETAILS_AT_ONCE)
         self._store = store
         self._registry = registry
         self._declarations = declarations
@@ -324,6 +329,7 @@ class Upstreams(Source):
                 group_versions,
                 turns=self._turns,
                 rounds=lambda: rounds_for_all_lists(len(self._followed)),
+                details=self._details,
             )
             followed = self._followed[spec_id] = _Followed(spec, poller)
             self._claims.register(KNOWN_RECORDS.key(spec_id), poller.work)

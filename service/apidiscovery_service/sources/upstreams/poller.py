@@ -39,6 +39,14 @@ A round with a server that does not answer takes `openapi_s` for each of three d
 next round comes after a minute at the earliest.
 """
 
+DETAILS_AT_ONCE = 8
+"""Servers of one process whose lists and dialect are requested at the same time.
+
+Those of a thousand servers at once would take all connections, and none would come in time.
+"""
+# The share of the pause between two polls in which a server waits for its turn.
+_MOST_OF_A_POLL = 0.5
+
 # The address of a server may change while the former address still answers.
 _NEW_CONNECTION_EVERY_ROUNDS = 10
 # So that rounds of many servers do not stay synchronized.
@@ -60,6 +68,7 @@ class Poller:
         wanted: The group-versions of a service that have an APIService now.
         turns: Limits rounds for OpenAPI documents at once; None to not poll for these.
         rounds: Returns within how many rounds all unaggregated lists are requested.
+        details: Limits servers whose lists and dialect are requested at once.
     """
 
     def __init__(  # noqa: PLR0913 - those behind the star have names
@@ -71,7 +80,9 @@ class Poller:
         *,
         turns: asyncio.Semaphore | None = None,
         rounds: Callable[[], int] = lambda: EVERYTHING_WITHIN_ROUNDS,
+        details: asyncio.Semaphore | None = None,
     ) -> None:
+        self._details = details or asyncio.Semaphore(DETAILS_AT_ONCE)
         self._spec = spec
         self._store = store
         self._metrics = metrics.upstreams
@@ -143,6 +154,7 @@ class Poller:
             wanted=lambda: self._wanted,
             woken=self._woken,
             rounds=self._rounds,
+            details=self._details,
         )
         loops = (discovery, documents) if documents else (discovery,)
         self._polling = [asyncio.create_task(loop.run()) for loop in loops]
@@ -256,6 +268,7 @@ class _DiscoveryLoop(_Loop):
         wanted: Callable[[], frozenset[GroupVersion]],
         woken: asyncio.Event,
         rounds: Callable[[], int],
+        details: asyncio.Semaphore,
     ) -> None:
         super().__init__(spec, metrics, woken)
         exchange = Exchange(spec, self._count_bytes)
@@ -264,6 +277,7 @@ class _DiscoveryLoop(_Loop):
         self._documents = documents
         self._wanted = wanted
         self._rounds = Rounds(spec, exchange, wanted)
+        self._details = details
         self._lists = UnaggregatedLists(spec, exchange, rounds)
         self._about = AboutServer(spec, exchange, rounds)
         self._log_changes = _HealthLog(spec)
@@ -285,7 +299,7 @@ class _DiscoveryLoop(_Loop):
         self._count()
         wanted = self._wanted() if self._spec.kind is Kind.SERVICE else None
         # Lists come later, so that clients do not wait for them.
-        self._known = await self._about.read(await self._lists.read(self._known, wanted))
+        await self._read_details(wanted)
         is_recorded = await self._save() and is_recorded
         if self._documents:
             self._documents.discovered(self._known, wanted)
@@ -298,6 +312,19 @@ class _DiscoveryLoop(_Loop):
             failures = 1 if self._is_starting and not was_starting else failures + 1
         await self._renew_connections(is_needed=bool(failures) or is_doubtful)
         return failures
+
+    async def _read_details(self, wanted: frozenset[GroupVersion] | None) -> None:
+        """Read what discovery does not tell; in the next round if too many servers are before."""
+        longest_s = max(self._spec.limits.exchange_s, self._spec.timing.poll_s * _MOST_OF_A_POLL)
+        try:
+            async with asyncio.timeout(longest_s):
+                await self._details.acquire()
+        except TimeoutError:
+            return
+        try:
+            self._known = await self._about.read(await self._lists.read(self._known, wanted))
+        finally:
+            self._details.release()
 
     async def _save(self) -> bool:
         """Record what is known; return False when the store fails."""

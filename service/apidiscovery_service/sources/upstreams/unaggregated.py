@@ -49,6 +49,8 @@ from apidiscovery_service.sources.upstreams.state import Known, Root
 # large fleet, since most of what an unchanged cluster costs is its lists.
 EVERYTHING_WITHIN_ROUNDS = 10
 _MORE_ROUNDS_ABOVE_UPSTREAMS = 100
+# As many connections as are kept.
+_AT_ONCE = 4
 # After so many failures a round ends.
 _MOST_FAILURES = 3
 
@@ -242,7 +244,7 @@ class UnaggregatedLists:
                     found.failed.add(gv)
 
         async with asyncio.TaskGroup() as tasks:
-            for _ in range(min(self._spec.limits.concurrent, len(due))):
+            for _ in range(min(self._spec.limits.concurrent, _AT_ONCE, len(due))):
                 tasks.create_task(some())
 
     async def _version(
