@@ -281,11 +281,18 @@ def _visible(served: Served, fake: subprocess.Popen[bytes]) -> Iterator[Row]:
         path = list(lags)[number % 2]
         name = f"new-{number}.test"
         asked = path % name if "%s" in path else path
-        answered = cast("float", ask(fake, number)["at"])
         client = Client(served.http)
+        etag = client.get(asked, {"accept": _MERGED_V2}).header("etag")
+        conditional = {"accept": _MERGED_V2, "if-none-match": etag}
+        answered = cast("float", ask(fake, number)["at"])
 
-        def is_there(client: Client = client, asked: str = asked, name: str = name) -> bool:
-            return f'"{name}"'.encode() in client.get(asked, {"accept": _MERGED_V2}).body
+        def is_there(
+            client: Client = client,
+            asked: str = asked,
+            name: str = name,
+            conditional: Mapping[str, str] = conditional,
+        ) -> bool:
+            return f'"{name}"'.encode() in client.get(asked, conditional).body
 
         lags[path].append((_until(is_there, f"{name} is in {asked}") - answered) * 1000)
     for path, found in lags.items():

@@ -442,7 +442,8 @@ class Upstreams(Source):
         if entry.revision <= followed.mark[0]:
             return False
         try:
-            known = await KNOWN_RECORDS.read(self._store, entry)
+            known = followed.poller.own(entry.value)
+            known = known or await KNOWN_RECORDS.read(self._store, entry)
         except BadRecord as error:
             _log.warning("record of an upstream ignored", key=entry.key, reason=str(error))
             return False

@@ -111,6 +111,10 @@ class Poller:
         if self._record is not None:
             self._record.write_again()
 
+    def own(self, value: bytes) -> Known | None:
+        """Return what a record says that was written here last; None for another one."""
+        return self._record.own(value) if self._record is not None else None
+
     def retire(self) -> None:
         """Poll no more, and remove the records when the work is cancelled: nobody names it.
 

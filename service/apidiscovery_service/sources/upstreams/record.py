@@ -154,6 +154,21 @@ class RecordWriter(Generic[T]):
         # As it is in the store; None when there is none, or none that can be read.
         self._written: T | None = None
         self._parts: frozenset[str] = frozenset()
+        # The digest of what was sealed last, and its content.
+        self._sealed: tuple[str, T] | None = None
+
+    def own(self, value: bytes) -> T | None:
+        """Return the content of a record that was written here last; None for another one.
+
+        Its writer needs not unpack it again when the store tells of it.
+        """
+        if self._sealed is None:
+            return None
+        try:
+            digest, _ = _read_head(value.partition(b"\n")[0])
+        except BadRecord:
+            return None
+        return self._sealed[1] if digest == self._sealed[0] else None
 
     async def load(self, damaged: T | None = None) -> T | None:
         """Return what the store has; None for nothing, `damaged` for a record that is unreadable.
@@ -183,6 +198,7 @@ class RecordWriter(Generic[T]):
             return
         value, parts = await asyncio.to_thread(self._kind.seal, content)
         self.is_in_doubt = True
+        self._sealed = _read_head(value.partition(b"\n")[0])[0], content
         for name in parts.keys() - self._parts:
             await self._store.put(f"{self._key}/{name}", parts[name], guard=self._guard)
         await self._store.put(self._key, value, guard=self._guard)

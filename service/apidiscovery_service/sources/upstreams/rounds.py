@@ -7,6 +7,7 @@ pkg/apiserver/handler_discovery.go:fetchFreshDiscoveryForService.
 import asyncio
 import math
 import time
+from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -21,6 +22,7 @@ from apidiscovery_service.sources.upstreams import legacy
 from apidiscovery_service.sources.upstreams.answers import (
     MAX_WARNINGS,
     Listed,
+    ReadDocument,
     Reading,
     read_core_versions,
     read_document,
@@ -38,6 +40,11 @@ _READYZ = "/readyz"
 _SHOWN_FAILURES = 3
 # The pause between two polls may be shorter than configured by this factor, because of jitter.
 _ALMOST = 0.8
+
+# Clusters of a fleet send the same documents: those of a thousand of ten releases are known after
+# seconds, and not after a quarter of a minute.
+_MAX_READ_LATELY = 16
+_read_lately: OrderedDict[object, ReadDocument] = OrderedDict()
 
 _log = structlog.get_logger(__name__)
 
@@ -169,8 +176,7 @@ class Rounds:
         return await self._versions(root, self._memories[root.path].listed)
 
     async def _aggregated(self, root: Root, answer: Answer) -> Root:
-        reading = self._reading(root)
-        found = await self._exchange.read(answer, partial(read_document, reading))
+        found = await self._read_document(answer, self._reading(root))
         groups = with_known_lists(found.groups, root.groups)
         if self._spec.kind is Kind.SERVICE:
             groups = tuple(_all_current(group) for group in groups)
@@ -178,6 +184,19 @@ class Rounds:
         groups = await asyncio.to_thread(shared, groups)  # 0.1 s for 10,000
         now = _current(root, groups, etag=answer.etag, warnings=found.warnings)
         return replace(now, has_creation_timestamps=found.has_creation_timestamps)
+
+    async def _read_document(self, answer: Answer, reading: Reading) -> ReadDocument:
+        """Read a document; one that some server has just sent as well is not read again."""
+        how = (reading.filter, reading.limits.group_versions, reading.core)
+        key = (legacy.digest(answer.body), answer.is_gzip, how)
+        found = _read_lately.pop(key, None)
+        if found is None:
+            found = await self._exchange.read(answer, partial(read_document, reading))
+            found = replace(found, groups=await asyncio.to_thread(shared, found.groups))
+        _read_lately[key] = found
+        while len(_read_lately) > _MAX_READ_LATELY:
+            _read_lately.popitem(last=False)
+        return found
 
     async def _listed(self, root: Root, answer: Answer) -> Root:
         """Read the unaggregated list of groups, and the lists that are due."""
