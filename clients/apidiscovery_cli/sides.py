@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from typing import Protocol, cast
+from urllib.parse import quote, urlsplit
 
 import click
 from apidiscovery_client import DiscoveryClient, InvalidConfiguration
@@ -12,8 +13,10 @@ from apidiscovery_client.snapshots.releases import PREFIX, release
 
 from apidiscovery_cli.connection_options import ACCESS, KUBECONFIG_FILE, is_from_environment
 from apidiscovery_cli.files import input_name, read_input
+from apidiscovery_cli.options import SERVER_URL, Option
 
 CONTEXT = "context:"
+CLUSTER = "cluster:"
 SCHEMES = ("http", "https", "grpc", "grpcs")
 
 _WANTED = (
@@ -38,6 +41,17 @@ _IDENTITY = {
     "client_certificate": "--client-certificate",
     "client_key": "--client-key",
 }
+
+
+# Names the service whose clusters are sides; its URL is no side itself.
+SERVICE: Option = click.option(
+    "--server",
+    "-s",
+    "service",
+    type=SERVER_URL,
+    metavar="URL",
+    help="The running service (apidiscovery serve) that knows the clusters of cluster:NAME.",
+)
 
 
 class Connect(Protocol):
@@ -71,6 +85,22 @@ def open_side(text: str, connect: Connect) -> Snapshot:
     if scheme.lower() not in SCHEMES:
         raise InvalidConfiguration(f"{text}: {scheme!r} is no scheme of a server; {_WANTED}")
     return connect(text, None)
+
+
+def with_service(text: str, service: str | None) -> str:
+    """Return a side in which `cluster:NAME` is the URL of that cluster's documents.
+
+    Raises:
+        click.UsageError: It names a cluster, and there is no service.
+    """
+    if not text.startswith(CLUSTER):
+        return text
+    name = text.removeprefix(CLUSTER)
+    if not name:
+        raise click.UsageError(f"{text}: the name of a cluster is missing")
+    if not service:
+        raise click.UsageError(f"{text}: which service knows it? want --server URL")
+    return f"{service.rstrip('/')}/clusters/{quote(name)}"
 
 
 def side_name(text: str) -> str:
@@ -129,7 +159,7 @@ def flags_for(flags: Flags, sides: Sequence[str]) -> Flags:
 
 def refuse_shared_identity(flags: Flags, sides: Sequence[str]) -> None:
     """Refuse flags with credentials that would go to more than one server."""
-    if sum(map(is_server, sides)) < 2:  # noqa: PLR2004 - one server alone gets them
+    if len({_origin(side) for side in sides if is_server(side)}) < 2:  # noqa: PLR2004 - one alone
         return
     given = cast("dict[str, object]", flags)
     if named := [flag for name, flag in _IDENTITY.items() if given.get(name)]:
@@ -137,3 +167,9 @@ def refuse_shared_identity(flags: Flags, sides: Sequence[str]) -> None:
             f"{', '.join(named)} would go to several servers; name each as context:NAME, whose"
             " credentials are those of the kubeconfig"
         )
+
+
+def _origin(side: str) -> object:
+    """Return what is the same for sides of one server; each context is one of its own."""
+    parts = urlsplit(side)
+    return (parts.scheme, parts.netloc) if parts.netloc else object()

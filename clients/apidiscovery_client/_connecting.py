@@ -244,7 +244,7 @@ def _opened(
     if not (target is None or isinstance(target, str | Server)):
         _refuse_flags(flags)
         return Opened(target, *_place(*kept, lambda: ""))
-    server = _http_target(target, flags)
+    server = http_target(target, flags)
     options = transports.HttpOptions(protobuf=prefer_protobuf)
     transport = getattr(transports, classes["http"])(server, options)
     return Opened(transport, *_place(*kept, lambda: key_in_cache(server)))
@@ -380,7 +380,12 @@ def overrides_of(flags: Flags, prefix: str = "") -> "Overrides":
     )
 
 
-def _http_target(target: str | Server | None, flags: Flags) -> Server:
+def http_target(target: str | Server | None, flags: Flags) -> Server:
+    """Return the server that a URL names, else that of the flags or of a kubeconfig.
+
+    Raises:
+        InvalidConfiguration: What is configured cannot be used.
+    """
     if isinstance(target, Server):
         _refuse_flags(flags)
         return target
@@ -388,6 +393,16 @@ def _http_target(target: str | Server | None, flags: Flags) -> Server:
         return read_server(**flags)
     named: Flags = {**flags, "server": target if "://" in target else f"http://{target}"}
     return read_server(**named)
+
+
+def grpc_target(target: object, flags: Flags) -> "GrpcServer | None":
+    """Return the server for grpcio that a URL names; None for a target that is not gRPC.
+
+    Raises:
+        InvalidConfiguration: What is configured cannot be used.
+    """
+    address = _grpc_address(target)
+    return None if address is None else _grpc_target(address, flags)
 
 
 def _grpc_address(target: object) -> tuple[str, bool] | None:

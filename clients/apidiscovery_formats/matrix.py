@@ -7,7 +7,7 @@ column, so a cluster that stops answering changes one column and no row. The JSO
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
@@ -210,6 +210,24 @@ def row_of(key: Key, columns: Sequence[Column], cells: tuple[Cell | None, ...]) 
     if len(known) > 1:
         return Row(*key, cells, Agreement.DIFFERENT)
     return Row(*key, cells, Agreement.SAME if is_sure else Agreement.UNSURE)
+
+
+def of_clusters(matrix: Matrix, names: Container[str]) -> Matrix:
+    """Return the matrix of clusters with these names, with the rows that any of them serves."""
+    places = [place for place, column in enumerate(matrix.columns) if column.name in names]
+    columns = tuple(matrix.columns[place] for place in places)
+    found = (
+        ((row.group, row.resource), tuple(row.cells[place] for place in places))
+        for row in matrix.rows
+    )
+    return Matrix(
+        columns,
+        tuple(
+            row_of(key, columns, cells)
+            for key, cells in found
+            if any(cell is not None and cell.versions for cell in cells)
+        ),
+    )
 
 
 def cells_of(versions: Iterable[Mapping[str, Cell]]) -> dict[str, Cell]:

@@ -1,4 +1,4 @@
-"""`apidiscovery fleet`: clusters side by side, without a service between.
+"""`apidiscovery fleet`: clusters side by side, asked by this process or by a service.
 
 | exit code | when |
 |---|---|
@@ -7,54 +7,57 @@
 | 2 | trouble: bad usage, a file cannot be read, or nothing differs but a cluster does not answer |
 """
 
-import json
-import re
-from collections.abc import Sequence
-from datetime import UTC, datetime
-from pathlib import PurePath
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from fnmatch import fnmatchcase
 from typing import Literal, TypeAlias, TypedDict, Unpack
-from urllib.parse import urlsplit
 
 import click
 from apidiscovery_client import DiscoveryError
 from apidiscovery_client._connecting import Flags
-from apidiscovery_client._server import Server
-from apidiscovery_client.client import DiscoveryClient
 from apidiscovery_client.fleet import Fleet
 from apidiscovery_client.fleet._members import servers_of_contexts
-from apidiscovery_client.model import Snapshot
-from apidiscovery_client.snapshots.releases import PREFIX
-from apidiscovery_formats.matrix import Agreement, Freshness, Matrix, to_json
+from apidiscovery_formats.matrix import of_clusters
 
+from apidiscovery_cli.commands._side_by_side import (
+    Trouble,
+    exit_for,
+    members_of,
+    named,
+    print_matrix,
+)
 from apidiscovery_cli.connection_options import flags_of
-from apidiscovery_cli.fleet_table import common_text, headline, markdown, rows_text
-from apidiscovery_cli.options import with_options
-from apidiscovery_cli.output import print_data, print_text
+from apidiscovery_cli.fleet_table import common_text
+from apidiscovery_cli.options import TextType, with_options
+from apidiscovery_cli.output import print_text, progress
 from apidiscovery_cli.sides import (
     CONTEXT,
+    SCHEMES,
     SIDE_HELP,
     SIDE_OPTIONS,
-    connector,
     flags_for,
-    is_server,
-    open_side,
     refuse_shared_identity,
 )
 
-_DIFFERENT, _TROUBLE = 1, 2
 _BEST = "best"
 
 _Form: TypeAlias = Literal["table", "json", "markdown", "name"]
 _FORMS: tuple[_Form, ...] = ("table", "json", "markdown", "name")
 
 
-class _Trouble(click.ClickException):
-    """Clusters cannot be named as they were, or be compared."""
+def _service_url(text: str) -> str:
+    scheme, separator, _ = text.partition("://")
+    if not separator or scheme.lower() not in SCHEMES:
+        raise ValueError(f"want a URL of {', '.join(SCHEMES)}, got {text!r}")
+    return text
 
-    exit_code = _TROUBLE
+
+_SERVICE_URL = TextType("url", _service_url)
 
 
 class _Options(TypedDict):
+    service: str | None
+    selector: str
     contexts: Sequence[str]
     all_contexts: bool
     all_rows: bool
@@ -71,12 +74,32 @@ class _Options(TypedDict):
     f"Each CLUSTER is {SIDE_HELP}; NAME=CLUSTER gives it a name of its own."
     " A cell has the versions, the preferred one marked with *; - where the cluster does not serve"
     " the kind, ? where that is not known.\n\n"
+    "With --server the clusters are those that a running service knows, all or those whose names"
+    " match a CLUSTER, such as 'prod-*'; it answers at once, and has the last known state of"
+    " clusters that are down.\n\n"
     "With the words 'best KIND' before the clusters it prints the best version of that kind that"
     " all of them serve.\n\n"
     "Exit code 0 if all serve the same, 1 if not, 2 for trouble, or if nothing differs but a"
     " cluster does not answer.",
 )
 @click.argument("clusters", metavar="[best KIND] [CLUSTER]...", nargs=-1)
+@click.option(
+    "--server",
+    "-s",
+    "service",
+    type=_SERVICE_URL,
+    metavar="URL",
+    help="The clusters of a running service (apidiscovery serve), over HTTP or gRPC"
+    " (grpc://host:50051).",
+)
+@click.option(
+    "--selector",
+    "-l",
+    "selector",
+    metavar="LABELS",
+    default="",
+    help="Only clusters with such labels, such as region=eu; with --server, which knows labels.",
+)
 @click.option(
     "--contexts",
     metavar="PATTERN",
@@ -110,98 +133,90 @@ def fleet(flags: Flags, *, clusters: tuple[str, ...], **options: Unpack[_Options
     try:
         with _opened(flags, clusters, options) as members:
             if wanted is not None:
-                _print_best(members, wanted)
+                _print_best(members, wanted, _matching(members, clusters, options))
                 return
             matrix = members.matrix(max_age_s=0)
+            if options["service"] and clusters:
+                matrix = of_clusters(matrix, _matching(members, clusters, options) or ())
     except DiscoveryError as error:
-        raise _Trouble(str(error)) from None
+        raise Trouble(str(error)) from None
     matrix = matrix.selected(groups=options["groups"], kinds=options["kinds"])
-    _print(matrix, options)
-    if not options["common"]:
-        _exit(matrix)
+    if options["common"]:
+        print_text(common_text(matrix))
+        return
+    print_matrix(matrix, options["output"], all_rows=options["all_rows"], wide=options["wide"])
+    exit_for(matrix)
 
 
-def _opened(flags: Flags, clusters: Sequence[str], options: _Options) -> Fleet:
-    """Return the fleet that a command line names; nothing has been asked yet."""
+@contextmanager
+def _opened(flags: Flags, clusters: Sequence[str], options: _Options) -> Generator[Fleet]:
+    """Yield the fleet that a command line names; nothing has been asked yet."""
     patterns = ("*",) if options["all_contexts"] else tuple(options["contexts"])
+    if service := options["service"]:
+        if patterns:
+            raise click.UsageError(
+                "--contexts: with --server the clusters are its own"
+            )
+        with Fleet.of_server(service, selector=options["selector"], **flags) as fleet:
+            yield fleet
+        return
+    if options["selector"]:
+        raise click.UsageError("--selector: only a service knows labels; want --server URL")
+    with (
+        progress("Asking clusters") as step,
+        _asked(flags, clusters, patterns, step) as fleet,
+    ):
+        yield fleet
+
+
+def _asked(
+    flags: Flags,
+    clusters: Sequence[str],
+    patterns: Sequence[str],
+    step: Callable[[int, int], object] | None,
+) -> Fleet:
+    """Return the fleet of clusters that this process asks by itself."""
     if not clusters and not patterns:
         raise click.UsageError(
-            "which clusters? name some, or give --contexts PATTERN or --all-contexts"
+            "which clusters? name some, or give --contexts PATTERN, --all-contexts or --server URL"
         )
-    named = [_named(text) for text in clusters]
     # A pattern stands for several servers, each with credentials of its own.
-    sides = [*(side for _, side in named), *([CONTEXT, CONTEXT] if patterns else [])]
+    sides = [*(side for _, side in map(named, clusters)), *([CONTEXT, CONTEXT] if patterns else [])]
     flags = flags_for(flags, sides)
     refuse_shared_identity(flags, sides)
-    members: dict[str, DiscoveryClient | Snapshot | Server | str] = {}
-    for name, side in named:
-        if name in members:
-            raise click.UsageError(f"{side}: another cluster is called {name!r}; want NAME=CLUSTER")
-        members[name] = _member(side, flags)
+    members = members_of(clusters, flags)
     if patterns:
         found = servers_of_contexts(patterns, **flags)
         if twice := sorted(found.keys() & members.keys()):
             raise click.UsageError(f"--contexts: another cluster is called {twice[0]!r}")
         members |= found
-    return Fleet(members, cache=True)
+    return Fleet(members, cache=True, progress=step)
 
 
-def _named(text: str) -> tuple[str, str]:
-    """Return the name of a cluster as it was typed, and what it is."""
-    name, separator, side = text.partition("=")
-    if separator and re.fullmatch(r"[\w.-]+", name):
-        return name, side
-    return _usual_name(text), text
+def _matching(members: Fleet, clusters: Sequence[str], options: _Options) -> tuple[str, ...] | None:
+    """Return the names of a service's clusters that are meant; None for all.
+
+    Raises:
+        Trouble: The service knows none of a name.
+    """
+    if not options["service"] or not clusters:
+        return None
+    names = [column.name for column in members.clusters()]
+    found: dict[str, None] = {}
+    for pattern in clusters:
+        matching = [name for name in names if fnmatchcase(name, pattern)]
+        if not matching:
+            known = ", ".join(names) or "none"
+            raise Trouble(f"{pattern}: the service knows no such cluster; it knows {known}")
+        found |= dict.fromkeys(matching)
+    return tuple(found)
 
 
-def _usual_name(side: str) -> str:
-    """Return what a cluster is called that was given no name."""
-    if side.startswith(PREFIX):
-        return side.removeprefix(PREFIX)
-    if side.startswith(CONTEXT):
-        return side.removeprefix(CONTEXT)
-    if "://" in side:
-        return urlsplit(side).netloc.rpartition("@")[2] or side
-    return PurePath(side).stem or side
-
-
-def _member(side: str, flags: Flags) -> DiscoveryClient | Snapshot:
-    """Return a client of a server, or what a file or a release tells."""
-    if not is_server(side):
-        return open_side(side, connector(flags))
-    context = side.removeprefix(CONTEXT) if side.startswith(CONTEXT) else None
-    kubeconfig = flags.get("kubeconfig") if context else None
-    own: Flags = {**flags, "context": context, "kubeconfig": kubeconfig}
-    return DiscoveryClient(None if context else side, cache=True, **own)
-
-
-def _print_best(members: Fleet, wanted: str) -> None:
-    found = members.best_common_version(wanted)
+def _print_best(members: Fleet, wanted: str, names: Sequence[str] | None) -> None:
+    if not (members.names or members.clusters()):
+        raise Trouble("the service knows no cluster with such labels")
+    found = members.best_common_version(wanted, names)
     name = f"{found.group}/{found.version}" if found.group else found.version
     print_text(f"{name} {found.kind}\n")
     for server, why in found.unsure.items():
         click.echo(f"warning: {server}: {why}", err=True)
-
-
-def _print(matrix: Matrix, options: _Options) -> None:
-    shown = matrix.selected(different=not options["all_rows"])
-    now = datetime.now(UTC)
-    match options["output"]:
-        case _ if options["common"]:
-            print_text(common_text(matrix))
-        case "json":
-            print_data(json.dumps(to_json(shown), indent=2) + "\n")
-        case "markdown":
-            print_text(markdown(shown, now, wide=options["wide"]))
-        case "name":
-            names = (f"{row.resource}.{row.group}".rstrip(".") for row in shown.rows)
-            print_text("".join(f"{name}\n" for name in names))
-        case "table":
-            print_text(f"{headline(matrix, now)}\n{rows_text(shown, now, wide=options['wide'])}")
-
-
-def _exit(matrix: Matrix) -> None:
-    if matrix.count(Agreement.DIFFERENT):
-        raise click.exceptions.Exit(_DIFFERENT)
-    if any(column.freshness is not Freshness.CURRENT for column in matrix.columns):
-        raise click.exceptions.Exit(_TROUBLE)

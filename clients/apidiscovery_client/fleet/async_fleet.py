@@ -1,40 +1,74 @@
-"""A fleet of clusters that this process asks by itself, for asyncio."""
+"""A fleet of clusters, which this process asks by itself or a service shows, for asyncio."""
 
-from collections.abc import AsyncGenerator, Iterable, Mapping
-from contextlib import AsyncExitStack
-from functools import partial
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from contextlib import aclosing
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Protocol, Self, Unpack
 
 from apidiscovery_formats import matrix
-from apidiscovery_formats.matrix import Delta, Matrix
+from apidiscovery_formats.matrix import Column, Delta, Matrix
 
+from apidiscovery_client._connecting import grpc_target, http_target
 from apidiscovery_client._errors import DiscoveryError, NotYetServed
 from apidiscovery_client._sans_io.options import SYSTEM_CLOCK
 from apidiscovery_client._server import Server
 from apidiscovery_client.async_client import AsyncDiscoveryClient
-from apidiscovery_client.fleet._async_together import pause, together
-from apidiscovery_client.fleet._cells import cluster_of
-from apidiscovery_client.fleet._members import never_answered, servers_of_contexts
+from apidiscovery_client.fleet._async_asked import AsyncAsked
+from apidiscovery_client.fleet._async_over_http import AsyncOverHttp
+from apidiscovery_client.fleet._async_served import AsyncServed, AsyncTellsMatrix
+from apidiscovery_client.fleet._async_together import pause
+from apidiscovery_client.fleet._members import servers_of_contexts
 from apidiscovery_client.model import Snapshot
 from apidiscovery_client.resolving import Resolution, Resolver
 from apidiscovery_client.resolving.common_version import CommonVersion, best_common_version
 
+if TYPE_CHECKING:
+    from apidiscovery_client._connecting import Flags
+
 AT_ONCE = 32
 
 
+class AsyncFleetSource(Protocol):
+    """Where a fleet has its clusters from."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return the names of the clusters, in order."""
+        ...
+
+    async def snapshots(
+        self, names: Iterable[str] | None, max_age_s: float | None
+    ) -> dict[str, Snapshot]:
+        """Return what each cluster serves, by name; raise `KeyError` for an unknown name."""
+        ...
+
+    async def matrix(self, max_age_s: float | None) -> Matrix:
+        """Return which cluster serves which resource."""
+        ...
+
+    def states(self, interval_s: float) -> AsyncGenerator[Matrix]:
+        """Yield the matrix again and again, also when nothing has changed."""
+        ...
+
+    async def close(self) -> None:
+        """Close all connections; it may be called again."""
+        ...
+
+
 class AsyncFleet:
-    """Clusters by name, each a client or a snapshot; clients are closed with the fleet.
+    """Clusters by name: each a client or a snapshot, or with `of_server` those of a service.
 
     A cluster that cannot be asked never empties its column: what was last known stands there, or
-    that nothing is known.
+    that nothing is known. Clients are closed with the fleet.
 
     Args:
         members: The clusters; a URL or server gets a client of its own.
         labels: Of each cluster, by its name.
         cache: Whether what is known of clusters is kept on disk for other processes.
         at_once: How many clusters are asked at a time.
+        progress: Called after each answer, in any thread, with how many clusters have answered or
+            failed, and of how many.
     """
 
     def __init__(
@@ -44,17 +78,11 @@ class AsyncFleet:
         labels: Mapping[str, Mapping[str, str]] | None = None,
         cache: bool = False,
         at_once: int = AT_ONCE,
+        progress: Callable[[int, int], object] | None = None,
     ) -> None:
-        self._members = {
-            name: AsyncDiscoveryClient(member, cache=cache)
-            if isinstance(member, str | Server)
-            else member
-            for name, member in members.items()
-        }
-        self._labels = labels or {}
-        self._at_once = at_once
-        # What was told of clusters that could not be asked, until they can.
-        self._silent: dict[str, Snapshot] = {}
+        self._source: AsyncFleetSource = AsyncAsked(
+            members, labels or {}, cache=cache, at_once=at_once, progress=progress
+        )
 
     @classmethod
     def from_kubeconfig(
@@ -80,13 +108,56 @@ class AsyncFleet:
         servers = servers_of_contexts(tuple(contexts), kubeconfig=str(path) if path else None)
         return cls(servers, cache=cache, at_once=at_once)
 
+    @classmethod
+    def of_server(
+        cls,
+        target: str | Server | None = None,
+        *,
+        selector: str = "",
+        at_once: int = AT_ONCE,
+        **flags: "Unpack[Flags]",
+    ) -> Self:
+        """Return the fleet of a running service (`apidiscovery serve`), which asks the clusters.
+
+        When the service does not answer, its clusters stay as they were last known, and stale. Over
+        gRPC changes are pushed; snapshots have what the matrix tells, which is no category and of
+        each resource the kind, verbs and names of its preferred version.
+
+        Args:
+            target: `https://host:8443`, `http://127.0.0.1:8080`, `grpc://host:50051`,
+                `grpcs://host:50051`; None for the server of the flags.
+            selector: A label selector for clusters, such as `region=eu`; empty for all.
+            at_once: How many clusters the service is asked for at a time.
+            flags: Options named after kubectl's flags: `token`, `certificate_authority`,
+                `request_timeout_s` and others.
+
+        Raises:
+            InvalidConfiguration: The configuration cannot be used.
+        """
+        tells: AsyncTellsMatrix
+        server = grpc_target(target, flags)
+        if server is None:
+            tells = AsyncOverHttp(http_target(target, flags), selector, at_once)
+        else:
+            from apidiscovery_client.fleet._async_over_grpc import (  # noqa: PLC0415 - heavy
+                AsyncOverGrpc,
+            )
+
+            tells = AsyncOverGrpc(server, selector)
+        fleet = cls({})
+        fleet._source = AsyncServed(tells)
+        return fleet
+
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of the clusters, in the order in which they were given."""
-        return tuple(self._members)
+        """The names of the clusters, in the order in which they were given.
+
+        Those of a service are the names in its last answer, sorted; none before there is one.
+        """
+        return self._source.names
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} of {len(self._members)} clusters>"
+        return f"<{type(self).__name__} of {len(self.names)} clusters>"
 
     async def __aenter__(self) -> Self:
         return self
@@ -101,10 +172,7 @@ class AsyncFleet:
 
     async def close(self) -> None:
         """Close the clients; the fleet may be closed again."""
-        async with AsyncExitStack() as stack:
-            for member in self._members.values():
-                if not isinstance(member, Snapshot):
-                    stack.push_async_callback(member.close)
+        await self._source.close()
 
     async def snapshots(
         self, names: Iterable[str] | None = None, *, max_age_s: float | None = None
@@ -120,46 +188,52 @@ class AsyncFleet:
 
         Raises:
             KeyError: There is no cluster of a name.
+            DiscoveryError: As `matrix`.
         """
-        members = {name: self._members[name] for name in (self.names if names is None else names)}
-        calls = [partial(self._snapshot, name, max_age_s) for name in members]
-        return dict(zip(members, await together(calls, self._at_once), strict=True))
+        return await self._source.snapshots(names, max_age_s)
 
-    async def _snapshot(self, name: str, max_age_s: float | None) -> Snapshot:
-        member = self._members[name]
-        if isinstance(member, Snapshot):
-            return member
-        try:
-            snapshot = await member.snapshot(max_age_s=max_age_s)
-        except DiscoveryError as error:
-            return self._silent.setdefault(name, never_answered(member.server, error))
-        self._silent.pop(name, None)
-        return snapshot
+    async def clusters(self, *, max_age_s: float | None = None) -> tuple[Column, ...]:
+        """Return how fresh each cluster is, its release, and how much it serves.
+
+        Args:
+            max_age_s: As for `AsyncDiscoveryClient.snapshot`.
+
+        Raises:
+            DiscoveryError: As `matrix`.
+        """
+        return (await self.matrix(max_age_s=max_age_s)).columns
 
     async def matrix(self, *, max_age_s: float | None = None) -> Matrix:
         """Return which cluster serves which resource, with a column for each cluster.
 
         Args:
-            max_age_s: As for `AsyncDiscoveryClient.snapshot`.
+            max_age_s: As for `AsyncDiscoveryClient.snapshot`. A service is asked each time,
+                conditionally.
+
+        Raises:
+            DiscoveryError: A service does not answer, and nothing is known, or it refuses us.
         """
-        snapshots = await self.snapshots(max_age_s=max_age_s)
-        return matrix.make(
-            [cluster_of(name, one, self._labels.get(name, {})) for name, one in snapshots.items()]
-        )
+        return await self._source.matrix(max_age_s)
 
     async def watch(self, *, interval_s: float = 5.0) -> AsyncGenerator[Delta]:
         """Yield what changes in the matrix; first all that is there.
 
+        Leave it with `contextlib.aclosing`.
+
         Args:
-            interval_s: Between two questions to a cluster, which are conditional, in seconds.
+            interval_s: Between two questions to a cluster or service, which are conditional, and
+                between two connections to a service that pushes changes, in seconds.
+
+        Raises:
+            DiscoveryError: As `matrix`.
         """
         before = Matrix((), ())
-        while True:
-            after = await self.matrix(max_age_s=0)
-            if after != before:
-                yield matrix.delta(before, after)
-            before = after
-            await pause(interval_s)
+        is_first = True
+        async with aclosing(self._source.states(interval_s)) as states:
+            async for after in states:
+                if is_first or after != before:
+                    yield matrix.delta(before, after)
+                before, is_first = after, False
 
     async def best_common_version(
         self, wanted: str, clusters: Iterable[str] | None = None
@@ -202,7 +276,7 @@ class AsyncFleet:
                     found[name] = Resolver(snapshot).resolve(wanted, strict=True)
                 except DiscoveryError as error:
                     missing[name] = str(error)
-            if not missing or (found and not in_all):
+            if found and not (missing and in_all):
                 return found
             left_s = deadline - SYSTEM_CLOCK.monotonic()
             if left_s <= 0:

@@ -2,16 +2,18 @@
 
 import contextlib
 from collections.abc import AsyncGenerator, Callable
-from contextlib import AbstractAsyncContextManager, aclosing
+from contextlib import aclosing
 from datetime import datetime
-from typing import Protocol, Self, TypeVar
+from typing import Self, TypeVar
 
 from apidiscovery_client._errors import DiscoveryError, UnexpectedDocument
-from apidiscovery_client._grpc.calls import Attempts, GrpcServer
+from apidiscovery_client._grpc.calls import GrpcServer
 from apidiscovery_client._grpc.errors import Failure
 from apidiscovery_client._interfaces import FetchedSnapshot, Traffic
-from apidiscovery_client.transports._async_waiting import AsyncRead, AsyncWaiting
+from apidiscovery_client.transports._async_calling import AsyncCaller, AsyncCalls
+from apidiscovery_client.transports._async_waiting import AsyncWaiting
 from apidiscovery_client.transports._grpc_answers import (
+    SERVICE,
     Answer,
     InconsistentError,
     Message,
@@ -24,9 +26,7 @@ from apidiscovery_client.transports._grpc_common import (
     LIST,
     SOURCES_TIMEOUT_S,
     CallFailedError,
-    Metadata,
     Renewal,
-    closed,
     named,
     read_message,
 )
@@ -39,27 +39,6 @@ from apidiscovery_client.transports._grpc_watching import (
 )
 
 R = TypeVar("R")
-
-
-class AsyncCalls(Protocol):
-    """Makes the calls; both methods raise `CallFailedError`, also once it is closed."""
-
-    async def once(
-        self, method: str, request: Message, timeout_s: float | None, metadata: Metadata
-    ) -> Message:
-        """Return the answer of a unary method."""
-        ...
-
-    def watch(self, request: Message, metadata: Metadata) -> AbstractAsyncContextManager[AsyncRead]:
-        """Begin a watch; its value returns the next message, and None at the end.
-
-        It opens a new connection, because the earlier one may be dead without a sign.
-        """
-        ...
-
-    async def close(self) -> None:
-        """End all calls and close all connections; it may be called again."""
-        ...
 
 
 class AsyncDiscovery:
@@ -87,6 +66,7 @@ class AsyncDiscovery:
         self._patience = patience
         self._calls = calls(self.traffic)
         self._waiting = AsyncWaiting()
+        self._caller = AsyncCaller(server, SERVICE, self._calls, self._waiting, self.traffic)
 
     async def __aenter__(self) -> Self:
         return self
@@ -152,7 +132,7 @@ class AsyncDiscovery:
         try:
             return watching.lost(failed)
         except DiscoveryError as error:
-            raise named(error, WATCH, self.server) from None
+            raise named(error, SERVICE, WATCH, self.server) from None
 
     async def _watch(self, watching: Watching, renewal: Renewal) -> AsyncGenerator[FetchedSnapshot]:
         """Yield the states of one watch; it ends with an error only.
@@ -187,40 +167,16 @@ class AsyncDiscovery:
 
     async def _get(self, ask: Get) -> Answer:
         request = self._messages.get_request(ask.etag, ask.known)
-        answer = self._read(GET, self._messages.answer, await self._called(GET, request))
+        answer = self._read(GET, self._messages.answer, await self._caller.called(GET, request))
         self.traffic.not_modified += isinstance(answer, Same)
         return answer
 
     async def _sources(self) -> Sources:
         request = self._messages.sources_request()
         with contextlib.suppress(DiscoveryError):
-            message = await self._called(LIST, request, SOURCES_TIMEOUT_S)
+            message = await self._caller.called(LIST, request, SOURCES_TIMEOUT_S)
             return self._read(LIST, lambda told, _: self._messages.sources(told), message)
         return Sources()
-
-    async def _called(
-        self, method: str, request: Message, timeout_s: float | None = None
-    ) -> Message:
-        attempts, renewal = Attempts(method, self._server, timeout_s), Renewal(self._server)
-        while True:
-            metadata = await self._waiting.metadata(self._server)
-            self.traffic.requests += 1
-            try:
-                return await self._calls.once(method, request, attempts.left_s, metadata)
-            except CallFailedError as error:
-                failed = error.failed
-            if renewal.may_help(failed) and await self._waiting.renewed(renewal):
-                continue
-            if await self._waiting.is_over_within(self._wait_s(method, attempts, failed)):
-                raise closed(self.server)
-
-    def _wait_s(self, method: str, attempts: Attempts, failed: Failure) -> float:
-        if self._waiting.is_over:
-            raise closed(self.server)
-        try:
-            return attempts.wait_s(failed)
-        except DiscoveryError as error:
-            raise named(error, method, self.server) from None
 
     def _read(self, name: str, read: Callable[[Message, datetime], R], message: Message) -> R:
         return read_message(self.server, name, read, message)

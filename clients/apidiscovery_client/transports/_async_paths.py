@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from itertools import count
 from threading import Lock
@@ -74,10 +75,20 @@ class AsyncPathTransport:
                 asks = await advance(flow, await self._outcomes(asks, scope))
             return asks
 
-    async def get(self, path: str, accept: str) -> Reply:
+    async def get(self, path: str, accept: str, etag: str = "") -> Reply:
         """Return the server's answer, whatever its status; raise `DiscoveryError` without one."""
         with self._scope() as scope:
-            return (await scope.together([partial(self._sends.get, Ask(path, accept), scope)]))[0]
+            call = partial(self._sends.get, Ask(path, accept, etag), scope)
+            return (await scope.together([call]))[0]
+
+    def below(self, path: str) -> "AsyncPathTransport":
+        """Return a transport for what the server has below a path, over the same connections.
+
+        Closing it closes none of them.
+        """
+        return AsyncPathTransport(
+            self.server + path, _AsyncBelow(self._sends, path), self._options, self._progress
+        )
 
     def listen(self, fetched: FetchedSnapshot | None) -> AsyncGenerator[FetchedSnapshot]:
         """Raise `NotImplementedError`: HTTP servers do not push changes."""
@@ -122,3 +133,18 @@ class AsyncPathTransport:
             return result
 
         return await scope.together([partial(outcome, ask) for ask in asks])
+
+
+class _AsyncBelow:
+    """Sends requests below a path, by means of another."""
+
+    def __init__(self, sends: AsyncSends, path: str) -> None:
+        self.traffic = sends.traffic
+        self._sends = sends
+        self._path = path
+
+    async def get(self, ask: Ask, scope: AsyncScope) -> Reply:
+        return await self._sends.get(replace(ask, path=self._path + ask.path), scope)
+
+    async def close(self) -> None:
+        """Leave the connections to whom they belong."""

@@ -2,15 +2,17 @@
 
 import contextlib
 from collections.abc import Callable, Generator
-from contextlib import AbstractContextManager, closing
+from contextlib import closing
 from datetime import datetime
-from typing import Protocol, Self, TypeVar
+from typing import Self, TypeVar
 
 from apidiscovery_client._errors import DiscoveryError, UnexpectedDocument
-from apidiscovery_client._grpc.calls import Attempts, GrpcServer
+from apidiscovery_client._grpc.calls import GrpcServer
 from apidiscovery_client._grpc.errors import Failure
 from apidiscovery_client._interfaces import FetchedSnapshot, Traffic
+from apidiscovery_client.transports._calling import Caller, Calls
 from apidiscovery_client.transports._grpc_answers import (
+    SERVICE,
     Answer,
     InconsistentError,
     Message,
@@ -23,9 +25,7 @@ from apidiscovery_client.transports._grpc_common import (
     LIST,
     SOURCES_TIMEOUT_S,
     CallFailedError,
-    Metadata,
     Renewal,
-    closed,
     named,
     read_message,
 )
@@ -36,30 +36,9 @@ from apidiscovery_client.transports._grpc_watching import (
     Watching,
     ended,
 )
-from apidiscovery_client.transports._waiting import Read, Waiting
+from apidiscovery_client.transports._waiting import Waiting
 
 R = TypeVar("R")
-
-
-class Calls(Protocol):
-    """Makes the calls; both methods raise `CallFailedError`, also once it is closed."""
-
-    def once(
-        self, method: str, request: Message, timeout_s: float | None, metadata: Metadata
-    ) -> Message:
-        """Return the answer of a unary method."""
-        ...
-
-    def watch(self, request: Message, metadata: Metadata) -> AbstractContextManager[Read]:
-        """Begin a watch; its value returns the next message, and None at the end.
-
-        It opens a new connection, because the earlier one may be dead without a sign.
-        """
-        ...
-
-    def close(self) -> None:
-        """End all calls and close all connections; it may be called again."""
-        ...
 
 
 class Discovery:
@@ -87,6 +66,7 @@ class Discovery:
         self._patience = patience
         self._calls = calls(self.traffic)
         self._waiting = Waiting()
+        self._caller = Caller(server, SERVICE, self._calls, self._waiting, self.traffic)
 
     def __enter__(self) -> Self:
         return self
@@ -151,7 +131,7 @@ class Discovery:
         try:
             return watching.lost(failed)
         except DiscoveryError as error:
-            raise named(error, WATCH, self.server) from None
+            raise named(error, SERVICE, WATCH, self.server) from None
 
     def _watch(self, watching: Watching, renewal: Renewal) -> Generator[FetchedSnapshot]:
         """Yield the states of one watch; it ends with an error only.
@@ -186,38 +166,16 @@ class Discovery:
 
     def _get(self, ask: Get) -> Answer:
         request = self._messages.get_request(ask.etag, ask.known)
-        answer = self._read(GET, self._messages.answer, self._called(GET, request))
+        answer = self._read(GET, self._messages.answer, self._caller.called(GET, request))
         self.traffic.not_modified += isinstance(answer, Same)
         return answer
 
     def _sources(self) -> Sources:
         request = self._messages.sources_request()
         with contextlib.suppress(DiscoveryError):
-            message = self._called(LIST, request, SOURCES_TIMEOUT_S)
+            message = self._caller.called(LIST, request, SOURCES_TIMEOUT_S)
             return self._read(LIST, lambda told, _: self._messages.sources(told), message)
         return Sources()
-
-    def _called(self, method: str, request: Message, timeout_s: float | None = None) -> Message:
-        attempts, renewal = Attempts(method, self._server, timeout_s), Renewal(self._server)
-        while True:
-            metadata = self._waiting.metadata(self._server)
-            self.traffic.requests += 1
-            try:
-                return self._calls.once(method, request, attempts.left_s, metadata)
-            except CallFailedError as error:
-                failed = error.failed
-            if renewal.may_help(failed) and self._waiting.renewed(renewal):
-                continue
-            if self._waiting.is_over_within(self._wait_s(method, attempts, failed)):
-                raise closed(self.server)
-
-    def _wait_s(self, method: str, attempts: Attempts, failed: Failure) -> float:
-        if self._waiting.is_over:
-            raise closed(self.server)
-        try:
-            return attempts.wait_s(failed)
-        except DiscoveryError as error:
-            raise named(error, method, self.server) from None
 
     def _read(self, name: str, read: Callable[[Message, datetime], R], message: Message) -> R:
         return read_message(self.server, name, read, message)

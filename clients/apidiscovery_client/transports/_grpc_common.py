@@ -13,12 +13,13 @@ from apidiscovery_client._grpc.errors import CallRefused, Failure
 from apidiscovery_client._interfaces import Traffic
 from apidiscovery_client._reading import UnreadableError
 from apidiscovery_client._server import StaticAccess
-from apidiscovery_client.transports._grpc_answers import SERVICE, Message
+from apidiscovery_client.transports._grpc_answers import Message
 
 R = TypeVar("R")
 
 GET, LIST = "GetDiscovery", "ListSources"
 Metadata: TypeAlias = tuple[tuple[str, str], ...]
+Stub: TypeAlias = Any  # of any service, with a method for each of the service
 
 SOURCES_TIMEOUT_S = 5.0  # they only explain why versions are stale
 
@@ -143,12 +144,12 @@ def may_block(server: GrpcServer) -> bool:
     return server.access is not None and not isinstance(server.access, StaticAccess)
 
 
-def named(error: DiscoveryError, method: str, address: str) -> DiscoveryError:
+def named(error: DiscoveryError, service: str, method: str, address: str) -> DiscoveryError:
     """Return the error; for an unimplemented method its text names the method."""
     if not isinstance(error, CallRefused) or error.code != grpc.StatusCode.UNIMPLEMENTED:
         return error
     said = f" ({error.message})" if error.message else ""
-    text = f"the server {address} does not have the method {SERVICE}/{method}{said}"
+    text = f"the server {address} does not have the method {service}/{method}{said}"
     return CallRefused(error.code, f"{text}; it may be older, or no server of discovery over gRPC")
 
 

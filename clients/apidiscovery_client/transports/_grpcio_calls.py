@@ -17,6 +17,7 @@ from apidiscovery_client.transports._grpc_common import (
     CallFailedError,
     CountingChannel,
     Metadata,
+    Stub,
 )
 from apidiscovery_client.transports._grpc_watching import Patience, silent
 from apidiscovery_client.transports._waiting import Read
@@ -85,21 +86,14 @@ def closing_silent(call: _Call, silence_s: float) -> Generator[Watchdog]:
         watchdog.end()
 
 
-class Stub(Protocol):
-    """The methods of DiscoveryService."""
-
-    GetDiscovery: Callable[..., Message]
-    WatchDiscovery: Callable[..., Message]
-    ListSources: Callable[..., Message]
-
-
 class GrpcioCalls:
-    """Implements `_discovery.Calls`; threads may share it.
+    """Implements `_calling.Calls`; threads may share it.
 
     Args:
         server: Who is asked.
         traffic: Counts what is received.
         stub: Makes the stub from a channel.
+        watch: The name of the method that streams.
         patience: How long a watch may be silent.
 
     Raises:
@@ -111,11 +105,13 @@ class GrpcioCalls:
         server: GrpcServer,
         traffic: Traffic,
         stub: Callable[[CountingChannel], Stub],
+        watch: str,
         patience: Patience,
     ) -> None:
         self._server = server
         self._traffic = traffic
         self._stub_of = stub
+        self._watch = watch
         self._patience = patience
         channel = open_channel(server)
         self._channels = {channel}
@@ -136,7 +132,7 @@ class GrpcioCalls:
         """Begin a watch over a new connection, because the earlier one may be dead."""
         with self._opened() as stub:
             with _failing():
-                call = stub.WatchDiscovery(request, metadata=metadata)
+                call: Message = getattr(stub, self._watch)(request, metadata=metadata)
             with closing_silent(call, self._patience.silence_s) as watchdog:
                 yield lambda: self._read(call, watchdog)
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from itertools import count
 from threading import Lock
@@ -74,10 +75,20 @@ class PathTransport:
                 asks = advance(flow, self._outcomes(asks, scope))
             return asks
 
-    def get(self, path: str, accept: str) -> Reply:
+    def get(self, path: str, accept: str, etag: str = "") -> Reply:
         """Return the server's answer, whatever its status; raise `DiscoveryError` without one."""
         with self._scope() as scope:
-            return (scope.together([partial(self._sends.get, Ask(path, accept), scope)]))[0]
+            call = partial(self._sends.get, Ask(path, accept, etag), scope)
+            return (scope.together([call]))[0]
+
+    def below(self, path: str) -> "PathTransport":
+        """Return a transport for what the server has below a path, over the same connections.
+
+        Closing it closes none of them.
+        """
+        return PathTransport(
+            self.server + path, _AsyncBelow(self._sends, path), self._options, self._progress
+        )
 
     def listen(self, fetched: FetchedSnapshot | None) -> Generator[FetchedSnapshot]:
         """Raise `NotImplementedError`: HTTP servers do not push changes."""
@@ -122,3 +133,18 @@ class PathTransport:
             return result
 
         return scope.together([partial(outcome, ask) for ask in asks])
+
+
+class _AsyncBelow:
+    """Sends requests below a path, by means of another."""
+
+    def __init__(self, sends: Sends, path: str) -> None:
+        self.traffic = sends.traffic
+        self._sends = sends
+        self._path = path
+
+    def get(self, ask: Ask, scope: Scope) -> Reply:
+        return self._sends.get(replace(ask, path=self._path + ask.path), scope)
+
+    def close(self) -> None:
+        """Leave the connections to whom they belong."""

@@ -3,7 +3,7 @@
 from apidiscovery_client._grpc.calls import GrpcServer
 from apidiscovery_client.transports import _betterproto_messages
 from apidiscovery_client.transports._discovery import Discovery
-from apidiscovery_client.transports._grpc_watching import Patience
+from apidiscovery_client.transports._grpc_watching import WATCH, Patience
 from apidiscovery_client.transports._grpcio_calls import GrpcioCalls
 
 
@@ -27,6 +27,8 @@ class BetterprotoTransport(Discovery):
         super().__init__(
             server,
             _betterproto_messages,
-            lambda traffic: GrpcioCalls(server, traffic, _betterproto_messages.SyncStub, patience),
+            lambda traffic: GrpcioCalls(
+                server, traffic, _betterproto_messages.SyncStub, WATCH, patience
+            ),
             patience,
         )

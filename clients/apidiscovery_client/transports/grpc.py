@@ -8,9 +8,9 @@ from apidiscovery.service.v1 import discovery_pb2_grpc
 from apidiscovery_client._grpc.calls import GrpcServer
 from apidiscovery_client.transports import _protobuf_messages
 from apidiscovery_client.transports._discovery import Discovery
-from apidiscovery_client.transports._grpc_common import CountingChannel
-from apidiscovery_client.transports._grpc_watching import Patience
-from apidiscovery_client.transports._grpcio_calls import GrpcioCalls, Stub
+from apidiscovery_client.transports._grpc_common import CountingChannel, Stub
+from apidiscovery_client.transports._grpc_watching import WATCH, Patience
+from apidiscovery_client.transports._grpcio_calls import GrpcioCalls
 
 
 class GrpcTransport(Discovery):
@@ -33,11 +33,11 @@ class GrpcTransport(Discovery):
         super().__init__(
             server,
             _protobuf_messages,
-            lambda traffic: GrpcioCalls(server, traffic, _stub, patience),
+            lambda traffic: GrpcioCalls(server, traffic, _stub, WATCH, patience),
             patience,
         )
 
 
 def _stub(channel: CountingChannel) -> Stub:
     # The stub asks for no more of a channel than this one has.
-    return cast("Stub", discovery_pb2_grpc.DiscoveryServiceStub(cast("grpc.Channel", channel)))
+    return discovery_pb2_grpc.DiscoveryServiceStub(cast("grpc.Channel", channel))

@@ -33,6 +33,7 @@ from apidiscovery_service.metrics import Metrics
 from apidiscovery_service.openapi.documents import Documents
 from apidiscovery_service.serving.feature_gates import OPENAPI_V3, STORAGE_VERSION_API
 from apidiscovery_service.serving.grpc import DiscoveryService, GrpcServer
+from apidiscovery_service.serving.grpc.fleet import FleetService
 from apidiscovery_service.serving.grpc.openapi import OpenAPIService
 from apidiscovery_service.serving.grpc.registry import RegistryService
 from apidiscovery_service.serving.grpc.storage_versions import StorageVersionService
@@ -463,8 +464,11 @@ class _Server:
             self._security.call_access,
             ready=lambda: self._ready,
         )
+        fleet = FleetService(
+            lambda _context: self._fleet.scope(), self._metrics, ready=lambda: self._ready
+        )
         server = GrpcServer(
-            discovery, registry, openapi, storage_versions, interceptors=interceptors
+            discovery, registry, openapi, storage_versions, fleet, interceptors=interceptors
         )
         return GrpcListener(address, server, self._security.fronts)
 

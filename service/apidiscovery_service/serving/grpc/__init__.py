@@ -1,4 +1,4 @@
-"""The gRPC server: discovery, registrations, OpenAPI, storage versions, health, reflection."""
+"""The gRPC server: our services, health and reflection."""
 
 from apidiscovery_service.serving.grpc.admission import AdmissionInterceptor, CallAccess
 from apidiscovery_service.serving.grpc.discovery import DiscoveryService

@@ -14,7 +14,13 @@ from typing import Any, NoReturn
 
 import grpc
 import grpc.aio
-from apidiscovery.service.v1 import discovery_pb2, openapi_pb2, registry_pb2, storage_version_pb2
+from apidiscovery.service.v1 import (
+    discovery_pb2,
+    fleet_pb2,
+    openapi_pb2,
+    registry_pb2,
+    storage_version_pb2,
+)
 from google.protobuf.message import DecodeError
 from grpc_health.v1 import health_pb2
 from grpc_reflection.v1alpha import reflection
@@ -36,6 +42,7 @@ from apidiscovery_service.serving.grpc.calls import (
 )
 
 _DISCOVERY = discovery_pb2.DESCRIPTOR.services_by_name["DiscoveryService"].full_name
+_FLEET = fleet_pb2.DESCRIPTOR.services_by_name["FleetService"].full_name
 _OPENAPI = openapi_pb2.DESCRIPTOR.services_by_name["OpenAPIService"].full_name
 _REGISTRY = registry_pb2.DESCRIPTOR.services_by_name["RegistryService"].full_name
 _STORAGE_VERSIONS = storage_version_pb2.DESCRIPTOR.services_by_name[
@@ -47,6 +54,7 @@ _HEALTH = health_pb2.DESCRIPTOR.services_by_name["Health"].full_name
 _NEEDED = {
     f"/{_HEALTH}": Role.NONE,
     f"/{_DISCOVERY}": Role.READER,
+    f"/{_FLEET}": Role.READER,
     f"/{_OPENAPI}": Role.READER,
     f"/{reflection.SERVICE_NAME}": Role.READER,
     f"/{_REGISTRY}": Role.PUBLISHER,

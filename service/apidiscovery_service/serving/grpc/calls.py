@@ -9,7 +9,7 @@ from typing import Any, Final, NoReturn, TypeAlias
 
 import grpc
 import grpc.aio
-from apidiscovery.service.v1 import registry_pb2
+from apidiscovery.service.v1 import discovery_pb2, fleet_pb2, registry_pb2
 from google.protobuf.any_pb2 import Any as ProtoAny
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.message import Message
@@ -55,6 +55,9 @@ _MAX_DETAIL_BYTES = 3 * 1024
 _MAX_CHARACTERS = 1024
 
 _MAX_NANOS = 999_999_999
+
+# Between two messages of a watch, in seconds.
+_HEARTBEAT_S, _MIN_HEARTBEAT_S, _MAX_HEARTBEAT_S = 30.0, 1.0, 3600.0
 
 # Time in which a stream ends whose caller reads.
 _END_WITHIN_S = 0.5
@@ -272,6 +275,11 @@ def serialized(message: Message) -> bytes:
     return message.SerializeToString()
 
 
+def number_of(message: type[Message], field: str) -> int:
+    """Return the number of a field, for messages that are made of encoded parts."""
+    return message.DESCRIPTOR.fields_by_name[field].number
+
+
 # Streams.
 
 
@@ -393,3 +401,20 @@ def duration_of(seconds: float) -> Duration:
     duration = Duration()
     duration.FromMilliseconds(int(seconds * 1000))
     return duration
+
+
+def heartbeat_s(
+    request: discovery_pb2.WatchDiscoveryRequest | fleet_pb2.WatchFleetRequest,
+) -> float:
+    """Return the interval between heartbeats of a watch, in seconds.
+
+    Raises:
+        InvalidFields: It is malformed or out of range.
+    """
+    if not request.HasField("heartbeat_interval"):
+        return _HEARTBEAT_S
+    seconds = seconds_of("heartbeat_interval", request.heartbeat_interval)
+    if not _MIN_HEARTBEAT_S <= seconds <= _MAX_HEARTBEAT_S:
+        message = f"want {_MIN_HEARTBEAT_S:g} s to {_MAX_HEARTBEAT_S:g} s, got {seconds:g} s"
+        raise InvalidFields(FieldViolation("heartbeat_interval", message))
+    return seconds

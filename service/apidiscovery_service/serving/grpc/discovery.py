@@ -21,7 +21,13 @@ from apidiscovery_service.metrics import Metrics
 from apidiscovery_service.serving.feature_gates import FeatureGates
 from apidiscovery_service.serving.grpc import discovery_messages as messages
 from apidiscovery_service.serving.grpc.admission import CallAccess
-from apidiscovery_service.serving.grpc.calls import CallFailed, Handler, Service, Stream
+from apidiscovery_service.serving.grpc.calls import (
+    CallFailed,
+    Handler,
+    Service,
+    Stream,
+    heartbeat_s,
+)
 
 SERVICE = discovery_pb2.DESCRIPTOR.services_by_name["DiscoveryService"].full_name
 
@@ -121,9 +127,9 @@ class DiscoveryService(Service):
         """
         async with self.streaming("WatchDiscovery", context) as stream:
             selection = self._selection(request)
-            heartbeat_s = messages.heartbeat_s(request)
+            interval_s = heartbeat_s(request)
             with self._watching() as changed:
-                await self._follow(request, stream, selection, changed, heartbeat_s)
+                await self._follow(request, stream, selection, changed, interval_s)
 
     async def _follow(
         self,
@@ -131,7 +137,7 @@ class DiscoveryService(Service):
         stream: Stream,
         selection: messages.Selection,
         changed: asyncio.Event,
-        heartbeat_s: float,
+        interval_s: float,
     ) -> None:
         """Send the difference to what the caller knows, then every change and heartbeats."""
         loop = asyncio.get_running_loop()
@@ -139,7 +145,7 @@ class DiscoveryService(Service):
         message, sent = await asyncio.to_thread(self._first, selection, request.known_groups.hashes)
         await stream.send(message)
         del message  # it may be large
-        heartbeat_at = loop.time() + heartbeat_s
+        heartbeat_at = loop.time() + interval_s
         while True:
             is_heartbeat = not await _set_by(changed, heartbeat_at)
             changed.clear()
@@ -147,7 +153,7 @@ class DiscoveryService(Service):
             if following is not None:
                 await stream.send(following)
                 del following
-                heartbeat_at = loop.time() + heartbeat_s
+                heartbeat_at = loop.time() + interval_s
 
     # Both drop their view before anything is awaited: a caller that does not read must not keep a
     # snapshot alive.

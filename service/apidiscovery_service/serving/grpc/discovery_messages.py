@@ -13,7 +13,6 @@ from functools import cached_property
 from typing import TypeAlias
 
 from apidiscovery.service.v1 import discovery_pb2
-from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 from google.rpc import (  # pyright: ignore[reportMissingTypeStubs] - typed, without py.typed
     code_pb2,
@@ -28,11 +27,7 @@ from apidiscovery_service.core.source import SourceState, SourceStatus
 from apidiscovery_service.encoding import EncodedSnapshot, aggregated
 from apidiscovery_service.errors import FieldViolation, InvalidFields
 from apidiscovery_service.kube import wire
-from apidiscovery_service.serving.grpc.calls import CallFailed, seconds_of
-
-DEFAULT_HEARTBEAT_S = 30.0
-_MIN_HEARTBEAT_S = 1.0
-_MAX_HEARTBEAT_S = 3600.0
+from apidiscovery_service.serving.grpc.calls import CallFailed, number_of
 
 _VERSION_NAMES = {
     discovery_pb2.DISCOVERY_VERSION_V2: "v2",
@@ -112,36 +107,17 @@ def _no_common_version(offered: Sequence[str]) -> CallFailed:
     )
 
 
-def heartbeat_s(request: discovery_pb2.WatchDiscoveryRequest) -> float:
-    """Return the interval between heartbeats of a watch, in seconds.
-
-    Raises:
-        InvalidFields: It is malformed or out of range.
-    """
-    if not request.HasField("heartbeat_interval"):
-        return DEFAULT_HEARTBEAT_S
-    seconds = seconds_of("heartbeat_interval", request.heartbeat_interval)
-    if not _MIN_HEARTBEAT_S <= seconds <= _MAX_HEARTBEAT_S:
-        message = f"want {_MIN_HEARTBEAT_S:g} s to {_MAX_HEARTBEAT_S:g} s, got {seconds:g} s"
-        raise InvalidFields(FieldViolation("heartbeat_interval", message))
-    return seconds
-
-
-def _number(message: type[Message], field: str) -> int:
-    return message.DESCRIPTOR.fields_by_name[field].number
-
-
-_ETAG = _number(discovery_pb2.GetDiscoveryResponse, "etag")
-_GROUP_HASHES = _number(discovery_pb2.GetDiscoveryResponse, "group_hashes")
-_NOT_MODIFIED = _number(discovery_pb2.GetDiscoveryResponse, "not_modified")
-_DOCUMENTS = {v: _number(discovery_pb2.GetDiscoveryResponse, v) for v in ("v2", "v2beta1")}
-_DELTA = _number(discovery_pb2.GetDiscoveryResponse, "delta")
-_CORE = _number(discovery_pb2.DiscoveryDocumentV2, "core")
-_GROUPS = _number(discovery_pb2.DiscoveryDocumentV2, "groups")
-_CHANGED = _number(discovery_pb2.DiscoveryDelta, "changed")
-_GROUP_OF_VERSION = {v: _number(discovery_pb2.ChangedGroup, v) for v in ("v2", "v2beta1")}
-_CHANGES = _number(discovery_pb2.WatchDiscoveryResponse, "changes")
-_CHANGES_DELTA = _number(discovery_pb2.WatchDiscoveryResponse.Changes, "delta")
+_ETAG = number_of(discovery_pb2.GetDiscoveryResponse, "etag")
+_GROUP_HASHES = number_of(discovery_pb2.GetDiscoveryResponse, "group_hashes")
+_NOT_MODIFIED = number_of(discovery_pb2.GetDiscoveryResponse, "not_modified")
+_DOCUMENTS = {v: number_of(discovery_pb2.GetDiscoveryResponse, v) for v in ("v2", "v2beta1")}
+_DELTA = number_of(discovery_pb2.GetDiscoveryResponse, "delta")
+_CORE = number_of(discovery_pb2.DiscoveryDocumentV2, "core")
+_GROUPS = number_of(discovery_pb2.DiscoveryDocumentV2, "groups")
+_CHANGED = number_of(discovery_pb2.DiscoveryDelta, "changed")
+_GROUP_OF_VERSION = {v: number_of(discovery_pb2.ChangedGroup, v) for v in ("v2", "v2beta1")}
+_CHANGES = number_of(discovery_pb2.WatchDiscoveryResponse, "changes")
+_CHANGES_DELTA = number_of(discovery_pb2.WatchDiscoveryResponse.Changes, "delta")
 
 
 # Name and hash of each group, chunk by chunk: all that a watch keeps of what it has sent. It has no

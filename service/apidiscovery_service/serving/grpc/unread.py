@@ -12,7 +12,7 @@ from urllib.parse import unquote
 
 import grpc
 import grpc.aio
-from apidiscovery.service.v1 import discovery_pb2, openapi_pb2
+from apidiscovery.service.v1 import discovery_pb2, fleet_pb2, openapi_pb2
 
 from apidiscovery_service.access.authenticator import Peers, Unauthenticated, connection_name
 from apidiscovery_service.access.limits import Counts
@@ -32,7 +32,11 @@ CALLER_CALLS = 6_000
 _UNMADE_BYTES = 256 * 1024
 _LARGE = tuple(
     f"/{module.DESCRIPTOR.services_by_name[name].full_name}/"
-    for module, name in ((discovery_pb2, "DiscoveryService"), (openapi_pb2, "OpenAPIService"))
+    for module, name in (
+        (discovery_pb2, "DiscoveryService"),
+        (fleet_pb2, "FleetService"),
+        (openapi_pb2, "OpenAPIService"),
+    )
 )
 _RETRY_S = 5
 

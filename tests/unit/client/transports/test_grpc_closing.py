@@ -8,9 +8,9 @@ from apidiscovery.service.v1 import discovery_pb2_grpc
 from apidiscovery_client._grpc.calls import GrpcServer
 from apidiscovery_client.transports import _protobuf_messages
 from apidiscovery_client.transports._discovery import Discovery
-from apidiscovery_client.transports._grpc_common import CountingChannel
-from apidiscovery_client.transports._grpc_watching import Patience
-from apidiscovery_client.transports._grpcio_calls import GrpcioCalls, Stub
+from apidiscovery_client.transports._grpc_common import CountingChannel, Stub
+from apidiscovery_client.transports._grpc_watching import WATCH, Patience
+from apidiscovery_client.transports._grpcio_calls import GrpcioCalls
 from programs import free_port
 
 
@@ -25,7 +25,7 @@ def test_closing_waits_for_a_stub_that_is_being_made() -> None:
             assert closing[0].is_alive()
         # Which crashes the process if the channel is closed.
         whole = discovery_pb2_grpc.DiscoveryServiceStub(cast("grpc.Channel", channel))
-        made.append(cast("Stub", whole))
+        made.append(whole)
         return made[-1]
 
     made: list[Stub] = []
@@ -34,7 +34,7 @@ def test_closing_waits_for_a_stub_that_is_being_made() -> None:
     transport = Discovery(
         server,
         _protobuf_messages,
-        lambda traffic: GrpcioCalls(server, traffic, stub, patience),
+        lambda traffic: GrpcioCalls(server, traffic, stub, WATCH, patience),
         patience,
     )
     assert list(transport.listen(None)) == []

@@ -1,0 +1,130 @@
+"""Several clusters side by side, for `fleet` and for `diff` of more than two sides."""
+
+import json
+import re
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import PurePath
+from urllib.parse import urlsplit
+
+import click
+from apidiscovery_client._connecting import Flags
+from apidiscovery_client._server import Server
+from apidiscovery_client.client import DiscoveryClient
+from apidiscovery_client.fleet._cells import cluster_of
+from apidiscovery_client.model import Snapshot
+from apidiscovery_client.snapshots.releases import PREFIX
+from apidiscovery_formats.matrix import Agreement, Freshness, Matrix, make, to_json
+
+from apidiscovery_cli.fleet_table import headline, markdown, rows_text
+from apidiscovery_cli.output import print_data, print_text
+from apidiscovery_cli.sides import (
+    CLUSTER,
+    CONTEXT,
+    connector,
+    is_server,
+    open_side,
+    with_service,
+)
+
+DIFFERENT, TROUBLE = 1, 2
+
+
+class Trouble(click.ClickException):
+    """Clusters cannot be named as they were, or be compared."""
+
+    exit_code = TROUBLE
+
+
+def named(text: str) -> tuple[str, str]:
+    """Return the name of a cluster as it was typed, and what it is."""
+    name, separator, side = text.partition("=")
+    if separator and re.fullmatch(r"[\w.-]+", name):
+        return name, side
+    return _usual_name(text), text
+
+
+def _usual_name(side: str) -> str:
+    """Return what a cluster is called that was given no name."""
+    if side.startswith(PREFIX):
+        return side.removeprefix(PREFIX)
+    if side.startswith(CONTEXT):
+        return side.removeprefix(CONTEXT)
+    if side.startswith(CLUSTER):
+        return side.removeprefix(CLUSTER)
+    if "://" in side:
+        return urlsplit(side).netloc.rpartition("@")[2] or side
+    return PurePath(side).stem or side
+
+
+def _member(side: str, flags: Flags) -> DiscoveryClient | Snapshot:
+    """Return a client of a server, or what a file or a release tells."""
+    if not is_server(side):
+        return open_side(side, connector(flags))
+    context = side.removeprefix(CONTEXT) if side.startswith(CONTEXT) else None
+    kubeconfig = flags.get("kubeconfig") if context else None
+    own: Flags = {**flags, "context": context, "kubeconfig": kubeconfig}
+    return DiscoveryClient(None if context else side, cache=True, **own)
+
+
+def members_of(
+    clusters: Sequence[str], flags: Flags, service: str | None = None
+) -> dict[str, DiscoveryClient | Snapshot | Server | str]:
+    """Return the clusters of a command line by name; servers have not been asked yet.
+
+    Raises:
+        click.UsageError: Two have the same name, or `cluster:NAME` stands without a service.
+        DiscoveryError: A file or release cannot be read.
+    """
+    members: dict[str, DiscoveryClient | Snapshot | Server | str] = {}
+    for name, side in map(named, clusters):
+        if name in members:
+            raise click.UsageError(f"{side}: another cluster is called {name!r}; want NAME=CLUSTER")
+        members[name] = _member(with_service(side, service), flags)
+    return members
+
+
+def matrix_of(sides: Sequence[str], flags: Flags, service: str | None) -> Matrix:
+    """Return the matrix of sides, all of which are there.
+
+    Raises:
+        click.UsageError: Two have the same name.
+        DiscoveryError: One cannot be read, or does not answer.
+    """
+    found: dict[str, Snapshot] = {}
+    for name, side in map(named, sides):
+        if name in found:
+            raise click.UsageError(f"{side}: another side is called {name!r}; want NAME=SIDE")
+        found[name] = open_side(with_service(side, service), connector(flags))
+    return make([cluster_of(name, snapshot, {}) for name, snapshot in found.items()])
+
+
+def print_matrix(matrix: Matrix, form: str, *, all_rows: bool = False, wide: bool = False) -> None:
+    """Print what differs, or everything.
+
+    Args:
+        matrix: The matrix.
+        form: `table`, `markdown`, `json` or `name`.
+        all_rows: Whether rows that are the same everywhere are printed, too.
+        wide: Whether names of resources, short names and scopes are printed, too.
+    """
+    shown = matrix.selected(different=not all_rows)
+    now = datetime.now(UTC)
+    match form:
+        case "json":
+            print_data(json.dumps(to_json(shown), indent=2) + "\n")
+        case "markdown":
+            print_text(markdown(shown, now, wide=wide))
+        case "name":
+            names = (f"{row.resource}.{row.group}".rstrip(".") for row in shown.rows)
+            print_text("".join(f"{name}\n" for name in names))
+        case _:
+            print_text(f"{headline(matrix, now)}\n{rows_text(shown, now, wide=wide)}")
+
+
+def exit_for(matrix: Matrix) -> None:
+    """End with the exit code that a matrix stands for; return for 0."""
+    if matrix.count(Agreement.DIFFERENT):
+        raise click.exceptions.Exit(DIFFERENT)
+    if any(column.freshness is not Freshness.CURRENT for column in matrix.columns):
+        raise click.exceptions.Exit(TROUBLE)

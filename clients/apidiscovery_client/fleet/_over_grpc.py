@@ -1,0 +1,182 @@
+"""The blocking form of `_async_over_grpc`, made by `make generate`. DO NOT EDIT."""
+
+from collections.abc import Generator, Sequence
+from datetime import datetime
+
+import grpc
+from apidiscovery.service.v1 import fleet_pb2
+from apidiscovery_formats.matrix import Column, Matrix
+
+from apidiscovery_client._errors import UnexpectedDocument
+from apidiscovery_client._grpc.calls import GrpcServer
+from apidiscovery_client._grpc.errors import CallRefused, discovery_error
+from apidiscovery_client._interfaces import Traffic
+from apidiscovery_client.fleet._grpc_calls import fleet_calls
+from apidiscovery_client.fleet._together import aside
+from apidiscovery_client.fleet._told import Told, unknown
+from apidiscovery_client.fleet._wire import (
+    CLUSTERS,
+    MATRIX,
+    SERVICE,
+    WATCH,
+    InconsistentError,
+    Received,
+    clusters_request,
+    matrix_request,
+    snapshot_of,
+    unexpected,
+    watch_request,
+)
+from apidiscovery_client.model import Snapshot
+from apidiscovery_client.transports._calling import Caller
+from apidiscovery_client.transports._grpc_answers import Message
+from apidiscovery_client.transports._grpc_common import (
+    CallFailedError,
+    Renewal,
+    closed,
+    named,
+    read_message,
+)
+from apidiscovery_client.transports._grpc_watching import Patience, ended
+from apidiscovery_client.transports._waiting import Waiting
+
+# How often the first page is asked for again when the server has lost the state of its pages.
+_ATTEMPTS = 5
+
+
+class OverGrpc:
+    """Calls FleetService.
+
+    Args:
+        server: The service.
+        selector: A label selector for clusters; empty for all.
+    """
+
+    can_listen = True
+
+    def __init__(self, server: GrpcServer, selector: str) -> None:
+        self._server = server
+        self._selector = selector
+        self._patience = Patience()
+        traffic = Traffic()
+        self._waiting = Waiting()
+        self._calls = fleet_calls(server, traffic, self._patience)
+        self._caller = Caller(server, SERVICE, self._calls, self._waiting, traffic)
+
+    def close(self) -> None:
+        """Close all connections; it may be called again."""
+        self._waiting.end()
+        self._calls.close()
+
+    def matrix(self, known: Told | None) -> Told:
+        """Return the matrix; the same object for what is known already."""
+        for left in reversed(range(_ATTEMPTS)):
+            try:
+                return self._pages(known)
+            except CallRefused as error:
+                if error.code != grpc.StatusCode.ABORTED or not left:
+                    raise
+        raise AssertionError("the last attempt raises")
+
+    def _pages(self, known: Told | None) -> Told:
+        received, token = Received(), ""
+        while True:
+            request = matrix_request(self._selector, known.validator if known else "", token)
+            message = self._read(MATRIX, self._caller.called(MATRIX, request))
+            match message.WhichOneof("result"):
+                case "not_modified" if known is not None:
+                    return known
+                case "page":
+                    received.add_page(message.page)
+                case _:
+                    raise self._senseless(MATRIX, "the answer has no result that was asked for")
+            token = message.next_page_token
+            if not token:
+                return Told(self._made(received), message.hash)
+
+    def _made(self, received: Received) -> Matrix:
+        try:
+            return aside(received.matrix)
+        except InconsistentError as error:
+            raise unexpected(error, self._server.address, MATRIX) from None
+
+    def snapshots(self, columns: Sequence[Column], _max_age_s: float | None) -> dict[str, Snapshot]:
+        """Return what clusters serve, by name, as far as the matrix tells."""
+        clusters: dict[str, fleet_pb2.FleetCluster] = {}
+        token = ""
+        while True:
+            request = clusters_request(self._selector, token)
+            message = self._read(CLUSTERS, self._caller.called(CLUSTERS, request))
+            clusters |= {cluster.name: cluster for cluster in message.clusters}
+            token = message.next_page_token
+            if not token:
+                break
+        matrix = (self.matrix(None)).matrix
+        there = {column.name for column in matrix.columns}
+        return {
+            column.name: snapshot_of(clusters[column.name], matrix)
+            if column.name in clusters.keys() & there
+            else unknown(column.name, column)
+            for column in columns
+        }
+
+    def listen(self, known: Told | None) -> Generator[Told]:
+        """Yield the matrix now, and after each change, until the connection is lost.
+
+        Raises:
+            ServerUnreachable: The connection is lost, or there was none.
+            CallRefused: The server refuses the watch, or ends it.
+            UnexpectedDocument: A message makes no sense.
+        """
+        renewal = Renewal(self._server)
+        while True:
+            try:
+                for told in self._watched(known, renewal):
+                    known = told
+                    yield told
+            except CallFailedError as error:
+                if self._waiting.is_over:
+                    raise closed(self._server.address) from None
+                if renewal.may_help(error.failed) and self._waiting.renewed(renewal):
+                    continue
+                address, silence_s = self._server.address, self._patience.silence_s
+                lost = discovery_error(WATCH, address, error.failed, silence_s)
+                raise named(lost, SERVICE, WATCH, address) from None
+            except InconsistentError as error:
+                raise unexpected(error, self._server.address, WATCH) from None
+
+    def _watched(self, known: Told | None, renewal: Renewal) -> Generator[Told]:
+        """Yield the states of one watch; it ends with an error only."""
+        # A watch goes on from the rows of an earlier watch; without a hash these are a part only.
+        received = known.state if known and isinstance(known.state, Received) else Received()
+        if not received.hash:
+            received = Received()
+        request = watch_request(self._selector, received.hash, self._patience.heartbeat_s)
+        metadata = self._waiting.metadata(self._server)
+        with self._calls.watch(request, metadata) as read:
+            while True:
+                answer = self._waiting.message(read, self._patience)
+                if answer is None:
+                    raise CallFailedError(ended())
+                message = self._read(WATCH, answer)
+                renewal.taken()
+                match message.WhichOneof("event"):
+                    case "heartbeat":
+                        if message.heartbeat.hash != received.hash:
+                            raise InconsistentError("a heartbeat has another hash than was told")
+                        yield Told(received.matrix(), received.hash, received)
+                    case "changes":
+                        matrix = received.change(message.changes)
+                        if matrix is not None:
+                            yield Told(matrix, received.hash, received)
+                    case _:
+                        raise self._senseless(WATCH, "the message has no event that is known")
+
+    def _read(self, name: str, message: Message) -> Message:
+        def itself(told: Message, _at: datetime) -> Message:
+            return told
+
+        return read_message(self._server.address, name, itself, message)
+
+    def _senseless(self, method: str, problem: str) -> UnexpectedDocument:
+        return UnexpectedDocument(problem, url=self._server.address, method=method)

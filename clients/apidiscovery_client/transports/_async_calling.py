@@ -1,0 +1,100 @@
+"""Unary calls over gRPC, again where that helps; `_calling` is generated from this."""
+
+from contextlib import AbstractAsyncContextManager
+from typing import Protocol
+
+from apidiscovery_client._errors import DiscoveryError
+from apidiscovery_client._grpc.calls import Attempts, GrpcServer
+from apidiscovery_client._grpc.errors import Failure
+from apidiscovery_client._interfaces import Traffic
+from apidiscovery_client.transports._async_waiting import AsyncRead, AsyncWaiting
+from apidiscovery_client.transports._grpc_answers import Message
+from apidiscovery_client.transports._grpc_common import (
+    CallFailedError,
+    Metadata,
+    Renewal,
+    closed,
+    named,
+)
+
+
+class AsyncCalls(Protocol):
+    """Makes the calls; both methods raise `CallFailedError`, also once it is closed."""
+
+    async def once(
+        self, method: str, request: Message, timeout_s: float | None, metadata: Metadata
+    ) -> Message:
+        """Return the answer of a unary method."""
+        ...
+
+    def watch(self, request: Message, metadata: Metadata) -> AbstractAsyncContextManager[AsyncRead]:
+        """Begin a watch; its value returns the next message, and None at the end.
+
+        It opens a new connection, because the earlier one may be dead without a sign.
+        """
+        ...
+
+    async def close(self) -> None:
+        """End all calls and close all connections; it may be called again."""
+        ...
+
+
+class AsyncCaller:
+    """Makes unary calls with credentials, again where that helps.
+
+    Args:
+        server: The server.
+        service: Its full name, for errors.
+        calls: Makes the calls.
+        waiting: Ends with the transport.
+        traffic: Counts the calls.
+    """
+
+    def __init__(
+        self,
+        server: GrpcServer,
+        service: str,
+        calls: AsyncCalls,
+        waiting: AsyncWaiting,
+        traffic: Traffic,
+    ) -> None:
+        self._server = server
+        self._service = service
+        self._calls = calls
+        self._waiting = waiting
+        self._traffic = traffic
+
+    async def called(
+        self, method: str, request: Message, timeout_s: float | None = None
+    ) -> Message:
+        """Return the answer of a unary method.
+
+        Args:
+            method: Its name.
+            request: The request.
+            timeout_s: A timeout below that of the server.
+
+        Raises:
+            ServerUnreachable: No answer came.
+            CallRefused: The answer was an error.
+        """
+        attempts, renewal = Attempts(method, self._server, timeout_s), Renewal(self._server)
+        while True:
+            metadata = await self._waiting.metadata(self._server)
+            self._traffic.requests += 1
+            try:
+                return await self._calls.once(method, request, attempts.left_s, metadata)
+            except CallFailedError as error:
+                failed = error.failed
+            if renewal.may_help(failed) and await self._waiting.renewed(renewal):
+                continue
+            if await self._waiting.is_over_within(self._wait_s(method, attempts, failed)):
+                raise closed(self._server.address)
+
+    def _wait_s(self, method: str, attempts: Attempts, failed: Failure) -> float:
+        if self._waiting.is_over:
+            raise closed(self._server.address)
+        try:
+            return attempts.wait_s(failed)
+        except DiscoveryError as error:
+            raise named(error, self._service, method, self._server.address) from None

@@ -1,0 +1,272 @@
+"""FleetService: clusters side by side, as much of them as a caller may see."""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+
+import grpc
+import grpc.aio
+from apidiscovery.service.v1 import fleet_pb2
+from google.rpc import (  # pyright: ignore[reportMissingTypeStubs] - typed, without py.typed
+    code_pb2,
+)
+
+from apidiscovery_service.errors import FieldViolation, InvalidFields
+from apidiscovery_service.fleet.scope import Scope
+from apidiscovery_service.kube.objects.selectors import LabelSelector
+from apidiscovery_service.metrics import Metrics
+from apidiscovery_service.serving.grpc import fleet_messages as messages
+from apidiscovery_service.serving.grpc.calls import (
+    CallFailed,
+    Context,
+    Handler,
+    Service,
+    Stream,
+    heartbeat_s,
+)
+from apidiscovery_service.serving.grpc.fleet_messages import Selection
+from apidiscovery_service.serving.grpc.fleet_sheet import (
+    Sent,
+    Sheet,
+    Written,
+    heartbeat,
+    write,
+)
+
+SERVICE = fleet_pb2.DESCRIPTOR.services_by_name["FleetService"].full_name
+
+# Scopes, with their label selectors, whose encoded rows are kept. Those of other ones are made
+# again, which takes some 0.1 s for a thousand clusters.
+_MAX_WRITTEN = 32
+# Sheets of which some caller has had a page that is not the last. They share most of their rows.
+_MAX_PAGED = 8
+
+
+class FleetService(Service):
+    """The methods of FleetService; they return encoded messages.
+
+    Args:
+        scope_of: Returns what the caller of a call may see now; the same object for the same part.
+        metrics: Counts calls and watches.
+        ready: Whether the local sources have been read.
+    """
+
+    def __init__(
+        self,
+        scope_of: Callable[[Context], Scope],
+        metrics: Metrics,
+        *,
+        ready: Callable[[], bool] = lambda: True,
+    ) -> None:
+        super().__init__(SERVICE, metrics, ready)
+        self._scope_of = scope_of
+        self._followed: OrderedDict[tuple[Scope, str], _Followed] = OrderedDict()
+        self._paged: OrderedDict[tuple[Scope, str], Sheet] = OrderedDict()
+
+    def methods(self) -> Mapping[str, Handler]:
+        """Return the handlers; their answers are encoded already."""
+        return {
+            "ListClusters": grpc.unary_unary_rpc_method_handler(
+                self.list_clusters,
+                request_deserializer=fleet_pb2.ListClustersRequest.FromString,
+            ),
+            "GetMatrix": grpc.unary_unary_rpc_method_handler(
+                self.get_matrix, request_deserializer=fleet_pb2.GetMatrixRequest.FromString
+            ),
+            "WatchFleet": grpc.unary_stream_rpc_method_handler(
+                self.watch, request_deserializer=fleet_pb2.WatchFleetRequest.FromString
+            ),
+        }
+
+    async def list_clusters(
+        self, request: fleet_pb2.ListClustersRequest, context: Context
+    ) -> bytes:
+        """Answer ListClusters."""
+        async with self.answering("ListClusters", context):
+            labels = messages.labels_of("label_selector", request.label_selector)
+            page_size = messages.page_size_of(request.page_size)
+            after = ""
+            if request.page_token:
+                after = str(messages.parts_of(request.page_token, str)[0])
+            scope = self._followed_by(context, labels).scope
+            page = await asyncio.to_thread(
+                messages.clusters_page,
+                [column for column in scope.columns() if column.name > after],
+                scope.clusters,
+                page_size,
+                with_group_versions=request.with_group_versions,
+            )
+            return page.SerializeToString()
+
+    async def get_matrix(self, request: fleet_pb2.GetMatrixRequest, context: Context) -> bytes:
+        """Answer GetMatrix."""
+        async with self.answering("GetMatrix", context):
+            selection = messages.selection_of(request.selection)
+            page_size = messages.page_size_of(request.page_size)
+            selected = _name_of(request.selection)
+            begin = 0
+            if request.page_token:
+                of, hash_, begin = _place_of(request.page_token)
+                if of != selected:
+                    text = "want the selection of the first page"
+                    raise InvalidFields(FieldViolation("selection", text))
+                sheet = self._paged_sheet(context, hash_)
+            else:
+                _, sheet = await self._followed_by(context, selection.labels).sheet(selection)
+                if request.if_none_match == sheet.hash:
+                    return sheet.not_modified
+            page = await asyncio.to_thread(sheet.page, begin, page_size)
+            if page.end is None:
+                return page.with_token("")
+            self._keep_paged(context, sheet)
+            return page.with_token(messages.token(selected, sheet.hash, page.end))
+
+    async def watch(self, request: fleet_pb2.WatchFleetRequest, context: Context) -> None:
+        """Answer WatchFleet.
+
+        Nothing is queued between two messages: each has the difference between what was sent last
+        and the state that is current once the caller has taken it.
+        """
+        async with self.streaming("WatchFleet", context) as stream:
+            selection = messages.selection_of(request.selection)
+            interval_s = heartbeat_s(request)
+            self._metrics.grpc_watchers.inc()
+            try:
+                await self._follow(context, stream, selection, request.if_none_match, interval_s)
+            finally:
+                self._metrics.grpc_watchers.dec()
+
+    async def _follow(
+        self, context: Context, stream: Stream, selection: Selection, known: str, interval_s: float
+    ) -> None:
+        """Send all, or a heartbeat to a caller that has it, then every change and heartbeats."""
+        loop = asyncio.get_running_loop()
+        scope, followed = self._scope_of(context), self._followed_by(context, selection.labels)
+        revision, sent = await _begin(stream, followed, selection, known)
+        heartbeat_at = loop.time() + interval_s
+        while True:
+            is_heartbeat = not await _is_other(followed.scope, revision, heartbeat_at)
+            if self._scope_of(context) is not scope:  # the caller may see more now, or less
+                scope = self._scope_of(context)
+                followed = self._followed_by(context, selection.labels)
+            revision, following, sent = await _next(followed, selection, sent)
+            if not following and is_heartbeat:
+                following = [heartbeat(sent)]
+            for message in following:
+                await stream.send(message)
+                heartbeat_at = loop.time() + interval_s
+            following = []  # it may be large
+
+    def _followed_by(self, context: Context, labels: LabelSelector) -> "_Followed":
+        """Return what a caller may see of the clusters with these labels."""
+        scope = self._scope_of(context)
+        key = (scope, str(labels))
+        found = self._followed.get(key)
+        if found is None:
+            found = _Followed(scope.selected(labels) if labels.requirements else scope)
+            self._followed[key] = found
+            if len(self._followed) > _MAX_WRITTEN:
+                self._followed.popitem(last=False)
+        self._followed.move_to_end(key)
+        return found
+
+    def _keep_paged(self, context: Context, sheet: Sheet) -> None:
+        key = (self._scope_of(context), sheet.hash)
+        self._paged[key] = sheet
+        self._paged.move_to_end(key)
+        if len(self._paged) > _MAX_PAGED:
+            self._paged.popitem(last=False)
+
+    def _paged_sheet(self, context: Context, hash_: str) -> Sheet:
+        """Return the sheet of an earlier page, of the same part of the fleet.
+
+        Raises:
+            CallFailed: It is not kept any more.
+        """
+        sheet = self._paged.get((self._scope_of(context), hash_))
+        if sheet is None:
+            message = "the matrix has changed since the first page; begin again without page_token"
+            raise CallFailed(code_pb2.ABORTED, message)
+        return sheet
+
+
+class _Followed:
+    """One scope, encoded again once it has changed and somebody asks.
+
+    Args:
+        scope: The scope.
+    """
+
+    def __init__(self, scope: Scope) -> None:
+        self.scope = scope
+        self._written: tuple[int, Written] | None = None
+        self._turns = asyncio.Lock()
+
+    async def sheet(self, selection: Selection) -> tuple[int, Sheet]:
+        """Return the current state, no older than this call, and its revision."""
+        if self._written is None or self._written[0] != self.scope.revision:
+            # Cancelling one caller must not end the turn, whose thread goes on.
+            await asyncio.shield(asyncio.create_task(self._write()))
+        if self._written is None:
+            raise AssertionError("a turn writes")
+        revision, written = self._written
+        return revision, written.selected(selection)
+
+    async def _write(self) -> None:
+        async with self._turns:
+            revision = self.scope.revision
+            before = self._written
+            if before is not None and before[0] == revision:
+                return
+            matrix, clusters = self.scope.matrix(), self.scope.clusters
+            # In a thread, since it may be the whole matrix.
+            known = before[1] if before else None
+            written = await asyncio.to_thread(write, matrix, clusters, known)
+            self._written = revision, written
+
+
+async def _begin(
+    stream: Stream, followed: _Followed, selection: Selection, known: str
+) -> tuple[int, Sent]:
+    """Send the whole state, and return its revision and what was sent."""
+    revision, sheet = await followed.sheet(selection)
+    sent = sheet.sent
+    for message in [heartbeat(sent)] if known == sheet.hash else sheet.whole():
+        await stream.send(message)
+    return revision, sent
+
+
+async def _next(
+    followed: _Followed, selection: Selection, sent: Sent
+) -> tuple[int, list[bytes], Sent]:
+    """Return the current revision, the messages that lead to it, and what is sent with them.
+
+    It keeps nothing else: a caller that does not read must not keep a state alive.
+    """
+    revision, sheet = await followed.sheet(selection)
+    return revision, sheet.delta(sent), sheet.sent
+
+
+def _name_of(selection: fleet_pb2.FleetSelection) -> str:
+    """Return what is the same for pages of the same selection."""
+    return messages.digest(selection.SerializeToString(deterministic=True)).hex()
+
+
+def _place_of(token: str) -> tuple[str, str, int]:
+    """Return the selection, the hash and the place in a page token.
+
+    Raises:
+        InvalidFields: It is no token.
+    """
+    of, hash_, begin = messages.parts_of(token, str, str, int)
+    return str(of), str(hash_), max(int(begin), 0)
+
+
+async def _is_other(scope: Scope, revision: int, deadline: float) -> bool:
+    """Wait until a scope has another revision; return False after the deadline."""
+    try:
+        async with asyncio.timeout_at(deadline):
+            await scope.wait(revision)
+    except TimeoutError:
+        return False
+    return True

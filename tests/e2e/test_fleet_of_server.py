@@ -1,0 +1,306 @@
+"""`Fleet.of_server` and the commands that use it, against a real service with two clusters."""
+
+import asyncio
+import json
+from collections.abc import Generator, Iterator
+from contextlib import aclosing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from apidiscovery_client import DiscoveryError, NotYetServed, RequestRefused, ServerUnreachable
+from apidiscovery_client.fleet import AsyncFleet, Fleet
+from apidiscovery_client.testing import FakeApiServer, group, resource
+from apidiscovery_formats.matrix import Agreement, Freshness, Matrix, applied
+from command_line import Outcome, run
+from programs import free_port
+from server import Server, eventually, serving
+
+PODS = group("", v1=[resource("pods", "Pod")])
+WIDGETS = group("example.com", v1=[resource("widgets", "Widget", short_names=["wd"])])
+NEWER = group(
+    "example.com",
+    v2=[resource("widgets", "Widget", short_names=["wd"])],
+    v1=[resource("widgets", "Widget", short_names=["wd"])],
+)
+CRONTABS = group("stable.example.com", v1=[resource("crontabs", "CronTab")])
+SEEN_S = 30.0
+COMMON = (
+    "KIND     NAME      GROUP         VERSIONS\n"
+    "Pod      pods                    v1\n"
+    "Widget   widgets   example.com   v1\n"
+)
+
+Capture = pytest.CaptureFixture[str]
+
+
+@dataclass
+class Clusters:
+    """A service with two clusters, and what they really are."""
+
+    east: FakeApiServer
+    west: FakeApiServer
+    server: Server
+
+    def url(self, scheme: str) -> str:
+        return f"grpc://{self.server.grpc}" if scheme == "grpc" else self.server.url
+
+    def until(self, condition: str, *, resource: str = "") -> None:
+        """Wait until the service has seen something of west."""
+
+        def look() -> bool:
+            with Fleet.of_server(self.server.url) as fleet:
+                matrix = fleet.matrix()
+            rows = {row.resource for row in matrix.rows}
+            seen = {column.name: column.freshness for column in matrix.columns if column.version}
+            wanted = {"east": "Current", "west": condition}
+            return seen == wanted and (not resource or resource in rows)
+
+        eventually(look, SEEN_S, f"west is {condition}, with {resource}")
+
+
+@contextmanager
+def running(folder: Path) -> Generator[Clusters]:
+    with FakeApiServer([PODS, WIDGETS]) as east, FakeApiServer([PODS, NEWER]) as west:
+        config = folder / "config.json"
+        upstreams = {
+            name: {"url": fake.url, "poll-interval": "1s"}
+            for name, fake in (("east", east), ("west", west))
+        }
+        config.write_text(json.dumps({"upstreams": upstreams}), encoding="utf-8")
+        flags = ("--catalog", "none", "--store", "memory", "--config", str(config))
+        with serving(folder, *flags) as server:
+            clusters = Clusters(east, west, server)
+            clusters.until("Current")
+            yield clusters
+
+
+@pytest.fixture(name="clusters")
+def fixture_clusters(tmp_path: Path) -> Iterator[Clusters]:
+    with running(tmp_path) as clusters:
+        yield clusters
+
+
+@pytest.fixture(name="steady", scope="module")
+def fixture_steady(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clusters]:
+    """Return clusters that no test changes."""
+    with running(tmp_path_factory.mktemp("steady")) as clusters:
+        yield clusters
+
+
+each_scheme = pytest.mark.parametrize("scheme", ["http", "grpc"])
+
+
+def table(matrix: Matrix) -> dict[str, list[tuple[str, ...] | None]]:
+    return {row.resource: [cell and cell.versions for cell in row.cells] for row in matrix.rows}
+
+
+def test_both_ways_tell_the_same_matrix(steady: Clusters) -> None:
+    with (
+        Fleet.of_server(steady.url("http")) as http,
+        Fleet.of_server(steady.url("grpc")) as grpc,
+    ):
+        assert http.matrix() == grpc.matrix()
+        assert http.clusters() == grpc.clusters()
+        assert http.names == ("east", "west")
+        assert table(http.matrix()) == {
+            "pods": [("v1",), ("v1",)],
+            "widgets": [("v1",), ("v2", "v1")],
+        }
+        # Not modified: what is known already is the same object.
+        assert http.matrix() is http.matrix()
+        assert grpc.matrix() is grpc.matrix()
+
+
+@each_scheme
+def test_names_are_resolved_in_each_cluster(clusters: Clusters, scheme: str) -> None:
+    with Fleet.of_server(clusters.url(scheme)) as fleet:
+        assert fleet.best_common_version("wd").version == "v1"
+        assert fleet.best_common_version("Widget", ["west"]).version == "v2"
+        found = fleet.wait_for("widgets")
+        with pytest.raises(NotYetServed) as caught:
+            fleet.wait_for("crontabs", timeout_s=0.1)
+        clusters.west.add(CRONTABS)
+        assert list(fleet.wait_for("crontabs", in_all=False)) == ["west"]
+        with pytest.raises(KeyError):
+            fleet.best_common_version("widgets", ["south"])
+
+    assert {name: str(each.resource.gv) for name, each in found.items()} == {
+        "east": "example.com/v1",
+        "west": "example.com/v2",
+    }
+    assert set(caught.value.missing) == {"east", "west"}
+
+
+@each_scheme
+def test_a_cluster_that_died_is_served_as_it_was_and_makes_unsure(
+    clusters: Clusters, scheme: str
+) -> None:
+    with Fleet.of_server(clusters.url(scheme)) as fleet:
+        before = fleet.matrix()
+        clusters.west.down()
+        clusters.until("Stale")
+        after = fleet.matrix()
+        best = fleet.best_common_version("widgets")
+        with pytest.raises(NotYetServed) as caught:
+            fleet.wait_for("widgets", timeout_s=0.1)
+
+    assert after.rows == before.rows
+    assert [column.freshness for column in after.columns] == [Freshness.CURRENT, Freshness.STALE]
+    assert "refused" in after.columns[1].reason
+    assert best.version == "v1"
+    assert set(best.unsure) == {"west"}
+    assert set(caught.value.missing) == {"west"}
+
+
+@each_scheme
+async def test_a_watch_tells_changes_and_survives_the_service(
+    clusters: Clusters, scheme: str
+) -> None:
+    async with (
+        AsyncFleet.of_server(clusters.url(scheme)) as fleet,
+        aclosing(fleet.watch(interval_s=0.1)) as deltas,
+        asyncio.timeout(60),
+    ):
+        first = await anext(deltas)
+        matrix = applied(Matrix((), ()), first)
+        clusters.west.add(CRONTABS)
+        told = [await anext(deltas)]
+        while not told[-1].rows:  # such as a release that is learned of later
+            told.append(await anext(deltas))
+        for delta in told:
+            matrix = applied(matrix, delta)
+        assert matrix == await fleet.matrix()
+        await asyncio.to_thread(clusters.server.stop)
+        rows = matrix.rows
+        while {column.freshness for column in matrix.columns} != {Freshness.STALE}:
+            matrix = applied(matrix, await anext(deltas))
+
+    assert [row.resource for row in first.rows] == ["pods", "widgets"]
+    assert [row.resource for row in told[-1].rows] == ["crontabs"]
+    assert [column.name for column in told[-1].columns] == ["west"]
+    assert matrix.rows == rows
+
+
+@each_scheme
+def test_a_service_that_is_gone_empties_nothing(clusters: Clusters, scheme: str) -> None:
+    with Fleet.of_server(clusters.url(scheme), request_timeout_s=2) as fleet:
+        before = fleet.matrix()
+        clusters.server.stop()
+        after = fleet.matrix()
+        again = fleet.matrix()
+
+    assert after.rows == before.rows
+    assert {column.freshness for column in after.columns} == {Freshness.STALE}
+    assert [c.since for c in after.columns] == [c.since for c in again.columns]
+
+
+@each_scheme
+def test_without_any_answer_there_is_an_error_and_no_empty_matrix(scheme: str) -> None:
+    url = f"{scheme}://127.0.0.1:{free_port()}"
+    with (
+        Fleet.of_server(url, request_timeout_s=2) as fleet,
+        pytest.raises(ServerUnreachable) as caught,
+    ):
+        fleet.matrix()
+    assert "127.0.0.1" in str(caught.value)
+
+
+@each_scheme
+def test_a_wrong_selector_is_an_error_each_time(steady: Clusters, scheme: str) -> None:
+    with Fleet.of_server(steady.url(scheme), selector="region in eu") as fleet:
+        for _ in range(2):
+            with pytest.raises(RequestRefused) as caught:
+                fleet.matrix()
+    assert caught.value.status == 400
+    assert "expected: '('" in str(caught.value)
+
+
+@each_scheme
+def test_no_cluster_has_labels_that_nobody_gave(steady: Clusters, scheme: str) -> None:
+    with Fleet.of_server(steady.url(scheme), selector="region=eu") as fleet:
+        assert fleet.clusters() == ()
+        with pytest.raises(NotYetServed):
+            fleet.wait_for("widgets", timeout_s=0.1)
+    with Fleet.of_server(steady.url(scheme), selector="!region") as fleet:
+        assert len(fleet.clusters()) == 2
+
+
+def test_a_server_without_a_fleet_is_named(steady: Clusters) -> None:
+    with Fleet.of_server(steady.east.url) as fleet, pytest.raises(DiscoveryError) as caught:
+        fleet.matrix()
+    assert "shows no clusters" in str(caught.value)
+
+
+def command(steady: Clusters, capsys: Capture, *args: str) -> Outcome:
+    return run(capsys, *args, "--server", steady.server.url)
+
+
+def test_the_command_shows_what_the_service_knows(steady: Clusters, capsys: Capture) -> None:
+    found = command(steady, capsys, "fleet")
+    grpc = run(capsys, "fleet", "--server", steady.url("grpc"))
+
+    assert found.stdout == (
+        "2 clusters, 2 kinds: 1 the same everywhere, 1 differ\n"
+        "KIND     GROUP         EAST   WEST\n"
+        "Widget   example.com   v1     v2*,v1\n"
+    )
+    assert found.exit_code == 1
+    assert grpc == found
+
+
+@pytest.mark.parametrize(
+    ("args", "exit_code", "stdout"),
+    [
+        (("fleet", "e*"), 0, "1 cluster, 2 kinds: 2 the same everywhere, 0 differ\n"),
+        (("fleet", "-o", "name"), 1, "widgets.example.com\n"),
+        (("fleet", "best", "widgets"), 0, "example.com/v1 Widget\n"),
+        (("fleet", "best", "widgets", "west"), 0, "example.com/v2 Widget\n"),
+        (("fleet", "--common"), 0, COMMON),
+        (("fleet", "south"), 2, ""),
+        (("fleet", "-l", "region in eu"), 2, ""),
+        (("fleet", "-l", "region=eu", "best", "widgets"), 2, ""),
+        (("fleet", "--all-contexts"), 2, ""),
+        (("diff", "cluster:east", "cluster:east"), 0, None),
+        (("diff", "cluster:east", "cluster:west", "-o", "json"), 1, None),
+        (("diff", "cluster:east", "cluster:south"), 2, ""),
+        (("diff", "cluster:", "cluster:south"), 2, ""),
+    ],
+)  # fmt: skip
+def test_exit_codes_and_forms(
+    steady: Clusters, capsys: Capture, args: tuple[str, ...], exit_code: int, stdout: str | None
+) -> None:
+    found = command(steady, capsys, *args)
+
+    assert found.exit_code == exit_code, found
+    assert stdout is None or found.stdout == stdout
+    assert bool(found.stderr) == (exit_code == 2)
+
+
+def test_several_sides_are_a_table(steady: Clusters, capsys: Capture) -> None:
+    sides = ("cluster:east", "cluster:west", f"direct={steady.west.url}")
+    found = command(steady, capsys, "diff", *sides)
+    markdown = command(steady, capsys, "diff", *sides, "-o", "markdown")
+    document = command(steady, capsys, "diff", *sides, "-o", "json")
+
+    assert found.stdout == (
+        "3 clusters, 2 kinds: 1 the same everywhere, 1 differ\n"
+        "KIND     GROUP         EAST   WEST     DIRECT\n"
+        "Widget   example.com   v1     v2*,v1   v2*,v1\n"
+    )
+    assert found.exit_code == 1
+    assert "| Widget | example.com | v1 | v2\\*,v1 | v2\\*,v1 |" in markdown.stdout
+    assert [row["agreement"] for row in json.loads(document.stdout)["rows"]] == ["Different"]
+    assert command(steady, capsys, "diff", *sides, "--breaking-only").exit_code == 2
+
+
+def test_a_cluster_is_compared_with_releases(steady: Clusters, capsys: Capture) -> None:
+    found = command(steady, capsys, "diff", "cluster:east", "kubernetes:1.30")
+    assert found.exit_code == 1
+    assert f"{steady.server.url}/clusters/east -> kubernetes:1.30" in found.stdout
+
+
+def test_agreement_is_among_the_clusters_that_are_shown(steady: Clusters, capsys: Capture) -> None:
+    found = command(steady, capsys, "fleet", "west", "--all", "-o", "json")
+    document = json.loads(found.stdout)
+    assert [row["agreement"] for row in document["rows"]] == [str(Agreement.SAME)] * 2
