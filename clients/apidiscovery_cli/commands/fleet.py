@@ -154,9 +154,7 @@ def _opened(flags: Flags, clusters: Sequence[str], options: _Options) -> Generat
     patterns = ("*",) if options["all_contexts"] else tuple(options["contexts"])
     if service := options["service"]:
         if patterns:
-            raise click.UsageError(
-                "--contexts: with --server the clusters are its own"
-            )
+            raise click.UsageError("--contexts: with --server the clusters are its own")
         with Fleet.of_server(service, selector=options["selector"], **flags) as fleet:
             yield fleet
         return

@@ -34,6 +34,7 @@ from apidiscovery_service.openapi.documents import Documents
 from apidiscovery_service.serving.feature_gates import OPENAPI_V3, STORAGE_VERSION_API
 from apidiscovery_service.serving.grpc import DiscoveryService, GrpcServer
 from apidiscovery_service.serving.grpc.fleet import FleetService
+from apidiscovery_service.serving.grpc.history import HistoryService
 from apidiscovery_service.serving.grpc.openapi import OpenAPIService
 from apidiscovery_service.serving.grpc.registry import RegistryService
 from apidiscovery_service.serving.grpc.storage_versions import StorageVersionService
@@ -467,9 +468,14 @@ class _Server:
         fleet = FleetService(
             lambda _context: self._fleet.scope(), self._metrics, ready=lambda: self._ready
         )
-        server = GrpcServer(
-            discovery, registry, openapi, storage_versions, fleet, interceptors=interceptors
+        history = HistoryService(
+            self._history,
+            self._metrics,
+            ready=lambda: self._ready,
+            access=self._security.call_access,
         )
+        services = (discovery, registry, openapi, storage_versions, fleet, history)
+        server = GrpcServer(*services, interceptors=interceptors)
         return GrpcListener(address, server, self._security.fronts)
 
     def _why_not_ready(self) -> str | None:

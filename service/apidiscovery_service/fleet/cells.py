@@ -112,7 +112,7 @@ class CellMaker:
             freshness,
             since="" if is_current else time_text(status.since),
             reason="" if is_current else reason,
-            version=_release(cluster.dialect.version),
+            version=release_of(cluster.dialect.version),
             resources=sum(len(group.cells) for group in groups.values()),
             hash=content_hash(hashes),
             labels=cluster.labels,
@@ -164,7 +164,7 @@ def _cell(version: str, resource: Resource, stale: tuple[str, ...]) -> Cell:
 
 
 @lru_cache(maxsize=256)
-def _release(version: bytes) -> str:
+def release_of(version: bytes) -> str:
     """Return the release that the body of `/version` tells; empty where it tells none."""
     if not version:
         return ""

@@ -12,8 +12,9 @@ import orjson
 
 from apidiscovery_service.core.cluster import Cluster
 from apidiscovery_service.core.model import CORE_GROUP, Group
-from apidiscovery_service.core.source import SourceStatus
+from apidiscovery_service.core.source import SourceState, SourceStatus
 from apidiscovery_service.errors import DiscoveryError
+from apidiscovery_service.fleet.cells import release_of
 from apidiscovery_service.history.file import hash_of
 from apidiscovery_service.history.model import ContentDamaged, Kind
 from apidiscovery_service.sources.upstreams.state import (
@@ -24,6 +25,9 @@ from apidiscovery_service.sources.upstreams.state import (
 )
 
 GroupContent = tuple[str, bytes]
+
+# What the content of a change of state says, by its hash.
+STATES = {hash_of(state.encode()): state for state in SourceState}
 
 
 def group_content(group: Group) -> GroupContent:
@@ -65,9 +69,10 @@ def cluster_at(
         for (kind, group), digest in state.items()
         if kind is Kind.GROUP
     }
+    status = SourceStatus(name, STATES.get(state.get((Kind.STATE, ""), ""), SourceState.CURRENT))
     digest = state.get((Kind.DOCUMENT, ""))
     if digest is None:
-        return Cluster(name, SourceStatus(name))  # it had never answered
+        return Cluster(name, status)  # it had never answered
     try:
         value = cast("dict[str, object]", orjson.loads(content_of(digest)))
         names = cast("list[str] | None", value["named"])
@@ -75,7 +80,7 @@ def cluster_at(
         dialect = read_dialect(cast("dict[str, object]", value["dialect"]))
         return Cluster(
             name,
-            SourceStatus(name),
+            status,
             core=(() if core is None else (core,)) if value["knowsCore"] else None,
             named=None if names is None else tuple(found[each] for each in names),
             listed=tuple(cast("list[str]", value["listed"])),
@@ -83,6 +88,33 @@ def cluster_at(
         )
     except (LookupError, TypeError, ValueError) as error:
         raise ContentDamaged(f"content {digest} cannot be read: {error!r}") from None
+
+
+def group_or_damage(key: str, content_of: Callable[[str], bytes]) -> Group | ContentDamaged:
+    """Return a group by the hash of its content, or why it cannot be read.
+
+    Raises:
+        HistoryError: The history cannot be read.
+    """
+    try:
+        return _group(content_of(key))
+    except ContentDamaged as error:
+        return error
+
+
+def release_or_damage(key: str, content_of: Callable[[str], bytes]) -> str | ContentDamaged:
+    """Return the release that a server told, by the hash of the surroundings; empty for none.
+
+    Raises:
+        HistoryError: The history cannot be read.
+    """
+    try:
+        value = cast("dict[str, object]", orjson.loads(content_of(key)))
+        return release_of(read_dialect(cast("dict[str, object]", value["dialect"])).version)
+    except ContentDamaged as error:
+        return error
+    except (LookupError, TypeError, ValueError) as error:
+        return ContentDamaged(f"content {key} cannot be read: {error!r}")
 
 
 def _group(content: bytes) -> Group:

@@ -10,6 +10,7 @@ A commit survives kill -9; after a power loss the last ones may be missing, but 
 
 import contextlib
 import hashlib
+import json
 import sqlite3
 import time
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
@@ -28,6 +29,7 @@ from apidiscovery_service.history.model import (
     HistoryError,
     Kind,
     NewChange,
+    NothingRecorded,
     NotRecorded,
     Retention,
     from_milliseconds,
@@ -73,6 +75,26 @@ _SCHEMA = f"""
     COMMIT;
 """
 _COLUMNS = "id, time, cluster, kind, name, cause, before, after, etag_before, etag_after"
+
+# Each name by one look into the index; DISTINCT would read all of it.
+_ALL_CLUSTERS = """
+    WITH RECURSIVE names(name) AS (
+        SELECT min(cluster) FROM changes
+        UNION ALL
+        SELECT (SELECT min(cluster) FROM changes WHERE cluster > name) FROM names
+        WHERE name IS NOT NULL
+    )
+    SELECT name FROM names WHERE name IS NOT NULL
+"""
+_LISTED = "(SELECT value FROM json_each(?))"
+_FIRST_ID_SINCE = (
+    "coalesce((SELECT id FROM changes WHERE time >= ? ORDER BY time, id LIMIT 1),"
+    " 9223372036854775807)"
+)
+_OF_GROUPS = (
+    "(kind = 'Group' AND name IN (SELECT value FROM json_each(?)) OR kind = 'OpenAPI' AND EXISTS"
+    " (SELECT 1 FROM json_each(?) WHERE substr(name, 1, length(value)) = value))"
+)
 
 _log = structlog.get_logger(__name__)
 
@@ -214,26 +236,73 @@ class HistoryFile:
             limit: How many at most.
             newest_first: Their order; else the oldest first.
         """
-        conditions = ["id > ?"]
-        arguments: list[object] = [after]
-        if before is not None:
-            conditions.append("id < ?")
-            arguments.append(before)
-        if only.since is not None:
-            conditions.append("time >= ?")
-            arguments.append(milliseconds(only.since))
-        columns = (("cluster", only.clusters), ("kind", only.kinds or None), ("name", only.names))
-        for column, wanted in columns:
-            if wanted is not None:
-                conditions.append(f"{column} IN ({', '.join('?' * len(wanted))})")
-                arguments += wanted
-        order = "DESC" if newest_first else "ASC"
-        query = (
-            f"SELECT {_COLUMNS} FROM changes WHERE {' AND '.join(conditions)}"  # noqa: S608 - constants
-            f" ORDER BY id {order} LIMIT ?"
-        )
         with self._translated():
-            return tuple(map(_change, self._connection.execute(query, (*arguments, limit))))
+            condition, arguments = self._selected(only, before, after)
+            rows = self._connection.execute(
+                f"SELECT {_COLUMNS} FROM changes WHERE {condition}"  # noqa: S608 - constants
+                f" ORDER BY id {'DESC' if newest_first else 'ASC'} LIMIT ?",
+                (*arguments, limit),
+            )
+            return tuple(map(_change, rows))
+
+    def following(
+        self, only: Filter, after: int, limit: int = 1000
+    ) -> tuple[tuple[Change, ...], int]:
+        """Return changes after an id, the oldest first, and the id to continue with."""
+        last = self.last_id()  # before they are read: another process may write in between
+        found = self.changes(only, after=after, limit=limit, newest_first=False)
+        is_all = len(found) < limit
+        return found, max(found[-1].id if found else after, last if is_all else 0)
+
+    def change(self, number: int) -> Change | None:
+        """Return a change by its id; None if there is none."""
+        with self._translated():
+            row = self._connection.execute(
+                f"SELECT {_COLUMNS} FROM changes WHERE id = ?",  # noqa: S608 - constants
+                (number,),
+            ).fetchone()
+        return None if row is None else _change(row)
+
+    def last_id(self) -> int:
+        """Return the greatest id that any change has or had; 0 for none."""
+        with self._translated():
+            row = self._connection.execute(
+                "SELECT seq FROM sqlite_sequence WHERE name = 'changes'"
+            ).fetchone()
+        return int(row[0]) if row else 0
+
+    def _selected(
+        self, only: Filter, before: int | None, after: int
+    ) -> tuple[str, tuple[object, ...]]:
+        """Return the condition of a query and its arguments."""
+        parts: list[tuple[str, tuple[object, ...]]] = [("id > ?", (after,))]
+        if before is not None:
+            parts.append(("id < ?", (before,)))
+        # Ids rise with time, so a time is a range of ids.
+        if only.since is not None:
+            parts.append(
+                (f"id >= {_FIRST_ID_SINCE}", (milliseconds(only.since),)),
+            )
+        if only.until is not None:
+            parts.append((f"id < {_FIRST_ID_SINCE}", (milliseconds(only.until),)))
+        clusters = self._clusters(only)
+        if clusters is not None:
+            parts.append((f"cluster IN {_LISTED}", (json.dumps(clusters),)))
+        if only.kinds:
+            parts.append((f"kind IN {_LISTED}", (json.dumps(only.kinds),)))
+        if only.groups is not None:
+            prefixes = [f"apis/{group}/" if group else "api/" for group in only.groups]
+            parts.append((_OF_GROUPS, (json.dumps(only.groups), json.dumps(prefixes))))
+        condition = " AND ".join(text for text, _ in parts)
+        return condition, tuple(value for _, values in parts for value in values)
+
+    def _clusters(self, only: Filter) -> list[str] | None:
+        """Return the names of the clusters that a filter selects; None for all."""
+        if only.may_read is None:
+            return None if only.clusters is None else list(only.clusters)
+        named = self._connection.execute(_ALL_CLUSTERS) if only.clusters is None else ()
+        names = (name for (name,) in named) if only.clusters is None else only.clusters
+        return [name for name in names if only.may_read(name)]
 
     def state_at(self, cluster: str, when: datetime) -> dict[tuple[Kind, str], str]:
         """Return the hash of each content of a cluster at a time, by kind and name.
@@ -366,7 +435,7 @@ def _is_damaged(error: sqlite3.Error) -> bool:
 def _not_recorded(cluster: str, when: datetime, since: int | None) -> NotRecorded:
     what = f"of cluster {cluster}" if cluster else "of what is served here"
     if since is None:
-        return NotRecorded(f"the history has nothing {what}", None)
+        return NothingRecorded(f"the history has nothing {what}", None)
     begun = from_milliseconds(since)
     message = (
         f"the history {what} begins at {begun:%Y-%m-%dT%H:%M:%SZ}, want it of"

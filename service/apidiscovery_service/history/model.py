@@ -1,6 +1,7 @@
 """Changes as they are remembered, and how long."""
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
@@ -77,15 +78,20 @@ class Filter:
 
     Attributes:
         clusters: Names; None for all.
+        may_read: Tells which clusters count, by name; None for all.
         kinds: Kinds; nothing for all.
-        names: Names of groups or documents; None for all.
+        groups: Names of groups, empty for the core group: changes of these and of their OpenAPI
+            documents; None for all changes.
         since: The time of the first; None for the beginning.
+        until: Only earlier ones; None for all until now.
     """
 
     clusters: tuple[str, ...] | None = None
+    may_read: Callable[[str], bool] | None = None
     kinds: tuple[Kind, ...] = ()
-    names: tuple[str, ...] | None = None
+    groups: tuple[str, ...] | None = None
     since: datetime | None = None
+    until: datetime | None = None
 
 
 EVERYTHING = Filter()
@@ -133,6 +139,10 @@ class NotRecorded(HistoryError):
     def __init__(self, message: str, since: datetime | None) -> None:
         super().__init__(message)
         self.since = since
+
+
+class NothingRecorded(NotRecorded):
+    """The history has nothing of that cluster, at no time."""
 
 
 class ContentDamaged(HistoryError):

@@ -162,7 +162,7 @@ def test_changes_are_filtered_and_paged() -> None:
     assert [one.id for one in everything] == [6, 5, 4, 3, 2, 1]
     assert [one.cause for one in file.changes(Filter(clusters=("west",)))] == ["connection refused"]
     assert file.changes(Filter(clusters=())) == ()
-    assert [one.name for one in file.changes(Filter(names=("g1", "g3")))] == ["g3", "g1"]
+    assert [one.name for one in file.changes(Filter(groups=("g1", "g3")))] == ["g3", "g1"]
     assert [one.id for one in file.changes(Filter(kinds=(Kind.STATE,)))] == [6]
     assert file.changes(limit=2) == everything[:2]
     assert file.changes(before=5, limit=2) == everything[2:4]

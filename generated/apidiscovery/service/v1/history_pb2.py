@@ -28,7 +28,7 @@ from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n%apidiscovery/service/v1/history.proto\x12\x17\x61pidiscovery.service.v1\x1a\'apidiscovery/service/v1/discovery.proto\x1a\x1f\x61pidiscovery/v2/discovery.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xff\x03\n\rHistoryChange\x12\n\n\x02id\x18\x01 \x01(\x03\x12(\n\x04time\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0f\n\x07\x63luster\x18\x03 \x01(\t\x12\x38\n\x04kind\x18\x04 \x01(\x0e\x32*.apidiscovery.service.v1.HistoryChangeKind\x12\x0c\n\x04name\x18\x05 \x01(\t\x12\r\n\x05\x63\x61use\x18\x06 \x01(\t\x12\x13\n\x0bhash_before\x18\x07 \x01(\t\x12\x12\n\nhash_after\x18\x08 \x01(\t\x12\x13\n\x0b\x65tag_before\x18\t \x01(\t\x12\x12\n\netag_after\x18\n \x01(\t\x12:\n\x0cstate_before\x18\x0b \x01(\x0e\x32$.apidiscovery.service.v1.SourceState\x12\x39\n\x0bstate_after\x18\x0c \x01(\x0e\x32$.apidiscovery.service.v1.SourceState\x12;\n\x0cgroup_before\x18\r \x01(\x0b\x32%.apidiscovery.service.v1.HistoryGroup\x12:\n\x0bgroup_after\x18\x0e \x01(\x0b\x32%.apidiscovery.service.v1.HistoryGroup\x12\x0e\n\x06\x64\x61mage\x18\x0f \x01(\t\"\xdf\x01\n\x0cHistoryGroup\x12\x31\n\x05group\x18\x01 \x01(\x0b\x32\".apidiscovery.v2.APIGroupDiscovery\x12_\n\x16storage_version_hashes\x18\x02 \x03(\x0b\x32?.apidiscovery.service.v1.HistoryGroup.StorageVersionHashesEntry\x1a;\n\x19StorageVersionHashesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"o\n\x10HistorySelection\x12\x10\n\x08\x63lusters\x18\x01 \x03(\t\x12\x0e\n\x06groups\x18\x02 \x03(\t\x12\x39\n\x05kinds\x18\x03 \x03(\x0e\x32*.apidiscovery.service.v1.HistoryChangeKind\"\xe4\x01\n\x12ListChangesRequest\x12<\n\tselection\x18\x01 \x01(\x0b\x32).apidiscovery.service.v1.HistorySelection\x12)\n\x05since\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12)\n\x05until\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x13\n\x0bwith_groups\x18\x04 \x01(\x08\x12\x11\n\tpage_size\x18\x05 \x01(\x05\x12\x12\n\npage_token\x18\x06 \x01(\t\"g\n\x13ListChangesResponse\x12\x37\n\x07\x63hanges\x18\x01 \x03(\x0b\x32&.apidiscovery.service.v1.HistoryChange\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"I\n\x0cGetAtRequest\x12\x0f\n\x07\x63luster\x18\x01 \x01(\t\x12(\n\x04time\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\xeb\x01\n\rGetAtResponse\x12\x34\n\x04\x63ore\x18\x01 \x01(\x0b\x32&.apidiscovery.v2.APIGroupDiscoveryList\x12\x11\n\tcore_etag\x18\x02 \x01(\t\x12\x36\n\x06groups\x18\x03 \x01(\x0b\x32&.apidiscovery.v2.APIGroupDiscoveryList\x12\x13\n\x0bgroups_etag\x18\x04 \x01(\t\x12\x0f\n\x07version\x18\x05 \x01(\x0c\x12\x33\n\x05state\x18\x06 \x01(\x0e\x32$.apidiscovery.service.v1.SourceState\"`\n\x17GetOpenAPIChangeRequest\x12\x11\n\tchange_id\x18\x01 \x01(\x03\x12\x32\n\x04side\x18\x02 \x01(\x0e\x32$.apidiscovery.service.v1.HistorySide\"(\n\x18GetOpenAPIChangeResponse\x12\x0c\n\x04part\x18\x01 \x01(\x0c\"\xc3\x01\n\x13WatchChangesRequest\x12<\n\tselection\x18\x01 \x01(\x0b\x32).apidiscovery.service.v1.HistorySelection\x12\x15\n\x08\x61\x66ter_id\x18\x02 \x01(\x03H\x00\x88\x01\x01\x12\x13\n\x0bwith_groups\x18\x03 \x01(\x08\x12\x35\n\x12heartbeat_interval\x18\x04 \x01(\x0b\x32\x19.google.protobuf.DurationB\x0b\n\t_after_id\"\x9a\x02\n\x14WatchChangesResponse\x12H\n\x07\x63hanges\x18\x01 \x01(\x0b\x32\x35.apidiscovery.service.v1.WatchChangesResponse.ChangesH\x00\x12L\n\theartbeat\x18\x02 \x01(\x0b\x32\x37.apidiscovery.service.v1.WatchChangesResponse.HeartbeatH\x00\x1a\x42\n\x07\x43hanges\x12\x37\n\x07\x63hanges\x18\x01 \x03(\x0b\x32&.apidiscovery.service.v1.HistoryChange\x1a\x1d\n\tHeartbeat\x12\x10\n\x08\x61\x66ter_id\x18\x01 \x01(\x03\x42\x07\n\x05\x65vent*\xb9\x01\n\x11HistoryChangeKind\x12#\n\x1fHISTORY_CHANGE_KIND_UNSPECIFIED\x10\x00\x12\x1d\n\x19HISTORY_CHANGE_KIND_GROUP\x10\x01\x12 \n\x1cHISTORY_CHANGE_KIND_DOCUMENT\x10\x02\x12\x1f\n\x1bHISTORY_CHANGE_KIND_OPENAPI\x10\x03\x12\x1d\n\x19HISTORY_CHANGE_KIND_STATE\x10\x04*\\\n\x0bHistorySide\x12\x1c\n\x18HISTORY_SIDE_UNSPECIFIED\x10\x00\x12\x17\n\x13HISTORY_SIDE_BEFORE\x10\x01\x12\x16\n\x12HISTORY_SIDE_AFTER\x10\x02\x32\xd0\x03\n\x0eHistoryService\x12m\n\x0bListChanges\x12+.apidiscovery.service.v1.ListChangesRequest\x1a,.apidiscovery.service.v1.ListChangesResponse\"\x03\x90\x02\x01\x12[\n\x05GetAt\x12%.apidiscovery.service.v1.GetAtRequest\x1a&.apidiscovery.service.v1.GetAtResponse\"\x03\x90\x02\x01\x12~\n\x10GetOpenAPIChange\x12\x30.apidiscovery.service.v1.GetOpenAPIChangeRequest\x1a\x31.apidiscovery.service.v1.GetOpenAPIChangeResponse\"\x03\x90\x02\x01\x30\x01\x12r\n\x0cWatchChanges\x12,.apidiscovery.service.v1.WatchChangesRequest\x1a-.apidiscovery.service.v1.WatchChangesResponse\"\x03\x90\x02\x01\x30\x01\x42\x61Z_buf.build/gen/go/apidiscovery/apidiscovery/protocolbuffers/go/apidiscovery/service/v1;servicev1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n%apidiscovery/service/v1/history.proto\x12\x17\x61pidiscovery.service.v1\x1a\'apidiscovery/service/v1/discovery.proto\x1a\x1f\x61pidiscovery/v2/discovery.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xae\x04\n\rHistoryChange\x12\n\n\x02id\x18\x01 \x01(\x03\x12(\n\x04time\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0f\n\x07\x63luster\x18\x03 \x01(\t\x12\x38\n\x04kind\x18\x04 \x01(\x0e\x32*.apidiscovery.service.v1.HistoryChangeKind\x12\x0c\n\x04name\x18\x05 \x01(\t\x12\r\n\x05\x63\x61use\x18\x06 \x01(\t\x12\x13\n\x0bhash_before\x18\x07 \x01(\t\x12\x12\n\nhash_after\x18\x08 \x01(\t\x12\x13\n\x0b\x65tag_before\x18\t \x01(\t\x12\x12\n\netag_after\x18\n \x01(\t\x12:\n\x0cstate_before\x18\x0b \x01(\x0e\x32$.apidiscovery.service.v1.SourceState\x12\x39\n\x0bstate_after\x18\x0c \x01(\x0e\x32$.apidiscovery.service.v1.SourceState\x12;\n\x0cgroup_before\x18\r \x01(\x0b\x32%.apidiscovery.service.v1.HistoryGroup\x12:\n\x0bgroup_after\x18\x0e \x01(\x0b\x32%.apidiscovery.service.v1.HistoryGroup\x12\x0e\n\x06\x64\x61mage\x18\x0f \x01(\t\x12\x16\n\x0eversion_before\x18\x10 \x01(\t\x12\x15\n\rversion_after\x18\x11 \x01(\t\"\xdf\x01\n\x0cHistoryGroup\x12\x31\n\x05group\x18\x01 \x01(\x0b\x32\".apidiscovery.v2.APIGroupDiscovery\x12_\n\x16storage_version_hashes\x18\x02 \x03(\x0b\x32?.apidiscovery.service.v1.HistoryGroup.StorageVersionHashesEntry\x1a;\n\x19StorageVersionHashesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"o\n\x10HistorySelection\x12\x10\n\x08\x63lusters\x18\x01 \x03(\t\x12\x0e\n\x06groups\x18\x02 \x03(\t\x12\x39\n\x05kinds\x18\x03 \x03(\x0e\x32*.apidiscovery.service.v1.HistoryChangeKind\"\xe4\x01\n\x12ListChangesRequest\x12<\n\tselection\x18\x01 \x01(\x0b\x32).apidiscovery.service.v1.HistorySelection\x12)\n\x05since\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12)\n\x05until\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x13\n\x0bwith_groups\x18\x04 \x01(\x08\x12\x11\n\tpage_size\x18\x05 \x01(\x05\x12\x12\n\npage_token\x18\x06 \x01(\t\"g\n\x13ListChangesResponse\x12\x37\n\x07\x63hanges\x18\x01 \x03(\x0b\x32&.apidiscovery.service.v1.HistoryChange\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"I\n\x0cGetAtRequest\x12\x0f\n\x07\x63luster\x18\x01 \x01(\t\x12(\n\x04time\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\xeb\x01\n\rGetAtResponse\x12\x34\n\x04\x63ore\x18\x01 \x01(\x0b\x32&.apidiscovery.v2.APIGroupDiscoveryList\x12\x11\n\tcore_etag\x18\x02 \x01(\t\x12\x36\n\x06groups\x18\x03 \x01(\x0b\x32&.apidiscovery.v2.APIGroupDiscoveryList\x12\x13\n\x0bgroups_etag\x18\x04 \x01(\t\x12\x0f\n\x07version\x18\x05 \x01(\x0c\x12\x33\n\x05state\x18\x06 \x01(\x0e\x32$.apidiscovery.service.v1.SourceState\"`\n\x17GetOpenAPIChangeRequest\x12\x11\n\tchange_id\x18\x01 \x01(\x03\x12\x32\n\x04side\x18\x02 \x01(\x0e\x32$.apidiscovery.service.v1.HistorySide\"(\n\x18GetOpenAPIChangeResponse\x12\x0c\n\x04part\x18\x01 \x01(\x0c\"\xc3\x01\n\x13WatchChangesRequest\x12<\n\tselection\x18\x01 \x01(\x0b\x32).apidiscovery.service.v1.HistorySelection\x12\x15\n\x08\x61\x66ter_id\x18\x02 \x01(\x03H\x00\x88\x01\x01\x12\x13\n\x0bwith_groups\x18\x03 \x01(\x08\x12\x35\n\x12heartbeat_interval\x18\x04 \x01(\x0b\x32\x19.google.protobuf.DurationB\x0b\n\t_after_id\"\x9a\x02\n\x14WatchChangesResponse\x12H\n\x07\x63hanges\x18\x01 \x01(\x0b\x32\x35.apidiscovery.service.v1.WatchChangesResponse.ChangesH\x00\x12L\n\theartbeat\x18\x02 \x01(\x0b\x32\x37.apidiscovery.service.v1.WatchChangesResponse.HeartbeatH\x00\x1a\x42\n\x07\x43hanges\x12\x37\n\x07\x63hanges\x18\x01 \x03(\x0b\x32&.apidiscovery.service.v1.HistoryChange\x1a\x1d\n\tHeartbeat\x12\x10\n\x08\x61\x66ter_id\x18\x01 \x01(\x03\x42\x07\n\x05\x65vent*\xb9\x01\n\x11HistoryChangeKind\x12#\n\x1fHISTORY_CHANGE_KIND_UNSPECIFIED\x10\x00\x12\x1d\n\x19HISTORY_CHANGE_KIND_GROUP\x10\x01\x12 \n\x1cHISTORY_CHANGE_KIND_DOCUMENT\x10\x02\x12\x1f\n\x1bHISTORY_CHANGE_KIND_OPENAPI\x10\x03\x12\x1d\n\x19HISTORY_CHANGE_KIND_STATE\x10\x04*\\\n\x0bHistorySide\x12\x1c\n\x18HISTORY_SIDE_UNSPECIFIED\x10\x00\x12\x17\n\x13HISTORY_SIDE_BEFORE\x10\x01\x12\x16\n\x12HISTORY_SIDE_AFTER\x10\x02\x32\xd0\x03\n\x0eHistoryService\x12m\n\x0bListChanges\x12+.apidiscovery.service.v1.ListChangesRequest\x1a,.apidiscovery.service.v1.ListChangesResponse\"\x03\x90\x02\x01\x12[\n\x05GetAt\x12%.apidiscovery.service.v1.GetAtRequest\x1a&.apidiscovery.service.v1.GetAtResponse\"\x03\x90\x02\x01\x12~\n\x10GetOpenAPIChange\x12\x30.apidiscovery.service.v1.GetOpenAPIChangeRequest\x1a\x31.apidiscovery.service.v1.GetOpenAPIChangeResponse\"\x03\x90\x02\x01\x30\x01\x12r\n\x0cWatchChanges\x12,.apidiscovery.service.v1.WatchChangesRequest\x1a-.apidiscovery.service.v1.WatchChangesResponse\"\x03\x90\x02\x01\x30\x01\x42\x61Z_buf.build/gen/go/apidiscovery/apidiscovery/protocolbuffers/go/apidiscovery/service/v1;servicev1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -46,38 +46,38 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_HISTORYSERVICE'].methods_by_name['GetOpenAPIChange']._serialized_options = b'\220\002\001'
   _globals['_HISTORYSERVICE'].methods_by_name['WatchChanges']._loaded_options = None
   _globals['_HISTORYSERVICE'].methods_by_name['WatchChanges']._serialized_options = b'\220\002\001'
-  _globals['_HISTORYCHANGEKIND']._serialized_start=2331
-  _globals['_HISTORYCHANGEKIND']._serialized_end=2516
-  _globals['_HISTORYSIDE']._serialized_start=2518
-  _globals['_HISTORYSIDE']._serialized_end=2610
+  _globals['_HISTORYCHANGEKIND']._serialized_start=2378
+  _globals['_HISTORYCHANGEKIND']._serialized_end=2563
+  _globals['_HISTORYSIDE']._serialized_start=2565
+  _globals['_HISTORYSIDE']._serialized_end=2657
   _globals['_HISTORYCHANGE']._serialized_start=206
-  _globals['_HISTORYCHANGE']._serialized_end=717
-  _globals['_HISTORYGROUP']._serialized_start=720
-  _globals['_HISTORYGROUP']._serialized_end=943
-  _globals['_HISTORYGROUP_STORAGEVERSIONHASHESENTRY']._serialized_start=884
-  _globals['_HISTORYGROUP_STORAGEVERSIONHASHESENTRY']._serialized_end=943
-  _globals['_HISTORYSELECTION']._serialized_start=945
-  _globals['_HISTORYSELECTION']._serialized_end=1056
-  _globals['_LISTCHANGESREQUEST']._serialized_start=1059
-  _globals['_LISTCHANGESREQUEST']._serialized_end=1287
-  _globals['_LISTCHANGESRESPONSE']._serialized_start=1289
-  _globals['_LISTCHANGESRESPONSE']._serialized_end=1392
-  _globals['_GETATREQUEST']._serialized_start=1394
-  _globals['_GETATREQUEST']._serialized_end=1467
-  _globals['_GETATRESPONSE']._serialized_start=1470
-  _globals['_GETATRESPONSE']._serialized_end=1705
-  _globals['_GETOPENAPICHANGEREQUEST']._serialized_start=1707
-  _globals['_GETOPENAPICHANGEREQUEST']._serialized_end=1803
-  _globals['_GETOPENAPICHANGERESPONSE']._serialized_start=1805
-  _globals['_GETOPENAPICHANGERESPONSE']._serialized_end=1845
-  _globals['_WATCHCHANGESREQUEST']._serialized_start=1848
-  _globals['_WATCHCHANGESREQUEST']._serialized_end=2043
-  _globals['_WATCHCHANGESRESPONSE']._serialized_start=2046
-  _globals['_WATCHCHANGESRESPONSE']._serialized_end=2328
-  _globals['_WATCHCHANGESRESPONSE_CHANGES']._serialized_start=2222
-  _globals['_WATCHCHANGESRESPONSE_CHANGES']._serialized_end=2288
-  _globals['_WATCHCHANGESRESPONSE_HEARTBEAT']._serialized_start=2290
-  _globals['_WATCHCHANGESRESPONSE_HEARTBEAT']._serialized_end=2319
-  _globals['_HISTORYSERVICE']._serialized_start=2613
-  _globals['_HISTORYSERVICE']._serialized_end=3077
+  _globals['_HISTORYCHANGE']._serialized_end=764
+  _globals['_HISTORYGROUP']._serialized_start=767
+  _globals['_HISTORYGROUP']._serialized_end=990
+  _globals['_HISTORYGROUP_STORAGEVERSIONHASHESENTRY']._serialized_start=931
+  _globals['_HISTORYGROUP_STORAGEVERSIONHASHESENTRY']._serialized_end=990
+  _globals['_HISTORYSELECTION']._serialized_start=992
+  _globals['_HISTORYSELECTION']._serialized_end=1103
+  _globals['_LISTCHANGESREQUEST']._serialized_start=1106
+  _globals['_LISTCHANGESREQUEST']._serialized_end=1334
+  _globals['_LISTCHANGESRESPONSE']._serialized_start=1336
+  _globals['_LISTCHANGESRESPONSE']._serialized_end=1439
+  _globals['_GETATREQUEST']._serialized_start=1441
+  _globals['_GETATREQUEST']._serialized_end=1514
+  _globals['_GETATRESPONSE']._serialized_start=1517
+  _globals['_GETATRESPONSE']._serialized_end=1752
+  _globals['_GETOPENAPICHANGEREQUEST']._serialized_start=1754
+  _globals['_GETOPENAPICHANGEREQUEST']._serialized_end=1850
+  _globals['_GETOPENAPICHANGERESPONSE']._serialized_start=1852
+  _globals['_GETOPENAPICHANGERESPONSE']._serialized_end=1892
+  _globals['_WATCHCHANGESREQUEST']._serialized_start=1895
+  _globals['_WATCHCHANGESREQUEST']._serialized_end=2090
+  _globals['_WATCHCHANGESRESPONSE']._serialized_start=2093
+  _globals['_WATCHCHANGESRESPONSE']._serialized_end=2375
+  _globals['_WATCHCHANGESRESPONSE_CHANGES']._serialized_start=2269
+  _globals['_WATCHCHANGESRESPONSE_CHANGES']._serialized_end=2335
+  _globals['_WATCHCHANGESRESPONSE_HEARTBEAT']._serialized_start=2337
+  _globals['_WATCHCHANGESRESPONSE_HEARTBEAT']._serialized_end=2366
+  _globals['_HISTORYSERVICE']._serialized_start=2660
+  _globals['_HISTORYSERVICE']._serialized_end=3124
 # @@protoc_insertion_point(module_scope)

@@ -96,6 +96,8 @@ class HistoryChange(_message.Message):
     GROUP_BEFORE_FIELD_NUMBER: _builtins.int
     GROUP_AFTER_FIELD_NUMBER: _builtins.int
     DAMAGE_FIELD_NUMBER: _builtins.int
+    VERSION_BEFORE_FIELD_NUMBER: _builtins.int
+    VERSION_AFTER_FIELD_NUMBER: _builtins.int
     id: _builtins.int
     """Rises with each change. Other changes can lie between two ids."""
     cluster: _builtins.str
@@ -122,7 +124,13 @@ class HistoryChange(_message.Message):
     state_after: _discovery_pb2.SourceState.ValueType
     """Only for STATE; unspecified when the cluster is gone."""
     damage: _builtins.str
-    """Why one of the groups cannot be read, in one line; empty when they can."""
+    """Why a part of what the change tells of cannot be read, in one line; empty when it can."""
+    version_before: _builtins.str
+    """What /version said of the release before, such as `v1.36.2`; only for DOCUMENT, with
+    `with_groups`. Empty when it was not known.
+    """
+    version_after: _builtins.str
+    """The same since then."""
     @_builtins.property
     def time(self) -> _timestamp_pb2.Timestamp:
         """When it was seen; never before that of an earlier change."""
@@ -153,10 +161,12 @@ class HistoryChange(_message.Message):
         group_before: Global___HistoryGroup | None = ...,
         group_after: Global___HistoryGroup | None = ...,
         damage: _builtins.str = ...,
+        version_before: _builtins.str = ...,
+        version_after: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["group_after", b"group_after", "group_before", b"group_before", "time", b"time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cause", b"cause", "cluster", b"cluster", "damage", b"damage", "etag_after", b"etag_after", "etag_before", b"etag_before", "group_after", b"group_after", "group_before", b"group_before", "hash_after", b"hash_after", "hash_before", b"hash_before", "id", b"id", "kind", b"kind", "name", b"name", "state_after", b"state_after", "state_before", b"state_before", "time", b"time"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cause", b"cause", "cluster", b"cluster", "damage", b"damage", "etag_after", b"etag_after", "etag_before", b"etag_before", "group_after", b"group_after", "group_before", b"group_before", "hash_after", b"hash_after", "hash_before", b"hash_before", "id", b"id", "kind", b"kind", "name", b"name", "state_after", b"state_after", "state_before", b"state_before", "time", b"time", "version_after", b"version_after", "version_before", b"version_before"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -261,7 +271,7 @@ class ListChangesRequest(_message.Message):
     PAGE_SIZE_FIELD_NUMBER: _builtins.int
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     with_groups: _builtins.bool
-    """Whether to return the groups before and after."""
+    """Whether to return the groups, or the version of the server, before and after."""
     page_size: _builtins.int
     """The largest number of changes to return; 0 for the server's default. A page can have fewer, so
     that the message stays below 4 MiB.
@@ -450,7 +460,7 @@ class WatchChangesRequest(_message.Message):
     absent for those from now on.
     """
     with_groups: _builtins.bool
-    """Whether to send the groups before and after."""
+    """Whether to send the groups, or the version of the server, before and after."""
     @_builtins.property
     def selection(self) -> Global___HistorySelection: ...
     @_builtins.property

@@ -873,8 +873,17 @@ class HistoryChange(betterproto.Message):
 
     damage: str = betterproto.string_field(15)
     """
-    Why one of the groups cannot be read, in one line; empty when they can.
+    Why a part of what the change tells of cannot be read, in one line; empty when it can.
     """
+
+    version_before: str = betterproto.string_field(16)
+    """
+    What /version said of the release before, such as `v1.36.2`; only for DOCUMENT, with
+     `with_groups`. Empty when it was not known.
+    """
+
+    version_after: str = betterproto.string_field(17)
+    """The same since then."""
 
 
 @dataclass(eq=False, repr=False)
@@ -922,7 +931,9 @@ class ListChangesRequest(betterproto.Message):
     """
 
     with_groups: bool = betterproto.bool_field(4)
-    """Whether to return the groups before and after."""
+    """
+    Whether to return the groups, or the version of the server, before and after.
+    """
 
     page_size: int = betterproto.int32_field(5)
     """
@@ -1008,7 +1019,9 @@ class WatchChangesRequest(betterproto.Message):
     """
 
     with_groups: bool = betterproto.bool_field(3)
-    """Whether to send the groups before and after."""
+    """
+    Whether to send the groups, or the version of the server, before and after.
+    """
 
     heartbeat_interval: timedelta = betterproto.message_field(4)
     """
