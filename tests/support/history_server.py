@@ -40,7 +40,7 @@ class Remembered:
     async def until_written(self, count: int) -> None:
         """Wait until there are so many changes."""
         async with asyncio.timeout(DEADLINE_S):
-            while len(await self.history.changes(limit=10**6)) < count:
+            while len(await self.history.changes(limit=10**6)) < count:  # noqa: ASYNC110 - a thread writes
                 await asyncio.sleep(0.01)
 
 

@@ -75,13 +75,14 @@ def _json(report: Report, choice: _Choice) -> str:
         "after": report.after,
         "same": report.is_same,
         "counts": {str(severity): len(report.of(severity)) for severity in Severity},
-        "findings": [_fields(found) for found in choice.of(report)],
+        "findings": [finding_fields(found) for found in choice.of(report)],
         "doubts": [{"subject": one.subject, "reason": one.reason} for one in report.doubts],
     }
     return json.dumps(document, indent=2) + "\n"
 
 
-def _fields(found: Finding) -> dict[str, object]:
+def finding_fields(found: Finding) -> dict[str, object]:
+    """Return a finding as JSON, without what is empty."""
     fields: dict[str, object] = {
         "severity": str(found.severity),
         "rule": str(found.rule),
@@ -93,21 +94,21 @@ def _fields(found: Finding) -> dict[str, object]:
 
 
 def _markdown(report: Report, choice: _Choice) -> str:
-    title = f"# API differences: {_escaped(report.before)} → {_escaped(report.after)}"
+    title = f"# API differences: {as_markdown(report.before)} → {as_markdown(report.after)}"
     paragraphs = [title, f"{_summary(report).capitalize()}."]
     for severity, heading in _HEADINGS.items():
         found = [one for one in choice.of(report) if one.severity == severity]
         if found:
             paragraphs += [f"## {heading}", "\n".join(_items(found))]
     if report.doubts:
-        items = (f"- `{_code(one.subject)}`: {_escaped(one.reason)}" for one in report.doubts)
+        items = (f"- `{_code(one.subject)}`: {as_markdown(one.reason)}" for one in report.doubts)
         paragraphs += ["## Not compared", "\n".join(items)]
     return "\n\n".join(paragraphs) + "\n"
 
 
 def _items(found: list[Finding]) -> Iterator[str]:
     for one in found:
-        yield f"- `{_code(one.subject)}`: {_escaped(one.message)} ({one.rule})"
+        yield f"- `{_code(one.subject)}`: {as_markdown(one.message)} ({one.rule})"
 
 
 def _summary(report: Report) -> str:
@@ -116,7 +117,8 @@ def _summary(report: Report) -> str:
     return told or "no differences"
 
 
-def _escaped(text: str) -> str:
+def as_markdown(text: str) -> str:
+    """Return text for the middle of a line of Markdown."""
     return printable(text).translate(_MARKDOWN)
 
 

@@ -5,6 +5,7 @@ import sqlite3
 from collections.abc import AsyncGenerator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import grpc
 import grpc.aio
@@ -75,7 +76,7 @@ def kinds(of: history_pb2.HistoryGroup) -> list[str]:
     return [r.response_kind.kind for version in of.group.versions for r in version.resources]
 
 
-async def refused(call: grpc.aio.UnaryUnaryCall[object, object]) -> tuple[grpc.StatusCode, str]:
+async def refused(call: "grpc.aio.UnaryUnaryCall[Any, Any]") -> tuple[grpc.StatusCode, str]:
     with pytest.raises(grpc.aio.AioRpcError) as caught:
         await call
     return caught.value.code(), caught.value.details() or ""
@@ -170,7 +171,7 @@ async def test_a_moment_that_is_not_remembered_is_refused_and_says_why(run: Reme
 async def test_bad_requests_name_the_field(run: Remembered) -> None:
     requests = (
         (history_pb2.ListChangesRequest(page_size=-1), "page_size"),
-        (history_pb2.ListChangesRequest(page_token="x"), "page_token"),
+        (history_pb2.ListChangesRequest(page_token="x"), "page_token"),  # noqa: S106 - no secret
         (history_pb2.ListChangesRequest(since=Timestamp(nanos=-1)), "since"),
         (history_pb2.ListChangesRequest(until=Timestamp(seconds=2**60)), "until"),
         (
@@ -268,7 +269,9 @@ async def test_the_documents_of_an_openapi_change_are_given_back() -> None:
 
         return Recipe(text, made, hashlib.sha512(text).hexdigest().upper())
 
-    async def document(run: Remembered, change: int, side: history_pb2.HistorySide) -> bytes:
+    async def document(
+        run: Remembered, change: int, side: history_pb2.HistorySide.ValueType
+    ) -> bytes:
         request = history_pb2.GetOpenAPIChangeRequest(change_id=change, side=side)
         return b"".join([one.part async for one in run.stub.GetOpenAPIChange(request)])
 
