@@ -116,7 +116,7 @@ class _Flags(TypedDict):
     is_flag=True,
     help="Print the oldest change first, and then each change as it comes.",
 )
-@with_client(HistoryClient)
+@with_client(HistoryClient, has_own_cluster=True)
 def history(client: HistoryClient, **flags: Unpack[_Flags]) -> bool:
     """Tell what changed when, in clusters and in what the server merges, the newest first.
 
