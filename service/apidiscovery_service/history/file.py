@@ -45,8 +45,8 @@ _MAX_CONTENT_BYTES = 256 * 2**20
 _HASH_DIGITS = 32
 
 # One step of compaction takes a few milliseconds.
-_STEP_ROWS = 500
-_STEP_PAGES = 256
+_STEP_ROWS = 100
+_STEP_PAGES = 64
 
 _SCHEMA = f"""
     PRAGMA auto_vacuum = INCREMENTAL;
@@ -66,6 +66,7 @@ _SCHEMA = f"""
         etag_after TEXT NOT NULL
     );
     CREATE INDEX IF NOT EXISTS by_name ON changes (cluster, kind, name, id, after);
+    CREATE INDEX IF NOT EXISTS by_cluster ON changes (cluster);
     CREATE INDEX IF NOT EXISTS by_time ON changes (time);
     CREATE INDEX IF NOT EXISTS by_before ON changes (before);
     CREATE INDEX IF NOT EXISTS by_after ON changes (after);
@@ -78,13 +79,30 @@ _COLUMNS = "id, time, cluster, kind, name, cause, before, after, etag_before, et
 
 # Each name by one look into the index; DISTINCT would read all of it.
 _ALL_CLUSTERS = """
-    WITH RECURSIVE names(name) AS (
+    WITH RECURSIVE seen(one) AS (
         SELECT min(cluster) FROM changes
         UNION ALL
-        SELECT (SELECT min(cluster) FROM changes WHERE cluster > name) FROM names
-        WHERE name IS NOT NULL
+        SELECT (SELECT min(cluster) FROM changes WHERE cluster > seen.one) FROM seen
+        WHERE seen.one IS NOT NULL
     )
-    SELECT name FROM names WHERE name IS NOT NULL
+    SELECT one FROM seen WHERE one IS NOT NULL
+"""
+# What each content of a cluster was after a change, by one look into the index for each.
+_STATE = """
+    WITH RECURSIVE seen(kind_of, name_of) AS (
+        SELECT * FROM (SELECT kind, name FROM changes WHERE cluster = ?1
+            ORDER BY kind, name LIMIT 1)
+        UNION ALL
+        SELECT following.kind, following.name FROM seen, changes AS following
+        WHERE following.id = coalesce(
+            (SELECT id FROM changes WHERE cluster = ?1 AND kind = seen.kind_of
+                AND name > seen.name_of ORDER BY name LIMIT 1),
+            (SELECT id FROM changes WHERE cluster = ?1 AND kind > seen.kind_of
+                ORDER BY kind, name LIMIT 1))
+    )
+    SELECT kind_of, name_of, (SELECT after FROM changes WHERE cluster = ?1
+        AND kind = kind_of AND name = name_of AND id <= ?2 ORDER BY id DESC LIMIT 1)
+    FROM seen
 """
 _LISTED = "(SELECT value FROM json_each(?))"
 _FIRST_ID_SINCE = (
@@ -313,7 +331,8 @@ class HistoryFile:
         moment = milliseconds(when)
         with self._translated():
             (begun,) = self._connection.execute(
-                "SELECT min(time) FROM changes WHERE cluster = ?", (cluster,)
+                "SELECT (SELECT time FROM changes WHERE cluster = ? ORDER BY id LIMIT 1)",
+                (cluster,),
             ).fetchone()
             kept = self._kept_since()
             since = None if begun is None else max(begun, kept)
@@ -322,12 +341,8 @@ class HistoryFile:
             (last,) = self._connection.execute(
                 "SELECT max(id) FROM changes WHERE time <= ?", (moment,)
             ).fetchone()
-            rows = self._connection.execute(
-                "SELECT kind, name, after, max(id) FROM changes WHERE cluster = ? AND id <= ?"
-                " GROUP BY kind, name",
-                (cluster, last),
-            )
-            return {(Kind(kind), name): after for kind, name, after, _ in rows if after}
+            rows = self._connection.execute(_STATE, (cluster, last))
+            return {(Kind(kind), name): after for kind, name, after in rows if after}
 
     def size_bytes(self) -> int:
         """Return how much of the file is in use."""
@@ -356,21 +371,22 @@ class HistoryFile:
                 " OR EXISTS (SELECT 1 FROM changes AS later WHERE"
                 " later.cluster = old.cluster AND later.kind = old.kind"
                 " AND later.name = old.name AND later.id > old.id AND later.time <= ?1))"
-                " ORDER BY id LIMIT ?2)",
+                " ORDER BY id LIMIT ?2) RETURNING before, after",
                 (cutoff, _STEP_ROWS),
-            ).rowcount
+            ).fetchall()
             if forgotten and cutoff > self._kept_since():
                 self._connection.execute("DELETE FROM kept_since")
                 self._connection.execute("INSERT INTO kept_since (time) VALUES (?)", (cutoff,))
-            unused = self._connection.execute(
-                "DELETE FROM contents WHERE hash IN (SELECT hash FROM contents WHERE"
-                " NOT EXISTS (SELECT 1 FROM changes WHERE before = hash)"
-                " AND NOT EXISTS (SELECT 1 FROM changes WHERE after = hash) LIMIT ?)",
-                (_STEP_ROWS,),
-            ).rowcount
+            # A content comes with a change and goes with the last one that names it.
+            self._connection.execute(
+                "DELETE FROM contents WHERE hash IN (SELECT value FROM json_each(?))"
+                " AND NOT EXISTS (SELECT 1 FROM changes WHERE before = hash)"
+                " AND NOT EXISTS (SELECT 1 FROM changes WHERE after = hash)",
+                (json.dumps(list({key for row in forgotten for key in row if key})),),
+            )
         with self._translated():
             self._connection.execute(f"PRAGMA incremental_vacuum({_STEP_PAGES})").fetchall()
-        return bool(forgotten or unused)
+        return bool(forgotten)
 
     def _oldest_tenth(self) -> int:
         """Return the time until which a tenth of all changes came, the last one excluded."""

@@ -1,5 +1,6 @@
 """The file of a history: what it gives back, what it forgets, and what damage does to it."""
 
+import itertools
 import os
 import signal
 import sqlite3
@@ -258,3 +259,35 @@ def test_retentions(text: str, age: timedelta, size: int) -> None:
 def test_other_retentions_are_refused(text: str) -> None:
     with pytest.raises(InvalidConfiguration, match="want an age and a size such as 90d,2GiB"):
         Retention.parse(text)
+
+
+def test_only_the_clusters_that_may_be_read_about_are_listed() -> None:
+    file = HistoryFile(None, Clock())
+    digest = hash_of(b"x")
+    names = ["", "a", "b", "zz", "m"]
+    # Names of groups that sort before and after those of clusters.
+    for cluster, group in itertools.product(names, ["", "c", "zzz"]):
+        file.append([NewChange(cluster, Kind.GROUP, group, "poll", "", digest)], {digest: b"x"})
+    seen = Filter(may_read=lambda name: name in {"", "b", "m"})
+    assert {one.cluster for one in file.changes(seen)} == {"", "b", "m"}
+    asked = Filter(clusters=("a", "b"), may_read=lambda name: name != "a")
+    assert {one.cluster for one in file.changes(asked)} == {"b"}
+    assert file.changes(Filter(may_read=lambda _name: False)) == ()
+
+
+def test_groups_select_their_openapi_documents_too() -> None:
+    file = HistoryFile(None, Clock())
+    digest = hash_of(b"x")
+    keys = [
+        (Kind.GROUP, "a"),
+        (Kind.OPENAPI, "apis/a/v1"),
+        (Kind.OPENAPI, "apis/a.b/v1"),
+        (Kind.OPENAPI, "api/v1"),
+        (Kind.GROUP, ""),
+        (Kind.STATE, ""),
+    ]
+    file.append([NewChange("c", *key, "poll", "", digest) for key in keys], {digest: b"x"})
+    found = file.changes(Filter(groups=("a",)), newest_first=False)
+    assert [(one.kind, one.name) for one in found] == keys[:2]
+    found = file.changes(Filter(groups=("",)), newest_first=False)
+    assert [(one.kind, one.name) for one in found] == keys[3:5]
