@@ -50,6 +50,31 @@ def surroundings(cluster: Cluster) -> GroupContent:
     return hash_of(content), content
 
 
+def is_completed(before: Group | None, after: Group | None) -> bool:
+    """Return whether a group is the same, and only what its lists say was not known before.
+
+    Storage version hashes and the order of lists are not in aggregated documents: they are asked
+    for after these, and come a moment later.
+    """
+    if before is None or after is None:
+        return False
+    resources = (each for version in before.versions for each in version.resources)
+    knows = any(each.storage_version_hash for each in resources)
+    return not knows and _without_lists(before) == _without_lists(after)
+
+
+def _without_lists(group: Group) -> Group:
+    versions = (
+        replace(
+            version,
+            listed=(),
+            resources=tuple(replace(each, storage_version_hash="") for each in version.resources),
+        )
+        for version in group.versions
+    )
+    return replace(group, versions=tuple(versions))
+
+
 def cluster_at(
     name: str, state: Mapping[tuple[Kind, str], str], content_of: Callable[[str], bytes]
 ) -> Cluster:

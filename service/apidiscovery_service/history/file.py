@@ -185,6 +185,8 @@ class HistoryFile:
     ) -> tuple[Change, ...]:
         """Write changes and the contents that are new, all or none; return them with their ids.
 
+        Those that complete the last one are not returned.
+
         Raises:
             HistoryError: Nothing was written.
         """
@@ -197,6 +199,8 @@ class HistoryFile:
             )
             written: list[Change] = []
             for new in changes:
+                if new.completes and self._completed(new):
+                    continue
                 cursor = self._connection.execute(
                     "INSERT INTO changes (time, cluster, kind, name, cause, before, after,"
                     " etag_before, etag_after) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -204,6 +208,17 @@ class HistoryFile:
                 )
                 written.append(Change(cursor.lastrowid or 0, from_milliseconds(now), *_of(new)))
         return tuple(written)
+
+    def _completed(self, new: NewChange) -> bool:
+        """Let the last change of a name lead to another content; return whether it could."""
+        updated = self._connection.execute(
+            "UPDATE changes SET after = ?, etag_after = ? WHERE id = (SELECT id FROM changes"
+            " WHERE cluster = ? AND kind = ? AND name = ? ORDER BY id DESC LIMIT 1) AND after = ?",
+            (new.after, new.etag_after, new.cluster, new.kind, new.name, new.before),
+        ).rowcount
+        if updated:
+            self._forget_unused([new.before])
+        return bool(updated)
 
     def missing(self, keys: Iterable[str]) -> frozenset[str]:
         """Return the hashes for which there is no content."""
@@ -377,16 +392,19 @@ class HistoryFile:
             if forgotten and cutoff > self._kept_since():
                 self._connection.execute("DELETE FROM kept_since")
                 self._connection.execute("INSERT INTO kept_since (time) VALUES (?)", (cutoff,))
-            # A content comes with a change and goes with the last one that names it.
-            self._connection.execute(
-                "DELETE FROM contents WHERE hash IN (SELECT value FROM json_each(?))"
-                " AND NOT EXISTS (SELECT 1 FROM changes WHERE before = hash)"
-                " AND NOT EXISTS (SELECT 1 FROM changes WHERE after = hash)",
-                (json.dumps(list({key for row in forgotten for key in row if key})),),
-            )
+            self._forget_unused({key for row in forgotten for key in row if key})
         with self._translated():
             self._connection.execute(f"PRAGMA incremental_vacuum({_STEP_PAGES})").fetchall()
         return bool(forgotten)
+
+    def _forget_unused(self, keys: Iterable[str]) -> None:
+        """Remove contents that no change names: they come with one, and go with the last one."""
+        self._connection.execute(
+            "DELETE FROM contents WHERE hash IN (SELECT value FROM json_each(?))"
+            " AND NOT EXISTS (SELECT 1 FROM changes WHERE before = hash)"
+            " AND NOT EXISTS (SELECT 1 FROM changes WHERE after = hash)",
+            (json.dumps(list(keys)),),
+        )
 
     def _oldest_tenth(self) -> int:
         """Return the time until which a tenth of all changes came, the last one excluded."""

@@ -26,6 +26,7 @@ from apidiscovery_service.history.contents import (
     cluster_at,
     group_content,
     group_or_damage,
+    is_completed,
     release_or_damage,
     surroundings,
 )
@@ -477,6 +478,7 @@ def _changes(
             after.hashes.get((kind, of), ""),
             before.etag,
             after.etag,
+            kind is Kind.GROUP and is_completed(before.groups.get(of), after.groups.get(of)),
         )
         for kind, of in sorted(keys)
         if before.hashes.get((kind, of)) != after.hashes.get((kind, of))

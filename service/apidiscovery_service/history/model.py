@@ -60,7 +60,12 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class NewChange:
-    """A change that is to be written; attributes as those of `Change`."""
+    """A change that is to be written; attributes as those of `Change`.
+
+    Attributes:
+        completes: Whether the content says more about the same than the one before, so the change
+            that led to that one has led to this one.
+    """
 
     cluster: str
     kind: Kind
@@ -70,6 +75,7 @@ class NewChange:
     after: str
     etag_before: str = ""
     etag_after: str = ""
+    completes: bool = False
 
 
 @dataclass(frozen=True, slots=True)

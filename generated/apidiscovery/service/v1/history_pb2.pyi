@@ -108,7 +108,9 @@ class HistoryChange(_message.Message):
     `apis/apps/v1`; otherwise empty.
     """
     cause: _builtins.str
-    """Why, in one line, such as `poll` or `crd:widgets.a.test, applied by ada`."""
+    """Why, in one line: `poll`, why a cluster does not answer, or the names of the sources that changed,
+    as in ListSources.
+    """
     hash_before: _builtins.str
     """Opaque hash of the content before; empty when there was none."""
     hash_after: _builtins.str

@@ -839,7 +839,8 @@ class HistoryChange(betterproto.Message):
 
     cause: str = betterproto.string_field(6)
     """
-    Why, in one line, such as `poll` or `crd:widgets.a.test, applied by ada`.
+    Why, in one line: `poll`, why a cluster does not answer, or the names of the sources that changed,
+     as in ListSources.
     """
 
     hash_before: str = betterproto.string_field(7)
