@@ -28,6 +28,7 @@ _TITLES = {
     "warm": "Warm requests",
     "nginx": "nginx, for comparison",
     "storage-versions": "Storage versions",
+    "history": "History",
     "clients": "Clients",
 }
 

@@ -18,6 +18,7 @@ from types import FrameType
 import changes
 import client_costs
 import grpc
+import history
 import openapi
 import rpc
 import scale
@@ -45,6 +46,7 @@ _SECTIONS = (
     "tls",
     "warm",
     "storage-versions",
+    "history",
     "clients",
 )
 
@@ -141,6 +143,7 @@ def _measure(options: argparse.Namespace) -> Iterator[Row]:
             "tls": [partial(warm.measure_tls, folder, options.rounds, options.seconds, clock)],
             "warm": [partial(warm.measure, folder, options.rounds, options.seconds, clock)],
             "storage-versions": [partial(storage_versions.measure, folder, options.rounds, clock)],
+            "history": [partial(history.measure, folder, clock)],
             "clients": [partial(client_costs.measure, folder, clock)],
         }
         for section in _SECTIONS:

@@ -51,7 +51,7 @@ class Clock:
 def change(file: HistoryFile, before: str, after: str, name: str = "apps") -> None:
     """Write that a group of the cluster `east` has another content."""
     digests = [hash_of(text.encode()) if text else "" for text in (before, after)]
-    new = NewChange("east", Kind.GROUP, name, "poll", *digests)
+    new = NewChange("east", Kind.GROUP, name, "poll", digests[0], digests[1])
     file.append([new], {digests[1]: after.encode()} if after else {})
 
 
