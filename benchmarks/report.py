@@ -29,6 +29,7 @@ _TITLES = {
     "warm": "Warm requests",
     "nginx": "nginx, for comparison",
     "storage-versions": "Storage versions",
+    "history": "History",
     "clients": "Clients",
     "schemas": "Schemas and manifests",
 }

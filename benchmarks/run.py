@@ -19,6 +19,7 @@ import changes
 import client_costs
 import fleet
 import grpc
+import history
 import openapi
 import rpc
 import scale
@@ -48,6 +49,7 @@ _SECTIONS = (
     "tls",
     "warm",
     "storage-versions",
+    "history",
     "clients",
     "schemas",
 )
@@ -146,6 +148,7 @@ def _measure(options: argparse.Namespace) -> Iterator[Row]:
             "tls": [partial(warm.measure_tls, folder, options.rounds, options.seconds, clock)],
             "warm": [partial(warm.measure, folder, options.rounds, options.seconds, clock)],
             "storage-versions": [partial(storage_versions.measure, folder, options.rounds, clock)],
+            "history": [partial(history.measure, folder, clock)],
             "clients": [partial(client_costs.measure, folder, clock)],
             "schemas": [partial(schemas.measure, folder, clock)],
         }

@@ -40,10 +40,13 @@ CREDENTIALS: tuple[Option, ...] = (
 KUBECONFIG_FILE: Option = click.option(
     "--kubeconfig", help="Path to the kubeconfig file to use for CLI requests."
 )
+KUBECONFIG_CLUSTER: Option = click.option(
+    "--cluster", help="The name of the kubeconfig cluster to use."
+)
 KUBECONFIG: tuple[Option, ...] = (
     KUBECONFIG_FILE,
     click.option("--context", help="The name of the kubeconfig context to use."),
-    click.option("--cluster", help="The name of the kubeconfig cluster to use."),
+    KUBECONFIG_CLUSTER,
     click.option("--user", help="The name of the kubeconfig user to use."),
 )
 TIMEOUT: Option = click.option(

@@ -33,6 +33,7 @@ OWN = {
     "export": "Write what a server serves in the forms that other tools read.",
     "fleet": "Show clusters side by side: which serves which kind, in which versions.",
     "get": "Show registrations, or the sources of what is served.",
+    "history": "Tell what changed when, in clusters and in what a server merges.",
     "openapi": "Print, merge, check and convert OpenAPI documents.",
     "protos": "Print the folder that holds the .proto files.",
     "resolve": "Tell which resource a name means.",

@@ -27,6 +27,7 @@ from apidiscovery_client._grpc.calls import (
 from apidiscovery_cli.connection_options import (
     CREDENTIALS,
     KUBECONFIG,
+    KUBECONFIG_CLUSTER,
     TIMEOUT,
     flags_of,
     has_terminal,
@@ -185,15 +186,24 @@ def with_registry(command: Callable[Concatenate[RegistryClient, P], bool]) -> Ca
 
 def with_client(
     connect: Callable[[GrpcServer], ClientT],
+    *,
+    has_own_cluster: bool = False,
 ) -> Callable[[Callable[Concatenate[ClientT, P], bool]], Callable[..., None]]:
     """Add the connection options to a command, which gets a client and returns its success.
 
     Refused calls are reported as kubectl reports errors of a server. The exit code of a failure is
     1.
+
+    Args:
+        connect: Makes the client.
+        has_own_cluster: Whether the option --cluster of the command is another one than kubectl's.
     """
+    options = _OPTIONS
+    if has_own_cluster:
+        options = tuple(option for option in _OPTIONS if option is not KUBECONFIG_CLUSTER)
 
     def add(command: Callable[Concatenate[ClientT, P], bool]) -> Callable[..., None]:
-        @with_options(_OPTIONS, _named_server)
+        @with_options(options, _named_server)
         @functools.wraps(command)
         def run(server: GrpcServer, /, *args: P.args, **kwargs: P.kwargs) -> None:
             with connect(server) as client:

@@ -10,7 +10,12 @@ from typing import Any
 import grpc
 import httpx2
 import pytest
-from apidiscovery.service.v1 import discovery_pb2, discovery_pb2_grpc
+from apidiscovery.service.v1 import (
+    discovery_pb2,
+    discovery_pb2_grpc,
+    history_pb2,
+    history_pb2_grpc,
+)
 from certificates import Authority
 from fake_api_server import AGG, FakeApiServer, aggregated
 from server import Server, eventually, serving
@@ -206,3 +211,37 @@ def test_sources_of_hidden_clusters_are_not_listed(served: Served) -> None:
         assert {"upstream:east", "upstream:west"} <= sources("ada")
         assert "upstream:west" not in sources("rita")
         assert not {name for name in sources("eve") if name.startswith("upstream:")}
+
+
+def test_the_history_of_hidden_clusters_is_hidden(served: Served) -> None:
+    credentials = grpc.ssl_channel_credentials(served.authority.ca_file.read_bytes())
+    port = served.server.grpc.rpartition(":")[2]
+    with grpc.secure_channel(f"127.0.0.1:{port}", credentials) as channel:
+        stub = history_pb2_grpc.HistoryServiceStub(channel)
+
+        def clusters(who: str, *names: str) -> set[str]:
+            metadata = (("authorization", f"Bearer {TOKENS[who]}"),)
+            request = history_pb2.ListChangesRequest(
+                selection=history_pb2.HistorySelection(clusters=names)
+            )
+            answer = stub.ListChanges(request, metadata=metadata)
+            return {one.cluster for one in answer.changes}
+
+        def seen_by_ada() -> bool:
+            return {"east", "west", "shared-1"} <= clusters("ada")
+
+        eventually(seen_by_ada, SEEN_S, "every cluster is remembered")
+        assert clusters("rita") - {""} == {"east", "shared-1"}
+        assert clusters("rita", "west") == set()
+        assert clusters("eve") - {""} == set()
+        request = history_pb2.GetAtRequest(cluster="west")
+        request.time.GetCurrentTime()
+        metadata = (("authorization", f"Bearer {TOKENS['rita']}"),)
+        with pytest.raises(grpc.RpcError) as caught:
+            stub.GetAt(request, metadata=metadata)
+        assert caught.value.code() is grpc.StatusCode.NOT_FOUND
+        # As for a name that never was.
+        assert caught.value.details() == "the history has nothing of cluster west"
+        with pytest.raises(grpc.RpcError) as caught:
+            stub.ListChanges(history_pb2.ListChangesRequest())
+        assert caught.value.code() is grpc.StatusCode.UNAUTHENTICATED

@@ -75,13 +75,14 @@ def _json(report: Report, choice: _Choice) -> str:
         "after": report.after,
         "same": report.is_same,
         "counts": {str(severity): len(report.of(severity)) for severity in Severity},
-        "findings": [_fields(found) for found in choice.of(report)],
+        "findings": [finding_fields(found) for found in choice.of(report)],
         "doubts": [{"subject": one.subject, "reason": one.reason} for one in report.doubts],
     }
     return json.dumps(document, indent=2) + "\n"
 
 
-def _fields(found: Finding) -> dict[str, object]:
+def finding_fields(found: Finding) -> dict[str, object]:
+    """Return a finding as JSON, without what is empty."""
     fields: dict[str, object] = {
         "severity": str(found.severity),
         "rule": str(found.rule),

@@ -35,6 +35,7 @@ from apidiscovery_service.serving.feature_gates import OPENAPI_V3, STORAGE_VERSI
 from apidiscovery_service.serving.grpc import DiscoveryService, GrpcServer
 from apidiscovery_service.serving.grpc.admission import CallAccess
 from apidiscovery_service.serving.grpc.fleet import FleetService
+from apidiscovery_service.serving.grpc.history import HistoryService
 from apidiscovery_service.serving.grpc.openapi import OpenAPIService
 from apidiscovery_service.serving.grpc.registry import RegistryService
 from apidiscovery_service.serving.grpc.storage_versions import StorageVersionService
@@ -488,9 +489,14 @@ class _Server:
             self._metrics,
             ready=lambda: self._ready,
         )
-        server = GrpcServer(
-            discovery, registry, openapi, storage_versions, fleet, interceptors=interceptors
+        history = HistoryService(
+            self._history,
+            self._metrics,
+            ready=lambda: self._ready,
+            access=self._security.call_access,
         )
+        services = (discovery, registry, openapi, storage_versions, fleet, history)
+        server = GrpcServer(*services, interceptors=interceptors)
         return GrpcListener(address, server, self._security.fronts)
 
     def _why_not_ready(self) -> str | None:

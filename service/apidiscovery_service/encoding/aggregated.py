@@ -120,7 +120,7 @@ def group_message(group: PublishedGroup) -> bytes:
 def _item_field(group: PublishedGroup) -> bytes:
     field = group.fragments.get("protobuf")
     if field is None:
-        encoded = _group(group.group).SerializeToString()
+        encoded = group_of(group.group).SerializeToString()
         field = group.fragments["protobuf"] = wire.delimited(_ITEMS_FIELD, encoded)
     return field
 
@@ -128,7 +128,8 @@ def _item_field(group: PublishedGroup) -> bytes:
 # Every scalar below is set, empty or not, as Kubernetes always writes them.
 
 
-def _group(group: Group) -> discovery_pb2.APIGroupDiscovery:
+def group_of(group: Group) -> discovery_pb2.APIGroupDiscovery:
+    """Return a group as a message."""
     return discovery_pb2.APIGroupDiscovery(
         metadata=object_meta(group.name),
         versions=[_version(version) for version in group.versions],

@@ -12,7 +12,7 @@ import orjson
 
 from apidiscovery_service.core.cluster import Cluster
 from apidiscovery_service.core.model import CORE_GROUP, Group
-from apidiscovery_service.core.source import SourceStatus
+from apidiscovery_service.core.source import SourceState, SourceStatus
 from apidiscovery_service.errors import DiscoveryError
 from apidiscovery_service.history.file import hash_of
 from apidiscovery_service.history.model import ContentDamaged, Kind
@@ -24,6 +24,9 @@ from apidiscovery_service.sources.upstreams.state import (
 )
 
 GroupContent = tuple[str, bytes]
+
+# What the content of a change of state says, by its hash.
+STATES = {hash_of(state.encode()): state for state in SourceState}
 
 
 def group_content(group: Group) -> GroupContent:
@@ -46,6 +49,31 @@ def surroundings(cluster: Cluster) -> GroupContent:
     return hash_of(content), content
 
 
+def is_completed(before: Group | None, after: Group | None) -> bool:
+    """Return whether a group is the same, and only what its lists say was not known before.
+
+    Storage version hashes and the order of lists are not in aggregated documents: they are asked
+    for after these, and come a moment later.
+    """
+    if before is None or after is None:
+        return False
+    resources = (each for version in before.versions for each in version.resources)
+    knows = any(each.storage_version_hash for each in resources)
+    return not knows and _without_lists(before) == _without_lists(after)
+
+
+def _without_lists(group: Group) -> Group:
+    versions = (
+        replace(
+            version,
+            listed=(),
+            resources=tuple(replace(each, storage_version_hash="") for each in version.resources),
+        )
+        for version in group.versions
+    )
+    return replace(group, versions=tuple(versions))
+
+
 def cluster_at(
     name: str, state: Mapping[tuple[Kind, str], str], content_of: Callable[[str], bytes]
 ) -> Cluster:
@@ -65,9 +93,10 @@ def cluster_at(
         for (kind, group), digest in state.items()
         if kind is Kind.GROUP
     }
+    status = SourceStatus(name, STATES.get(state.get((Kind.STATE, ""), ""), SourceState.CURRENT))
     digest = state.get((Kind.DOCUMENT, ""))
     if digest is None:
-        return Cluster(name, SourceStatus(name))  # it had never answered
+        return Cluster(name, status)  # it had never answered
     try:
         value = cast("dict[str, object]", orjson.loads(content_of(digest)))
         names = cast("list[str] | None", value["named"])
@@ -75,7 +104,7 @@ def cluster_at(
         dialect = read_dialect(cast("dict[str, object]", value["dialect"]))
         return Cluster(
             name,
-            SourceStatus(name),
+            status,
             core=(() if core is None else (core,)) if value["knowsCore"] else None,
             named=None if names is None else tuple(found[each] for each in names),
             listed=tuple(cast("list[str]", value["listed"])),
@@ -83,6 +112,33 @@ def cluster_at(
         )
     except (LookupError, TypeError, ValueError) as error:
         raise ContentDamaged(f"content {digest} cannot be read: {error!r}") from None
+
+
+def group_or_damage(key: str, content_of: Callable[[str], bytes]) -> Group | ContentDamaged:
+    """Return a group by the hash of its content, or why it cannot be read.
+
+    Raises:
+        HistoryError: The history cannot be read.
+    """
+    try:
+        return _group(content_of(key))
+    except ContentDamaged as error:
+        return error
+
+
+def release_or_damage(key: str, content_of: Callable[[str], bytes]) -> str | ContentDamaged:
+    """Return the release that a server told, by the hash of the surroundings; empty for none.
+
+    Raises:
+        HistoryError: The history cannot be read.
+    """
+    try:
+        value = cast("dict[str, object]", orjson.loads(content_of(key)))
+        return read_dialect(cast("dict[str, object]", value["dialect"])).release
+    except ContentDamaged as error:
+        return error
+    except (LookupError, TypeError, ValueError) as error:
+        return ContentDamaged(f"content {key} cannot be read: {error!r}")
 
 
 def _group(content: bytes) -> Group:

@@ -10,6 +10,7 @@ A commit survives kill -9; after a power loss the last ones may be missing, but 
 
 import contextlib
 import hashlib
+import json
 import sqlite3
 import time
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
@@ -28,6 +29,7 @@ from apidiscovery_service.history.model import (
     HistoryError,
     Kind,
     NewChange,
+    NothingRecorded,
     NotRecorded,
     Retention,
     from_milliseconds,
@@ -43,8 +45,8 @@ _MAX_CONTENT_BYTES = 256 * 2**20
 _HASH_DIGITS = 32
 
 # One step of compaction takes a few milliseconds.
-_STEP_ROWS = 500
-_STEP_PAGES = 256
+_STEP_ROWS = 100
+_STEP_PAGES = 64
 
 _SCHEMA = f"""
     PRAGMA auto_vacuum = INCREMENTAL;
@@ -64,6 +66,7 @@ _SCHEMA = f"""
         etag_after TEXT NOT NULL
     );
     CREATE INDEX IF NOT EXISTS by_name ON changes (cluster, kind, name, id, after);
+    CREATE INDEX IF NOT EXISTS by_cluster ON changes (cluster);
     CREATE INDEX IF NOT EXISTS by_time ON changes (time);
     CREATE INDEX IF NOT EXISTS by_before ON changes (before);
     CREATE INDEX IF NOT EXISTS by_after ON changes (after);
@@ -73,6 +76,43 @@ _SCHEMA = f"""
     COMMIT;
 """
 _COLUMNS = "id, time, cluster, kind, name, cause, before, after, etag_before, etag_after"
+
+# Each name by one look into the index; DISTINCT would read all of it.
+_ALL_CLUSTERS = """
+    WITH RECURSIVE seen(one) AS (
+        SELECT min(cluster) FROM changes
+        UNION ALL
+        SELECT (SELECT min(cluster) FROM changes WHERE cluster > seen.one) FROM seen
+        WHERE seen.one IS NOT NULL
+    )
+    SELECT one FROM seen WHERE one IS NOT NULL
+"""
+# What each content of a cluster was after a change, by one look into the index for each.
+_STATE = """
+    WITH RECURSIVE seen(kind_of, name_of) AS (
+        SELECT * FROM (SELECT kind, name FROM changes WHERE cluster = ?1
+            ORDER BY kind, name LIMIT 1)
+        UNION ALL
+        SELECT following.kind, following.name FROM seen, changes AS following
+        WHERE following.id = coalesce(
+            (SELECT id FROM changes WHERE cluster = ?1 AND kind = seen.kind_of
+                AND name > seen.name_of ORDER BY name LIMIT 1),
+            (SELECT id FROM changes WHERE cluster = ?1 AND kind > seen.kind_of
+                ORDER BY kind, name LIMIT 1))
+    )
+    SELECT kind_of, name_of, (SELECT after FROM changes WHERE cluster = ?1
+        AND kind = kind_of AND name = name_of AND id <= ?2 ORDER BY id DESC LIMIT 1)
+    FROM seen
+"""
+_LISTED = "(SELECT value FROM json_each(?))"
+_FIRST_ID_SINCE = (
+    "coalesce((SELECT id FROM changes WHERE time >= ? ORDER BY time, id LIMIT 1),"
+    " 9223372036854775807)"
+)
+_OF_GROUPS = (
+    "(kind = 'Group' AND name IN (SELECT value FROM json_each(?)) OR kind = 'OpenAPI' AND EXISTS"
+    " (SELECT 1 FROM json_each(?) WHERE substr(name, 1, length(value)) = value))"
+)
 
 _log = structlog.get_logger(__name__)
 
@@ -145,6 +185,8 @@ class HistoryFile:
     ) -> tuple[Change, ...]:
         """Write changes and the contents that are new, all or none; return them with their ids.
 
+        Those that complete the last one are not returned.
+
         Raises:
             HistoryError: Nothing was written.
         """
@@ -157,6 +199,8 @@ class HistoryFile:
             )
             written: list[Change] = []
             for new in changes:
+                if new.completes and self._completed(new):
+                    continue
                 cursor = self._connection.execute(
                     "INSERT INTO changes (time, cluster, kind, name, cause, before, after,"
                     " etag_before, etag_after) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -164,6 +208,17 @@ class HistoryFile:
                 )
                 written.append(Change(cursor.lastrowid or 0, from_milliseconds(now), *_of(new)))
         return tuple(written)
+
+    def _completed(self, new: NewChange) -> bool:
+        """Let the last change of a name lead to another content; return whether it could."""
+        updated = self._connection.execute(
+            "UPDATE changes SET after = ?, etag_after = ? WHERE id = (SELECT id FROM changes"
+            " WHERE cluster = ? AND kind = ? AND name = ? ORDER BY id DESC LIMIT 1) AND after = ?",
+            (new.after, new.etag_after, new.cluster, new.kind, new.name, new.before),
+        ).rowcount
+        if updated:
+            self._forget_unused([new.before])
+        return bool(updated)
 
     def missing(self, keys: Iterable[str]) -> frozenset[str]:
         """Return the hashes for which there is no content."""
@@ -214,26 +269,73 @@ class HistoryFile:
             limit: How many at most.
             newest_first: Their order; else the oldest first.
         """
-        conditions = ["id > ?"]
-        arguments: list[object] = [after]
-        if before is not None:
-            conditions.append("id < ?")
-            arguments.append(before)
-        if only.since is not None:
-            conditions.append("time >= ?")
-            arguments.append(milliseconds(only.since))
-        columns = (("cluster", only.clusters), ("kind", only.kinds or None), ("name", only.names))
-        for column, wanted in columns:
-            if wanted is not None:
-                conditions.append(f"{column} IN ({', '.join('?' * len(wanted))})")
-                arguments += wanted
-        order = "DESC" if newest_first else "ASC"
-        query = (
-            f"SELECT {_COLUMNS} FROM changes WHERE {' AND '.join(conditions)}"  # noqa: S608 - constants
-            f" ORDER BY id {order} LIMIT ?"
-        )
         with self._translated():
-            return tuple(map(_change, self._connection.execute(query, (*arguments, limit))))
+            condition, arguments = self._selected(only, before, after)
+            rows = self._connection.execute(
+                f"SELECT {_COLUMNS} FROM changes WHERE {condition}"  # noqa: S608 - constants
+                f" ORDER BY id {'DESC' if newest_first else 'ASC'} LIMIT ?",
+                (*arguments, limit),
+            )
+            return tuple(map(_change, rows))
+
+    def following(
+        self, only: Filter, after: int, limit: int = 1000
+    ) -> tuple[tuple[Change, ...], int]:
+        """Return changes after an id, the oldest first, and the id to continue with."""
+        last = self.last_id()  # before they are read: another process may write in between
+        found = self.changes(only, after=after, limit=limit, newest_first=False)
+        is_all = len(found) < limit
+        return found, max(found[-1].id if found else after, last if is_all else 0)
+
+    def change(self, number: int) -> Change | None:
+        """Return a change by its id; None if there is none."""
+        with self._translated():
+            row = self._connection.execute(
+                f"SELECT {_COLUMNS} FROM changes WHERE id = ?",  # noqa: S608 - constants
+                (number,),
+            ).fetchone()
+        return None if row is None else _change(row)
+
+    def last_id(self) -> int:
+        """Return the greatest id that any change has or had; 0 for none."""
+        with self._translated():
+            row = self._connection.execute(
+                "SELECT seq FROM sqlite_sequence WHERE name = 'changes'"
+            ).fetchone()
+        return int(row[0]) if row else 0
+
+    def _selected(
+        self, only: Filter, before: int | None, after: int
+    ) -> tuple[str, tuple[object, ...]]:
+        """Return the condition of a query and its arguments."""
+        parts: list[tuple[str, tuple[object, ...]]] = [("id > ?", (after,))]
+        if before is not None:
+            parts.append(("id < ?", (before,)))
+        # Ids rise with time, so a time is a range of ids.
+        if only.since is not None:
+            parts.append(
+                (f"id >= {_FIRST_ID_SINCE}", (milliseconds(only.since),)),
+            )
+        if only.until is not None:
+            parts.append((f"id < {_FIRST_ID_SINCE}", (milliseconds(only.until),)))
+        clusters = self._clusters(only)
+        if clusters is not None:
+            parts.append((f"cluster IN {_LISTED}", (json.dumps(clusters),)))
+        if only.kinds:
+            parts.append((f"kind IN {_LISTED}", (json.dumps(only.kinds),)))
+        if only.groups is not None:
+            prefixes = [f"apis/{group}/" if group else "api/" for group in only.groups]
+            parts.append((_OF_GROUPS, (json.dumps(only.groups), json.dumps(prefixes))))
+        condition = " AND ".join(text for text, _ in parts)
+        return condition, tuple(value for _, values in parts for value in values)
+
+    def _clusters(self, only: Filter) -> list[str] | None:
+        """Return the names of the clusters that a filter selects; None for all."""
+        if only.may_read is None:
+            return None if only.clusters is None else list(only.clusters)
+        named = self._connection.execute(_ALL_CLUSTERS) if only.clusters is None else ()
+        names = (name for (name,) in named) if only.clusters is None else only.clusters
+        return [name for name in names if only.may_read(name)]
 
     def state_at(self, cluster: str, when: datetime) -> dict[tuple[Kind, str], str]:
         """Return the hash of each content of a cluster at a time, by kind and name.
@@ -244,7 +346,8 @@ class HistoryFile:
         moment = milliseconds(when)
         with self._translated():
             (begun,) = self._connection.execute(
-                "SELECT min(time) FROM changes WHERE cluster = ?", (cluster,)
+                "SELECT (SELECT time FROM changes WHERE cluster = ? ORDER BY id LIMIT 1)",
+                (cluster,),
             ).fetchone()
             kept = self._kept_since()
             since = None if begun is None else max(begun, kept)
@@ -253,12 +356,8 @@ class HistoryFile:
             (last,) = self._connection.execute(
                 "SELECT max(id) FROM changes WHERE time <= ?", (moment,)
             ).fetchone()
-            rows = self._connection.execute(
-                "SELECT kind, name, after, max(id) FROM changes WHERE cluster = ? AND id <= ?"
-                " GROUP BY kind, name",
-                (cluster, last),
-            )
-            return {(Kind(kind), name): after for kind, name, after, _ in rows if after}
+            rows = self._connection.execute(_STATE, (cluster, last))
+            return {(Kind(kind), name): after for kind, name, after in rows if after}
 
     def size_bytes(self) -> int:
         """Return how much of the file is in use."""
@@ -287,21 +386,25 @@ class HistoryFile:
                 " OR EXISTS (SELECT 1 FROM changes AS later WHERE"
                 " later.cluster = old.cluster AND later.kind = old.kind"
                 " AND later.name = old.name AND later.id > old.id AND later.time <= ?1))"
-                " ORDER BY id LIMIT ?2)",
+                " ORDER BY id LIMIT ?2) RETURNING before, after",
                 (cutoff, _STEP_ROWS),
-            ).rowcount
+            ).fetchall()
             if forgotten and cutoff > self._kept_since():
                 self._connection.execute("DELETE FROM kept_since")
                 self._connection.execute("INSERT INTO kept_since (time) VALUES (?)", (cutoff,))
-            unused = self._connection.execute(
-                "DELETE FROM contents WHERE hash IN (SELECT hash FROM contents WHERE"
-                " NOT EXISTS (SELECT 1 FROM changes WHERE before = hash)"
-                " AND NOT EXISTS (SELECT 1 FROM changes WHERE after = hash) LIMIT ?)",
-                (_STEP_ROWS,),
-            ).rowcount
+            self._forget_unused({key for row in forgotten for key in row if key})
         with self._translated():
             self._connection.execute(f"PRAGMA incremental_vacuum({_STEP_PAGES})").fetchall()
-        return bool(forgotten or unused)
+        return bool(forgotten)
+
+    def _forget_unused(self, keys: Iterable[str]) -> None:
+        """Remove contents that no change names: they come with one, and go with the last one."""
+        self._connection.execute(
+            "DELETE FROM contents WHERE hash IN (SELECT value FROM json_each(?))"
+            " AND NOT EXISTS (SELECT 1 FROM changes WHERE before = hash)"
+            " AND NOT EXISTS (SELECT 1 FROM changes WHERE after = hash)",
+            (json.dumps(list(keys)),),
+        )
 
     def _oldest_tenth(self) -> int:
         """Return the time until which a tenth of all changes came, the last one excluded."""
@@ -366,7 +469,7 @@ def _is_damaged(error: sqlite3.Error) -> bool:
 def _not_recorded(cluster: str, when: datetime, since: int | None) -> NotRecorded:
     what = f"of cluster {cluster}" if cluster else "of what is served here"
     if since is None:
-        return NotRecorded(f"the history has nothing {what}", None)
+        return NothingRecorded(f"the history has nothing {what}", None)
     begun = from_milliseconds(since)
     message = (
         f"the history {what} begins at {begun:%Y-%m-%dT%H:%M:%SZ}, want it of"

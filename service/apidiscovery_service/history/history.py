@@ -6,14 +6,14 @@ Reading and writing have a thread of their own, and nobody who applies or polls 
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Self, TypeVar
+from typing import Self, TypeAlias, TypeVar
 
 import structlog
 
@@ -22,12 +22,20 @@ from apidiscovery_service.core.model import Group
 from apidiscovery_service.core.snapshot import Snapshot
 from apidiscovery_service.core.source import SourceState, SourceStatus
 from apidiscovery_service.errors import DiscoveryError
-from apidiscovery_service.history.contents import cluster_at, group_content, surroundings
+from apidiscovery_service.history.contents import (
+    cluster_at,
+    group_content,
+    group_or_damage,
+    is_completed,
+    release_or_damage,
+    surroundings,
+)
 from apidiscovery_service.history.file import HistoryFile, hash_of
 from apidiscovery_service.history.model import (
     EVERYTHING,
     MERGED,
     Change,
+    ContentDamaged,
     Filter,
     HistoryError,
     Kind,
@@ -45,10 +53,16 @@ _COMPACT_PAUSE_S = 0.02
 # So many clusters are looked at without a pause.
 _AT_ONCE = 20
 # Other processes may write.
-_LOOK_EVERY_S = 1.0
+LOOK_EVERY_S = 1.0
 
 Key = tuple[Kind, str]
+Told: TypeAlias = Group | str | ContentDamaged | None
 T = TypeVar("T")
+
+_READERS: Mapping[Kind, Callable[[str, Callable[[str], bytes]], Told]] = {
+    Kind.GROUP: group_or_damage,
+    Kind.DOCUMENT: release_or_damage,
+}
 
 _log = structlog.get_logger(__name__)
 
@@ -236,7 +250,9 @@ class History:
     async def _write_openapi(self, name: str) -> None:
         """Write which OpenAPI documents of a cluster have changed."""
         written = self._written[name]
-        recipes: Mapping[str, Recipe] = self._openapi_of(name) if name in self._current else {}
+        recipes: Mapping[str, Recipe] = {}
+        if name in self._current:
+            recipes = self._openapi_of(name)
         before = {key: h for (kind, key), h in written.hashes.items() if kind is Kind.OPENAPI}
         if name in self._current and not recipes:
             return  # nobody has asked for them yet
@@ -331,21 +347,59 @@ class History:
 
         A process that does not write finds the changes of another within a second.
         """
-        appended = asyncio.Event()
-        self._appended.add(appended)
-        try:
+        with self.watching() as appended:
             while True:
                 appended.clear()
-                found = await self.changes(only, after=after, newest_first=False)
+                found, after = await self.following(only, after)
                 if found:
-                    after = found[-1].id
                     yield found
                     continue
                 with suppress(TimeoutError):
-                    async with asyncio.timeout(_LOOK_EVERY_S):
+                    async with asyncio.timeout(LOOK_EVERY_S):
                         await appended.wait()
+
+    async def following(
+        self, only: Filter, after: int, limit: int = 1000
+    ) -> tuple[tuple[Change, ...], int]:
+        """Return changes after an id, the oldest first, and the id to continue with."""
+        return await self._run(lambda: self._file.following(only, after, limit))
+
+    @contextmanager
+    def watching(self) -> Generator[asyncio.Event]:
+        """Yield an event that is set whenever this process has written changes."""
+        appended = asyncio.Event()
+        self._appended.add(appended)
+        try:
+            yield appended
         finally:
             self._appended.discard(appended)
+
+    async def change(self, number: int) -> Change | None:
+        """Return a change by its id; None if there is none."""
+        return await self._run(lambda: self._file.change(number))
+
+    async def last_id(self) -> int:
+        """Return the greatest id that any change has or had; 0 for none."""
+        return await self._run(self._file.last_id)
+
+    async def told_by(self, change: Change) -> tuple[Told, Told]:
+        """Return what a change of a group or of its surroundings tells of: before, and after.
+
+        Returns:
+            Groups, or the releases of the server; None for nothing, or why one cannot be read.
+
+        Raises:
+            HistoryError: The history cannot be read.
+        """
+        read = _READERS.get(change.kind)
+        if read is None:
+            return None, None
+        return await self._run(
+            lambda: (
+                read(change.before, self._file.content) if change.before else None,
+                read(change.after, self._file.content) if change.after else None,
+            )
+        )
 
     async def content(self, key: str) -> bytes:
         """Return a content by its hash.
@@ -424,6 +478,7 @@ def _changes(
             after.hashes.get((kind, of), ""),
             before.etag,
             after.etag,
+            kind is Kind.GROUP and is_completed(before.groups.get(of), after.groups.get(of)),
         )
         for kind, of in sorted(keys)
         if before.hashes.get((kind, of)) != after.hashes.get((kind, of))

@@ -1,6 +1,7 @@
 """Changes as they are remembered, and how long."""
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
@@ -59,7 +60,12 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class NewChange:
-    """A change that is to be written; attributes as those of `Change`."""
+    """A change that is to be written; attributes as those of `Change`.
+
+    Attributes:
+        completes: Whether the content says more about the same than the one before, so the change
+            that led to that one has led to this one.
+    """
 
     cluster: str
     kind: Kind
@@ -69,6 +75,7 @@ class NewChange:
     after: str
     etag_before: str = ""
     etag_after: str = ""
+    completes: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,15 +84,20 @@ class Filter:
 
     Attributes:
         clusters: Names; None for all.
+        may_read: Tells which clusters count, by name; None for all.
         kinds: Kinds; nothing for all.
-        names: Names of groups or documents; None for all.
+        groups: Names of groups, empty for the core group: changes of these and of their OpenAPI
+            documents; None for all changes.
         since: The time of the first; None for the beginning.
+        until: Only earlier ones; None for all until now.
     """
 
     clusters: tuple[str, ...] | None = None
+    may_read: Callable[[str], bool] | None = None
     kinds: tuple[Kind, ...] = ()
-    names: tuple[str, ...] | None = None
+    groups: tuple[str, ...] | None = None
     since: datetime | None = None
+    until: datetime | None = None
 
 
 EVERYTHING = Filter()
@@ -133,6 +145,10 @@ class NotRecorded(HistoryError):
     def __init__(self, message: str, since: datetime | None) -> None:
         super().__init__(message)
         self.since = since
+
+
+class NothingRecorded(NotRecorded):
+    """The history has nothing of that cluster, at no time."""
 
 
 class ContentDamaged(HistoryError):

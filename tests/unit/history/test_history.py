@@ -125,6 +125,28 @@ async def test_a_change_names_what_has_changed_when_and_why() -> None:
         assert abs((datetime.now(UTC) - change.time).total_seconds()) < 60
 
 
+async def test_hashes_that_come_a_moment_later_are_no_other_change() -> None:
+    def hashed(group: Group, digest: str) -> Group:
+        (version,) = group.versions
+        resources = tuple(replace(r, storage_version_hash=digest) for r in version.resources)
+        return replace(group, versions=(replace(version, resources=resources),))
+
+    async with remembering() as run:
+        bare = hashed(widget_group("a.test"), "")
+        run.history.clusters_changed([cluster(bare)], ())
+        first = await run.until(lambda found: found)
+        run.history.clusters_changed([cluster(hashed(bare, "one="))], ())
+        changes = await run.until(lambda found: found != first)
+        assert [one.id for one in changes] == [one.id for one in first]
+        then = await run.history.cluster_at("east", first[-1].time)
+        assert then.named == (hashed(bare, "one="),)
+        # From then on another hash is a change.
+        run.history.clusters_changed([cluster(hashed(bare, "two="))], ())
+        assert len(await run.until(lambda found: len(found) > len(first))) == len(first) + 1
+        then = await run.history.cluster_at("east", first[-1].time)
+        assert then.named == (hashed(bare, "one="),)
+
+
 async def test_a_failure_is_remembered_as_a_state_and_empties_nothing() -> None:
     async with remembering() as run:
         well = cluster(widget_group("a.test"))

@@ -1,6 +1,7 @@
 """The file of a history: what it gives back, what it forgets, and what damage does to it."""
 
 import contextlib
+import itertools
 import os
 import signal
 import sqlite3
@@ -52,7 +53,7 @@ class Clock:
 def change(file: HistoryFile, before: str, after: str, name: str = "apps") -> None:
     """Write that a group of the cluster `east` has another content."""
     digests = [hash_of(text.encode()) if text else "" for text in (before, after)]
-    new = NewChange("east", Kind.GROUP, name, "poll", *digests)
+    new = NewChange("east", Kind.GROUP, name, "poll", digests[0], digests[1])
     file.append([new], {digests[1]: after.encode()} if after else {})
 
 
@@ -164,7 +165,7 @@ def test_changes_are_filtered_and_paged() -> None:
     assert [one.id for one in everything] == [6, 5, 4, 3, 2, 1]
     assert [one.cause for one in file.changes(Filter(clusters=("west",)))] == ["connection refused"]
     assert file.changes(Filter(clusters=())) == ()
-    assert [one.name for one in file.changes(Filter(names=("g1", "g3")))] == ["g3", "g1"]
+    assert [one.name for one in file.changes(Filter(groups=("g1", "g3")))] == ["g3", "g1"]
     assert [one.id for one in file.changes(Filter(kinds=(Kind.STATE,)))] == [6]
     assert file.changes(limit=2) == everything[:2]
     assert file.changes(before=5, limit=2) == everything[2:4]
@@ -260,3 +261,35 @@ def test_retentions(text: str, age: timedelta, size: int) -> None:
 def test_other_retentions_are_refused(text: str) -> None:
     with pytest.raises(InvalidConfiguration, match="want an age and a size such as 90d,2GiB"):
         Retention.parse(text)
+
+
+def test_only_the_clusters_that_may_be_read_about_are_listed() -> None:
+    file = HistoryFile(None, Clock())
+    digest = hash_of(b"x")
+    names = ["", "a", "b", "zz", "m"]
+    # Names of groups that sort before and after those of clusters.
+    for cluster, group in itertools.product(names, ["", "c", "zzz"]):
+        file.append([NewChange(cluster, Kind.GROUP, group, "poll", "", digest)], {digest: b"x"})
+    seen = Filter(may_read=lambda name: name in {"", "b", "m"})
+    assert {one.cluster for one in file.changes(seen)} == {"", "b", "m"}
+    asked = Filter(clusters=("a", "b"), may_read=lambda name: name != "a")
+    assert {one.cluster for one in file.changes(asked)} == {"b"}
+    assert file.changes(Filter(may_read=lambda _name: False)) == ()
+
+
+def test_groups_select_their_openapi_documents_too() -> None:
+    file = HistoryFile(None, Clock())
+    digest = hash_of(b"x")
+    keys = [
+        (Kind.GROUP, "a"),
+        (Kind.OPENAPI, "apis/a/v1"),
+        (Kind.OPENAPI, "apis/a.b/v1"),
+        (Kind.OPENAPI, "api/v1"),
+        (Kind.GROUP, ""),
+        (Kind.STATE, ""),
+    ]
+    file.append([NewChange("c", *key, "poll", "", digest) for key in keys], {digest: b"x"})
+    found = file.changes(Filter(groups=("a",)), newest_first=False)
+    assert [(one.kind, one.name) for one in found] == keys[:2]
+    found = file.changes(Filter(groups=("",)), newest_first=False)
+    assert [(one.kind, one.name) for one in found] == keys[3:5]

@@ -17,6 +17,7 @@ import grpc.aio
 from apidiscovery.service.v1 import (
     discovery_pb2,
     fleet_pb2,
+    history_pb2,
     openapi_pb2,
     registry_pb2,
     storage_version_pb2,
@@ -43,6 +44,7 @@ from apidiscovery_service.serving.grpc.calls import (
 
 _DISCOVERY = discovery_pb2.DESCRIPTOR.services_by_name["DiscoveryService"].full_name
 _FLEET = fleet_pb2.DESCRIPTOR.services_by_name["FleetService"].full_name
+_HISTORY = history_pb2.DESCRIPTOR.services_by_name["HistoryService"].full_name
 _OPENAPI = openapi_pb2.DESCRIPTOR.services_by_name["OpenAPIService"].full_name
 _REGISTRY = registry_pb2.DESCRIPTOR.services_by_name["RegistryService"].full_name
 _STORAGE_VERSIONS = storage_version_pb2.DESCRIPTOR.services_by_name[
@@ -55,6 +57,7 @@ _NEEDED = {
     f"/{_HEALTH}": Role.NONE,
     f"/{_DISCOVERY}": Role.READER,
     f"/{_FLEET}": Role.READER,
+    f"/{_HISTORY}": Role.READER,
     f"/{_OPENAPI}": Role.READER,
     f"/{reflection.SERVICE_NAME}": Role.READER,
     f"/{_REGISTRY}": Role.PUBLISHER,

@@ -9,7 +9,7 @@ from typing import Any, Final, NoReturn, TypeAlias
 
 import grpc
 import grpc.aio
-from apidiscovery.service.v1 import discovery_pb2, fleet_pb2, registry_pb2
+from apidiscovery.service.v1 import discovery_pb2, fleet_pb2, history_pb2, registry_pb2
 from google.protobuf.any_pb2 import Any as ProtoAny
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.message import Message
@@ -404,7 +404,9 @@ def duration_of(seconds: float) -> Duration:
 
 
 def heartbeat_s(
-    request: discovery_pb2.WatchDiscoveryRequest | fleet_pb2.WatchFleetRequest,
+    request: discovery_pb2.WatchDiscoveryRequest
+    | fleet_pb2.WatchFleetRequest
+    | history_pb2.WatchChangesRequest,
 ) -> float:
     """Return the interval between heartbeats of a watch, in seconds.
 

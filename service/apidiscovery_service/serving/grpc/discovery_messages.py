@@ -303,7 +303,7 @@ def heartbeat(etag: str) -> bytes:
     return message.SerializeToString()
 
 
-_STATES = {
+STATES = {
     SourceState.CURRENT: discovery_pb2.SOURCE_STATE_CURRENT,
     SourceState.STALE: discovery_pb2.SOURCE_STATE_STALE,
     SourceState.PENDING: discovery_pb2.SOURCE_STATE_PENDING,
@@ -364,7 +364,7 @@ def _source(
 ) -> discovery_pb2.DiscoverySource:
     source = discovery_pb2.DiscoverySource(
         name=status.name,
-        state=_STATES[status.state],
+        state=STATES[status.state],
         since=_timestamp(status),
         error=status.error,
         address=status.address,

@@ -12,7 +12,7 @@ from urllib.parse import unquote
 
 import grpc
 import grpc.aio
-from apidiscovery.service.v1 import discovery_pb2, fleet_pb2, openapi_pb2
+from apidiscovery.service.v1 import discovery_pb2, fleet_pb2, history_pb2, openapi_pb2
 
 from apidiscovery_service.access.authenticator import Peers, Unauthenticated, connection_name
 from apidiscovery_service.access.limits import Counts
@@ -35,6 +35,7 @@ _LARGE = tuple(
     for module, name in (
         (discovery_pb2, "DiscoveryService"),
         (fleet_pb2, "FleetService"),
+        (history_pb2, "HistoryService"),
         (openapi_pb2, "OpenAPIService"),
     )
 )

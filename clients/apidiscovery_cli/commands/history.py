@@ -1,0 +1,245 @@
+"""`apidiscovery history`: what changed when, in clusters and in what a server merges."""
+
+import json
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from itertools import islice
+from typing import NoReturn, TypedDict, Unpack
+
+import click
+from apidiscovery.service.v1 import history_pb2
+from apidiscovery_client import ServerUnreachable
+from apidiscovery_client._grpc.calls import CallRefused
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from apidiscovery_cli.commands.storage_versions import Outage
+from apidiscovery_cli.diffing.rendering import escaped
+from apidiscovery_cli.grpc_connection import with_client
+from apidiscovery_cli.history_calls import HistoryClient
+from apidiscovery_cli.history_words import MERGED, Told, rows, tell_change
+from apidiscovery_cli.options import TextType, duration_s
+from apidiscovery_cli.output import print_data, print_lines, print_text, tell
+from apidiscovery_cli.printing import table
+
+_HEADINGS = ("TIME", "CLUSTER", "CAUSE", "CHANGE")
+_DAYS = re.compile(r"([0-9]{1,5})d")
+
+
+def moment(text: str) -> datetime:
+    """Return a time: of RFC 3339, or so long ago, such as 7d, 12h or 90m.
+
+    Raises:
+        ValueError: It is neither.
+    """
+    days = _DAYS.fullmatch(text)
+    try:
+        when = datetime.fromisoformat(text)
+    except ValueError:
+        when = None
+    if when is not None and when.tzinfo:
+        return when.astimezone(UTC)
+    try:
+        ago = timedelta(days=int(days[1])) if days else timedelta(seconds=duration_s(text))
+        return datetime.now(UTC) - ago
+    except (ValueError, OverflowError):
+        raise ValueError(
+            f"{text!r} is neither a time such as 2026-11-20T10:00:00Z nor how long ago it was,"
+            " such as 7d or 12h"
+        ) from None
+
+
+_MOMENT = TextType("time", moment)
+
+
+class _Flags(TypedDict):
+    clusters: tuple[str, ...]
+    groups: tuple[str, ...]
+    kinds: tuple[str, ...]
+    since: datetime | None
+    until: datetime | None
+    limit: int
+    output: str
+    no_headers: bool
+    watch: bool
+
+
+@click.command("history")
+@click.option(
+    "--cluster",
+    "clusters",
+    multiple=True,
+    metavar="NAME",
+    help=f"Only changes of this cluster; {MERGED} for what the server itself merges. Repeatable.",
+)
+@click.option(
+    "--group",
+    "groups",
+    multiple=True,
+    metavar="NAME",
+    help="Only changes of this API group; core for the core group. Repeatable.",
+)
+@click.option(
+    "--kind",
+    "kinds",
+    multiple=True,
+    metavar="KIND",
+    help="Only changes of this kind, such as Deployment or deployments. Repeatable.",
+)
+@click.option(
+    "--since",
+    type=_MOMENT,
+    metavar="TIME",
+    help="Only changes from then on: 7d, 12h, or 2026-11-20T10:00:00Z.",
+)
+@click.option("--until", type=_MOMENT, metavar="TIME", help="Only changes before then.")
+@click.option(
+    "--limit",
+    type=click.IntRange(min=0),
+    default=100,
+    show_default=True,
+    help="How many changes to print, the newest ones; 0 for all.",
+)
+@click.option(
+    "--output",
+    "-o",
+    type=click.Choice(["table", "json", "markdown", "name"]),
+    default="table",
+    show_default=True,
+    help="Output format; with --watch json is one object a line.",
+)
+@click.option("--no-headers", is_flag=True, help="Don't print headers.")
+@click.option(
+    "--watch",
+    "-w",
+    is_flag=True,
+    help="Print the oldest change first, and then each change as it comes.",
+)
+@with_client(HistoryClient, has_own_cluster=True)
+def history(client: HistoryClient, **flags: Unpack[_Flags]) -> bool:
+    """Tell what changed when, in clusters and in what the server merges, the newest first.
+
+    Clusters that are gone by now are told of, too. The server remembers changes for as long as its
+    option --history says.
+    """
+    if flags["watch"]:
+        if flags["until"] or flags["output"] == "markdown":
+            raise click.UsageError("--watch cannot be used together with --until or -o markdown")
+        _follow(client, flags)
+    found = list(islice(_told(client, flags), flags["limit"] + 1 if flags["limit"] else None))
+    shown = found[: flags["limit"]] if flags["limit"] else found
+    _print(shown, flags)
+    if len(shown) < len(found):
+        tell(f"there are older changes, too; --limit {2 * flags['limit']} prints more")
+    return True
+
+
+def _selection(flags: _Flags) -> history_pb2.HistorySelection:
+    return history_pb2.HistorySelection(
+        clusters=["" if name == MERGED else name for name in flags["clusters"]],
+        groups=["" if name == "core" else name for name in flags["groups"]],
+        kinds=[history_pb2.HISTORY_CHANGE_KIND_GROUP] if flags["kinds"] else [],
+    )
+
+
+def _told(client: HistoryClient, flags: _Flags) -> Iterator[Told]:
+    """Yield what is selected, the newest first."""
+    request = history_pb2.ListChangesRequest(
+        selection=_selection(flags),
+        since=_timestamp(flags["since"]),
+        until=_timestamp(flags["until"]),
+        with_groups=True,
+    )
+    return _in_words(client.changes(request), flags)
+
+
+def _in_words(changes: Iterator[history_pb2.HistoryChange], flags: _Flags) -> Iterator[Told]:
+    kinds = [kind.lower() for kind in flags["kinds"]]
+    return (told for change in changes if (told := tell_change(change, kinds)))
+
+
+def _timestamp(when: datetime | None) -> Timestamp | None:
+    if when is None:
+        return None
+    timestamp = Timestamp()
+    timestamp.FromDatetime(when)
+    return timestamp
+
+
+# Printing.
+
+
+def _print(told: Sequence[Told], flags: _Flags) -> None:
+    _PRINTERS[flags["output"]](told, not flags["no_headers"])
+    if not told and flags["output"] == "table":
+        tell("No changes found")
+
+
+def _print_table(told: Sequence[Told], headers: bool) -> None:  # noqa: FBT001 - one signature for all
+    if told:
+        print_text(table([*([_HEADINGS] if headers else []), *rows(told)]))
+
+
+def _print_json(told: Sequence[Told], _headers: bool) -> None:  # noqa: FBT001 - the same
+    document = {"changes": [one.as_json() for one in told]}
+    print_data(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
+
+
+def _print_markdown(told: Sequence[Told], headers: bool) -> None:  # noqa: FBT001 - the same
+    head = ["| Time | Cluster | Cause | Change |", "|---|---|---|---|"] if headers else []
+    lines = [f"| {' | '.join(map(escaped, row))} |" for row in rows(told)]
+    print_lines(*head, *lines)
+
+
+def _print_names(told: Sequence[Told], _headers: bool) -> None:  # noqa: FBT001 - the same
+    print_lines(*(f"changes/{one.change.id}" for one in told))
+
+
+_PRINTERS: Mapping[str, Callable[[Sequence[Told], bool], None]] = {
+    "table": _print_table,
+    "json": _print_json,
+    "markdown": _print_markdown,
+    "name": _print_names,
+}
+
+
+# Watching.
+
+
+def _follow(client: HistoryClient, flags: _Flags) -> NoReturn:
+    """Print what is selected, the oldest first, and then each change as it comes.
+
+    Raises:
+        DiscoveryError: The server does not answer any more, or has another history now.
+    """
+    after = client.last_id()
+    if flags["limit"]:
+        earlier = (told for told in _told(client, flags) if told.change.id <= after)
+        for told in reversed(list(islice(earlier, flags["limit"]))):
+            _print_line(told, flags)
+    outage = Outage(client.request_timeout_s)
+    outage.end()
+    while True:
+        request = history_pb2.WatchChangesRequest(
+            selection=_selection(flags), after_id=after, with_groups=True
+        )
+        try:
+            for message in client.watch(request):
+                outage.end()
+                changes = message.changes.changes
+                for told in _in_words(iter(changes), flags):
+                    _print_line(told, flags)
+                after = changes[-1].id if changes else message.heartbeat.after_id
+        except (CallRefused, ServerUnreachable) as error:
+            outage.wait(error)
+
+
+def _print_line(told: Told, flags: _Flags) -> None:
+    if flags["output"] == "json":
+        print_data(json.dumps(told.as_json(), ensure_ascii=False) + "\n")
+    elif flags["output"] == "name":
+        print_lines(f"changes/{told.change.id}")
+    else:
+        print_lines("  ".join(rows([told])[0]))
+    sys.stdout.flush()

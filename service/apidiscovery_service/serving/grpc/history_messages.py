@@ -1,0 +1,121 @@
+"""Messages of HistoryService: what requests select, and changes with their groups."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+from apidiscovery.service.v1 import discovery_pb2, history_pb2
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from apidiscovery_service.core.model import Group
+from apidiscovery_service.encoding import aggregated
+from apidiscovery_service.errors import FieldViolation, InvalidFields
+from apidiscovery_service.history.contents import STATES
+from apidiscovery_service.history.history import Told
+from apidiscovery_service.history.model import Change, ContentDamaged, Filter, Kind
+from apidiscovery_service.serving.grpc.discovery_messages import STATES as STATE_NUMBERS
+
+# Of a message; a single group is far smaller than the rest of the 4 MiB that clients accept.
+PART_BYTES = 3 * 1024 * 1024
+
+_MAX_NAMES = 1_000  # in one request
+# What google/protobuf/timestamp.proto allows, in seconds of Unix time.
+_FIRST_S, _LAST_S = -62_135_596_800, 253_402_300_799
+_MAX_NANOS = 999_999_999
+
+_KINDS = {
+    history_pb2.HISTORY_CHANGE_KIND_GROUP: Kind.GROUP,
+    history_pb2.HISTORY_CHANGE_KIND_DOCUMENT: Kind.DOCUMENT,
+    history_pb2.HISTORY_CHANGE_KIND_OPENAPI: Kind.OPENAPI,
+    history_pb2.HISTORY_CHANGE_KIND_STATE: Kind.STATE,
+}
+_KIND_NUMBERS = {kind: number for number, kind in _KINDS.items()}
+
+
+def filter_of(
+    selection: history_pb2.HistorySelection, may_read: Callable[[str], bool] | None
+) -> Filter:
+    """Read a selection.
+
+    Args:
+        selection: The message.
+        may_read: Tells which clusters the caller may read about; None for all.
+
+    Raises:
+        InvalidFields: There are too many names, or a kind of changes is not known.
+    """
+    for field, names in (("clusters", selection.clusters), ("groups", selection.groups)):
+        if len(names) > _MAX_NAMES:
+            text = f"has {len(names)} elements, want at most {_MAX_NAMES}"
+            raise InvalidFields(FieldViolation(f"selection.{field}", text))
+    for place, number in enumerate(selection.kinds):
+        if number not in _KINDS:
+            text = f"want a kind of changes that this release knows, got {number}"
+            raise InvalidFields(FieldViolation(f"selection.kinds[{place}]", text))
+    return Filter(
+        clusters=tuple(selection.clusters) or None,
+        may_read=may_read,
+        kinds=tuple(dict.fromkeys(_KINDS[number] for number in selection.kinds)),
+        groups=tuple(selection.groups) or None,
+    )
+
+
+def time_of(field: str, timestamp: Timestamp) -> datetime:
+    """Return a time, in UTC, to the microsecond.
+
+    Raises:
+        InvalidFields: It is malformed. Source: google/protobuf/timestamp.proto.
+    """
+    seconds, nanos = timestamp.seconds, timestamp.nanos
+    if _FIRST_S <= seconds <= _LAST_S and 0 <= nanos <= _MAX_NANOS:
+        return timestamp.ToDatetime(UTC)
+    text = f"want a time from the year 1 to 9999, got {seconds} s and {nanos} ns"
+    raise InvalidFields(FieldViolation(field, text))
+
+
+def change_message(change: Change, before: Told, after: Told) -> history_pb2.HistoryChange:
+    """Return a change as a message, with what it tells of, as far as that is given."""
+    message = history_pb2.HistoryChange(
+        id=change.id,
+        time=_timestamp(change.time),
+        cluster=change.cluster,
+        kind=_KIND_NUMBERS[change.kind],
+        name=change.name,
+        cause=change.cause,
+        hash_before=change.before,
+        hash_after=change.after,
+        etag_before=change.etag_before,
+        etag_after=change.etag_after,
+    )
+    if change.kind is Kind.STATE:
+        message.state_before = _state(change.before)
+        message.state_after = _state(change.after)
+    if isinstance(before, str):
+        message.version_before = before
+    if isinstance(after, str):
+        message.version_after = after
+    for told, side in ((before, "group_before"), (after, "group_after")):
+        if isinstance(told, ContentDamaged):
+            message.damage = str(told)
+        elif isinstance(told, Group):
+            _fill(getattr(message, side), told)
+    return message
+
+
+def _fill(side: history_pb2.HistoryGroup, group: Group) -> None:
+    side.group.CopyFrom(aggregated.group_of(group))
+    for version in group.versions:
+        for resource in version.resources:
+            if resource.storage_version_hash:
+                key = f"{version.version}/{resource.resource}"
+                side.storage_version_hashes[key] = resource.storage_version_hash
+
+
+def _state(key: str) -> discovery_pb2.SourceState.ValueType:
+    state = STATES.get(key)
+    return STATE_NUMBERS[state] if state else discovery_pb2.SOURCE_STATE_UNSPECIFIED
+
+
+def _timestamp(when: datetime) -> Timestamp:
+    timestamp = Timestamp()
+    timestamp.FromDatetime(when)
+    return timestamp

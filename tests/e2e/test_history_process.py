@@ -1,0 +1,174 @@
+"""The history of real processes: over gRPC and on the command line, after kill -9, on replicas."""
+
+import json
+import signal
+from collections import Counter
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import grpc
+from apidiscovery.service.v1 import history_pb2, history_pb2_grpc
+from command_process import finished, running
+from fake_api_server import FakeApiServer, aggregated
+from server import Server, eventually, serving
+
+SEEN_S = 20.0
+GROUP = history_pb2.HISTORY_CHANGE_KIND_GROUP
+
+
+def group(*kinds: str) -> dict[str, Any]:
+    resources = [
+        {
+            "resource": f"{kind.lower()}s",
+            "responseKind": {"group": "", "version": "", "kind": kind},
+            "scope": "Cluster",
+            "singularResource": kind.lower(),
+            "verbs": ["get"],
+        }
+        for kind in kinds
+    ]
+    versions = [{"version": "v1", "resources": resources, "freshness": "Current"}]
+    return {"metadata": {"name": "a.test"}, "versions": versions}
+
+
+def routes(*kinds: str) -> dict[str, Any]:
+    return {"/apis": aggregated(group(*kinds))}
+
+
+@contextmanager
+def following(folder: Path, url: str, *flags: str, store: Path | None = None) -> Generator[Server]:
+    """Serve the cluster `east`, polled often."""
+    folder.mkdir(exist_ok=True)
+    options = {"url": url, "poll-interval": "200ms"}
+    (folder / "config.json").write_text(json.dumps({"upstreams": {"east": options}}))
+    own = ("--catalog", "none", "--store", f"sqlite:{store or folder / 'store.sqlite'}")
+    with serving(folder, *own, "--config", str(folder / "config.json"), *flags) as server:
+        yield server
+
+
+def listed(server: Server, cluster: str = "east") -> list[history_pb2.HistoryChange]:
+    """Return the changes of a cluster's groups, oldest first."""
+    selection = history_pb2.HistorySelection(clusters=[cluster], kinds=[GROUP])
+    request = history_pb2.ListChangesRequest(selection=selection, with_groups=True)
+    with grpc.insecure_channel(server.grpc) as channel:
+        stub = history_pb2_grpc.HistoryServiceStub(channel)
+        return list(stub.ListChanges(request, timeout=10).changes)[::-1]
+
+
+def kinds(change: history_pb2.HistoryChange) -> list[str]:
+    versions = change.group_after.group.versions
+    return [one.response_kind.kind for version in versions for one in version.resources]
+
+
+def told(server: Server, folder: Path, *flags: str) -> str:
+    done = finished(folder, "history", "--grpc-server", server.grpc, *flags)
+    assert (done.exit_code, done.stderr) == (0, ""), done
+    return done.stdout
+
+
+def until(server: Server, wanted: Sequence[str]) -> None:
+    """Wait until the newest change of the cluster's group has led to these kinds."""
+
+    def is_there() -> bool:
+        changes = listed(server)
+        return bool(changes) and kinds(changes[-1]) == list(wanted)
+
+    eventually(is_there, SEEN_S, f"{wanted} are remembered")
+
+
+def test_a_change_is_told_in_words_in_every_format(tmp_path: Path) -> None:
+    with (
+        FakeApiServer(routes("Widget", "Tool")) as upstream,
+        following(tmp_path / "server", upstream.url) as server,
+    ):
+        until(server, ["Widget", "Tool"])
+        upstream.answers = routes("Widget")
+        until(server, ["Widget"])
+        head, *lines = told(server, tmp_path, "--cluster", "east").splitlines()
+        assert head.split() == ["TIME", "CLUSTER", "CAUSE", "CHANGE"]
+        assert "tools.v1.a.test: removed: Tool is not served any more" in lines[0]
+        assert any(line.endswith("answers") and "cluster" in line for line in lines)
+        assert told(server, tmp_path, "--kind", "widget", "--cluster", "east").count("\n") == 2
+        newest, *_ = json.loads(told(server, tmp_path, "-o", "json"))["changes"]
+        assert newest["changes"] == ["tools.v1.a.test: removed: Tool is not served any more"]
+        assert newest["findings"][0]["severity"] == "breaking"
+        assert told(server, tmp_path, "-o", "name", "--limit", "0").startswith("changes/")
+        table = told(server, tmp_path, "-o", "markdown").splitlines()
+        assert table[:2] == ["| Time | Cluster | Cause | Change |", "|---|---|---|---|"]
+        assert told(server, tmp_path, "--since", "1h", "--until", "0s", "-o", "name")
+        # What this server merges is a cluster without a name.
+        merged = json.loads(told(server, tmp_path, "--cluster", "-", "-o", "json"))["changes"]
+        assert {one["cluster"] for one in merged} == {""}
+        assert {one["cause"] for one in merged} == {"upstream:east"}
+
+
+def test_trouble_says_what_to_do(tmp_path: Path) -> None:
+    with (
+        FakeApiServer(routes("Widget")) as upstream,
+        following(tmp_path / "server", upstream.url, "--history", "off") as server,
+    ):
+        done = finished(tmp_path, "history", "--grpc-server", server.grpc)
+        assert done.exit_code == 1
+        assert "start it with --history" in done.stderr
+        done = finished(tmp_path, "history", "--grpc-server", server.grpc, "--since", "soon")
+        assert done.exit_code == 2
+        assert "such as 7d or 12h" in done.stderr
+
+
+def test_a_watch_on_the_command_line_tells_each_change(tmp_path: Path) -> None:
+    with (
+        FakeApiServer(routes("Widget")) as upstream,
+        following(tmp_path / "server", upstream.url) as server,
+    ):
+        until(server, ["Widget"])
+        words = ("history", "--grpc-server", server.grpc, "--cluster", "east", "--watch")
+        with running(tmp_path, *words, "--group", "a.test", "-o", "json") as watching:
+            assert watching.stdout is not None
+            assert json.loads(watching.stdout.readline())["changes"] == ["a.test: added with v1"]
+            upstream.answers = routes("Widget", "Gadget")
+            line = json.loads(watching.stdout.readline())
+            assert line["changes"] == ["gadgets.v1.a.test: added: Gadget"]
+            watching.send_signal(signal.SIGTERM)
+
+
+def test_what_was_written_survives_a_kill_and_nothing_is_written_twice(tmp_path: Path) -> None:
+    with FakeApiServer(routes("Widget")) as upstream:
+        with following(tmp_path / "s", upstream.url) as server:
+            until(server, ["Widget"])
+            upstream.answers = routes("Widget", "Gadget")
+            until(server, ["Widget", "Gadget"])
+            before = listed(server)
+            server.process.kill()
+            server.process.wait()
+        (tmp_path / "s" / "ready.json").unlink()
+        upstream.answers = routes("Gadget")
+        with following(tmp_path / "s", upstream.url) as server:
+            until(server, ["Gadget"])
+            after = listed(server)
+            assert after[: len(before)] == before
+            assert len(after) == len(before) + 1
+
+
+def test_replicas_on_one_store_write_each_change_once(tmp_path: Path) -> None:
+    store = tmp_path / "store.sqlite"
+    with (
+        FakeApiServer(routes("Widget")) as upstream,
+        following(tmp_path / "one", upstream.url, store=store) as one,
+        following(tmp_path / "two", upstream.url, store=store) as two,
+    ):
+        until(one, ["Widget"])
+        for number in range(5):
+            upstream.answers = routes("Widget", f"K{number}")
+            until(two, ["Widget", f"K{number}"])
+        assert listed(one) == listed(two)
+        assert len(listed(one)) == 6
+        merged = Counter(change.hash_after for change in listed(two, ""))
+        assert set(merged.values()) == {1}
+
+
+def test_the_help_names_the_options(tmp_path: Path) -> None:
+    done = finished(tmp_path, "history", "--help")
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert "--since TIME" in done.stdout
