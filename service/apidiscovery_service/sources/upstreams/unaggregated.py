@@ -174,7 +174,8 @@ class UnaggregatedLists:
                 groups = await self._groups(root)
         except TimeoutError:
             pass
-        self._failed[root.path] = found.failed
+        # Until they are read, so that a round does not end before lists that were never asked for.
+        self._failed.setdefault(root.path, set()).update(found.failed)
         if found.failed:
             names = sorted(name_of(*gv) for gv in found.failed)
             _log.debug("lists not had", upstream=self._spec.name, path=root.path, lists=names)
@@ -225,7 +226,9 @@ class UnaggregatedLists:
             and (place % self._of_rounds == self._turn or changed(gv))
         ]
         # Lists that failed before come last, so that they do not end the round too early.
-        due.sort(key=lambda gv: gv in self._failed.get(root.path, ()))
+        failed = self._failed.setdefault(root.path, set())
+        failed &= versions.keys()
+        due.sort(key=lambda gv: gv in failed)
         waiting = iter(due)
 
         async def some() -> None:
@@ -235,6 +238,7 @@ class UnaggregatedLists:
                 try:
                     former = None if changed(gv) else seen[gv]
                     now = await self._version(root, gv, versions[gv], former)
+                    failed.discard(gv)
                     if now is not former:
                         seen[gv], found.had[gv] = now, now.version
                 except UpstreamFailed:

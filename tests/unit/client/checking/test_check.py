@@ -302,7 +302,7 @@ def test_any_object_may_be_in_a_raw_extension() -> None:
             id="CEL",
         ),
         pytest.param(
-            {"a": {**TEXT, "x-kubernetes-validations": [{"rule": "self.lowerAscii() == self"}]}},
+            {"a": {**TEXT, "x-kubernetes-validations": [{"rule": "self.split(',').size() == 1"}]}},
             {"a": "x"},
             [(Rule.UNDECIDED, "spec.a")],
             id="CEL that is not evaluated",
