@@ -18,7 +18,7 @@ from apidiscovery_service.serving.http.conditional import http_date
 from apidiscovery_service.serving.http.messages import Request, Response
 from apidiscovery_service.serving.http.openapi import OpenAPIAnswers
 from apidiscovery_service.serving.http.respond import Site
-from apidiscovery_service.serving.http.routes import DocumentRoute, route
+from apidiscovery_service.serving.http.routes import DocumentRoute, Page, SchemaRoute, route
 from apidiscovery_service.serving.http.statuses import (
     negotiated_status,
     unavailable,
@@ -48,7 +48,13 @@ class PastAnswers:
         self._publisher = Publisher()
 
     async def merged(self, request: Request) -> Response | None:
-        """Answer with what this server itself served; None for what is no discovery document."""
+        """Answer with what this server itself served; None for what has no former times.
+
+        Its former OpenAPI documents are not remembered, so schemas made from them are refused.
+        """
+        if isinstance(route(request.path), SchemaRoute) or route(request.path) is Page.SCHEMAS:
+            message = "at: schemas of former times are those of clusters: /clusters/NAME/schemas/"
+            return _refused(request, 400, "BadRequest", message)
         if not isinstance(route(request.path), DocumentRoute):
             return None
         return await self._answer(request, MERGED)

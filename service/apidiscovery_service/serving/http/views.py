@@ -20,6 +20,7 @@ from apidiscovery_service.serving.http.routes import (
     OpenAPIDocumentRoute,
     Page,
     Route,
+    SchemaRoute,
     route,
 )
 from apidiscovery_service.serving.http.statuses import not_found, unavailable
@@ -124,9 +125,10 @@ def _is_known(clusters: Collection[Cluster], target: Route) -> bool:
 
 
 def _is_openapi(target: Route) -> bool:
-    return isinstance(target, OpenAPIDocumentRoute) or target in (
+    return isinstance(target, OpenAPIDocumentRoute | SchemaRoute) or target in (
         Page.OPENAPI_INDEX,
         Page.OPENAPI_MERGED,
+        Page.SCHEMAS,
     )
 
 
