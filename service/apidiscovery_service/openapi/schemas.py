@@ -6,12 +6,12 @@ Clusters that publish the same document share its schemas.
 import asyncio
 import hashlib
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Concatenate, Final, ParamSpec, Protocol, TypeAlias, TypeVar, cast
+from typing import Final, Protocol, TypeAlias, cast
 
 import orjson
-from apidiscovery_formats.openapi.json_schema import Kind, json_schema, kinds
+from apidiscovery_formats.openapi.json_schema import Kind, NoSuchKind, json_schema, kinds
 
 from apidiscovery_service import workers
 from apidiscovery_service.encoding.compression import MIN_COMPRESSED_BYTES, Coding, compress
@@ -26,9 +26,8 @@ CACHE_BYTES: Final = 32 * 1024 * 1024
 
 _MAX_TABLES = 8192  # documents whose kinds are remembered: 1 KB each
 _AT_ONCE = workers.COUNT
-
-_P = ParamSpec("_P")
-_T = TypeVar("_T")
+# Finding the kinds in a document of so many bytes takes 4 ms, sending it to a worker half of that.
+_INLINE_TABLE_BYTES = 512 * 1024
 
 
 class DocumentSource(Protocol):
@@ -156,10 +155,9 @@ class Schemas:
         if body is None:
             return None
         key = body.hash, kind, named.strict
-        made = await self._making.run(key, lambda: _worked(body.data, schema_text, kind, named))
-        if made:
-            self._texts.put(key, made)
-        return made or None
+        made = await self._making.run(key, lambda: _made(body.data, kind, named))
+        self._texts.put(key, made)
+        return made
 
     async def body(self, text: bytes, coding: Coding) -> SchemaBody:
         """Return a text in a coding."""
@@ -185,7 +183,7 @@ class Schemas:
         body = await documents.body(key, Form.JSON, "identity")
         if body is None:
             return ()
-        found = await self._finding.run(body.hash, lambda: _worked(body.data, own_kinds, key))
+        found = await self._finding.run(body.hash, lambda: _found(body.data, key))
         self._tables[body.hash] = found
         if len(self._tables) > _MAX_TABLES:
             self._tables.popitem(last=False)
@@ -196,16 +194,18 @@ class UnusableDocument(DiscoveryError):
     """A document cannot be made into schemas; the text says why."""
 
 
-async def _worked(
-    text: bytes,
-    work: Callable[Concatenate[bytes, _P], _T],
-    *args: _P.args,
-    **kwargs: _P.kwargs,
-) -> _T:
-    """Do some work on a document, in a worker process where it is large."""
+async def _found(text: bytes, key: str) -> tuple[Kind, ...]:
+    """Return what `own_kinds` does, from a worker where it takes long."""
+    if len(text) <= _INLINE_TABLE_BYTES:
+        return own_kinds(text, key)
+    return await workers.run(own_kinds, text, key)
+
+
+async def _made(text: bytes, kind: Kind, named: Named) -> bytes:
+    """Return what `schema_text` does, from a worker where it takes long."""
     if len(text) <= workers.INLINE_BYTES:
-        return work(text, *args, **kwargs)
-    return await workers.run(work, text, *args, **kwargs)
+        return schema_text(text, kind, named)
+    return await workers.run(schema_text, text, kind, named)
 
 
 def own_kinds(text: bytes, key: str) -> tuple[Kind, ...]:
@@ -223,11 +223,13 @@ def schema_text(text: bytes, kind: Kind, named: Named) -> bytes:
     """Return the JSON Schema (draft 7) of a kind in a document, as compact JSON.
 
     Raises:
-        UnusableDocument: It is no JSON object, or nested too deeply.
+        UnusableDocument: It is no JSON object, has no such kind, or is nested too deeply.
     """
     try:
         return go_json.dumps(json_schema(_read(text), kind, strict=named.strict))
-    except RecursionError:
+    except NoSuchKind as error:  # it is another document than the one whose kinds are known
+        raise UnusableDocument(str(error)) from None
+    except (RecursionError, TypeError):  # orjson's own limit is a TypeError
         raise UnusableDocument(f"the document of {kind.api_version} is nested too deeply") from None
 
 
