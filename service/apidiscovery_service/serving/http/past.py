@@ -18,7 +18,7 @@ from apidiscovery_service.serving.http.conditional import http_date
 from apidiscovery_service.serving.http.messages import Request, Response
 from apidiscovery_service.serving.http.openapi import OpenAPIAnswers
 from apidiscovery_service.serving.http.respond import Site
-from apidiscovery_service.serving.http.routes import DocumentRoute, Page, SchemaRoute, route
+from apidiscovery_service.serving.http.routes import DocumentRoute, Page, Route, SchemaRoute, route
 from apidiscovery_service.serving.http.statuses import (
     negotiated_status,
     unavailable,
@@ -52,10 +52,10 @@ class PastAnswers:
 
         Its former OpenAPI documents are not remembered, so schemas made from them are refused.
         """
-        if isinstance(route(request.path), SchemaRoute) or route(request.path) is Page.SCHEMAS:
-            message = "at: schemas of former times are those of clusters: /clusters/NAME/schemas/"
-            return _refused(request, 400, "BadRequest", message)
-        if not isinstance(route(request.path), DocumentRoute):
+        target = route(request.path)
+        if is_of_schemas(target):
+            return without_past(request)
+        if not isinstance(target, DocumentRoute):
             return None
         return await self._answer(request, MERGED)
 
@@ -100,6 +100,17 @@ class PastAnswers:
 
     def _encoded(self, cluster: Cluster) -> EncodedSnapshot:
         return EncodedSnapshot(self._publisher.snapshot(cluster))
+
+
+def is_of_schemas(target: Route) -> bool:
+    """Return whether a route is that of a schema, or of the index of schemas."""
+    return isinstance(target, SchemaRoute) or target is Page.SCHEMAS
+
+
+def without_past(request: Request) -> Response:
+    """Answer a request for former schemas of what is no cluster: those of now would be others."""
+    message = "at: schemas of former times are those of clusters: /clusters/NAME/schemas/"
+    return _refused(request, 400, "BadRequest", message)
 
 
 def _time(text: str) -> datetime | None:

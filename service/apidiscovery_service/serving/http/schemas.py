@@ -104,7 +104,7 @@ class SchemaAnswers:
         else:
             text = await self._text(target, documents, strict=strict)
         if text is None:
-            message = f"there is no schema at {request.path}; {_INDEX} lists those that there are"
+            message = f"there is no schema of such a kind here; {_INDEX} lists those that there are"
             return negotiated_status(request, plain.status(404, "NotFound", message))
         return _described(request, await self._schemas.body(text, coding))
 
