@@ -29,6 +29,9 @@ _NULL: Object = {"type": "null"}
 _JUNCTORS = ("allOf", "anyOf", "oneOf", "not")
 _DROPPED = frozenset({"discriminator", "example", "externalDocs", "nullable", "xml", "deprecated"})
 _KUBERNETES = "io.k8s."  # what the names of Kubernetes' own types begin with
+_TIMES = frozenset(
+    f"#/definitions/io.k8s.apimachinery.pkg.apis.meta.v1.{name}" for name in ("Time", "MicroTime")
+)
 # What RE2 has and ECMA-262, whose patterns JSON Schema has, has not or reads in another way.
 _ONLY_GO = re.compile(r"\(\?(?:[imsU-]+[:)]|P<)|\\[AzQEC]|\\p[A-Z]|\[\[:")
 _BOUNDS = (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum"))
@@ -170,10 +173,18 @@ def _with_null(schema: Object) -> Object:
     if (properties := as_object(schema.get("properties"))) is not None:
         required = as_array(schema.get("required")) or []
         result["properties"] = {
-            name: (_not_null if name in required else _admitting_null)(as_object(value) or {})
+            name: _property(as_object(value) or {}, is_required=name in required)
             for name, value in properties.items()
         }
     return result
+
+
+def _property(schema: Object, *, is_required: bool) -> Object:
+    if not is_required:
+        return _admitting_null(schema)
+    # API servers write a time that is not set as null, such as the required eventTime of old
+    # events. Source: k8s.io/apimachinery pkg/apis/meta/v1/micro_time.go `MarshalJSON`.
+    return schema if _refers_to(schema, _TIMES) else _not_null(schema)
 
 
 def _admitting_null(schema: Object) -> Object:
@@ -274,6 +285,11 @@ def _opened(value: object) -> object:
     if fields is None or fields.get("additionalProperties") is not False:
         return value
     return {key: item for key, item in fields.items() if key != "additionalProperties"}
+
+
+def _refers_to(schema: Object, targets: frozenset[str]) -> bool:
+    parts = [schema, *(as_array(schema.get("allOf")) or [])]
+    return any((as_object(part) or {}).get("$ref") in targets for part in parts)
 
 
 def _refers(value: object) -> bool:
