@@ -152,7 +152,7 @@ UNFITTING: list[dict[str, object]] = [
 @pytest.mark.parametrize("name", ["Time", "MicroTime"])
 def test_a_required_time_may_be_null_as_servers_write_it(name: str) -> None:
     time = f"io.k8s.apimachinery.pkg.apis.meta.v1.{name}"
-    event = {
+    event: dict[str, object] = {
         "type": "object",
         "required": ["at", "size"],
         "properties": {
@@ -160,7 +160,7 @@ def test_a_required_time_may_be_null_as_servers_write_it(name: str) -> None:
             "size": {"allOf": [{"$ref": "#/components/schemas/io.k8s.Size"}]},
         },
     }
-    own = {
+    own: dict[str, object] = {
         "type": "object",
         "properties": {"event": {"$ref": "#/components/schemas/io.k8s.Event"}},
     }
