@@ -1,4 +1,4 @@
-"""Generate `snapshots/releases.json`: the APIs that each release of Kubernetes serves.
+"""Generate `apidiscovery_releases/releases.json`: the APIs that each release of Kubernetes serves.
 
 - From client-go's generated clients at the tag of each release: group-versions, resources, kinds,
   scopes, verbs, and the subresource `status`.

@@ -46,6 +46,10 @@ PATHS = (
     "/clusters/west/apis?at=2026-11-20T10:00:00Z",
     "/clusters/west/openapi/v2",
     "/clusters/west/openapi/v3",
+    "/clusters/west/schemas",
+    "/clusters/west/schemas/",
+    "/clusters/west/schemas/?at=2026-11-20T10:00:00Z",
+    "/clusters/west/schemas/western.test/thing_v1.json",
     "/clusters/west/version",
     "/fleet",
     "/fleet/clusters",
@@ -58,6 +62,7 @@ PATHS = (
     "/openapi/v3",
     "/readyz?verbose",
     "/metrics",
+    "/schemas/",
     "/version",
     "/views",
     "/views/common/apis",
@@ -67,6 +72,9 @@ PATHS = (
     "/views/union/openapi/v3/apis/western.test/v1",
     "/views/union/openapi/v2",
     "/views/by-side/apis",
+    "/views/by-side/schemas/",
+    "/views/union/schemas/",
+    "/views/union/schemas/western.test/thing_v1.json",
 )
 
 

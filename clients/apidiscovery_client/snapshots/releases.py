@@ -13,10 +13,9 @@ import functools
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from importlib.resources import files
 from typing import Any, TypeAlias
 
-from apidiscovery_releases import Release, UnknownRelease, minor_of, releases
+from apidiscovery_releases import Release, UnknownRelease, facts_text, minor_of, releases
 
 from apidiscovery_client._errors import InvalidConfiguration
 from apidiscovery_client.model import (
@@ -167,9 +166,7 @@ def _either(
 
 @functools.cache
 def _facts() -> _Facts:
-    told: dict[str, Any] = json.loads(
-        files("apidiscovery_client.snapshots").joinpath("releases.json").read_bytes()
-    )
+    told: dict[str, Any] = json.loads(facts_text())
     rows = [_Row(*row) for row in told.pop("resources")]
     return _Facts(rows=rows, **told)
 

@@ -63,7 +63,7 @@ MAX_HEADER_BYTES = 64 * 1024
 
 _MAX_KEY_BYTES = 4096
 
-_OPENAPI = "/openapi/"
+_OPENAPI = ("/openapi/", "/schemas")
 # Enough for the index and some popular documents; `openapi.documents` caches the others. `Expires`
 # is right to the minute.
 _OPENAPI_CACHE_BYTES = 8 * 1024 * 1024

@@ -25,6 +25,7 @@ from apidiscovery_service.serving.http.routes import (
     OpenAPIDocumentRoute,
     Page,
     Route,
+    SchemaRoute,
     route,
 )
 from apidiscovery_service.serving.http.statuses import (
@@ -174,7 +175,14 @@ def _missing(cluster: Cluster, target: Route, *, has_openapi: bool) -> str:
     match target:
         case Page.VERSION:
             return "" if cluster.dialect.version else "the version"
-        case OpenAPIDocumentRoute() | Page.OPENAPI_INDEX | Page.OPENAPI_MERGED:
+        case (
+            OpenAPIDocumentRoute()
+            | SchemaRoute()
+            | Page.OPENAPI_INDEX
+            | Page.OPENAPI_MERGED
+            | Page.SCHEMAS
+            | Page.SCHEMAS_WITHOUT_SLASH
+        ):
             return "" if has_openapi else "OpenAPI"
         case DocumentRoute(aggregated=Aggregated(core=True)):
             is_known = cluster.core is not None

@@ -177,6 +177,11 @@ class OpenAPIAnswers:
         """A counter that changes with any answer."""
         return self._documents.generation
 
+    @property
+    def documents(self) -> Documents:
+        """The documents themselves."""
+        return self._documents
+
     async def _index_body(self, index: Index, coding: Coding) -> Body:
         """Return the list, compressed once for concurrent requests."""
         if coding == "identity" or len(index.body) < compression.MIN_COMPRESSED_BYTES:

@@ -18,7 +18,7 @@ from apidiscovery_service.serving.http.conditional import http_date
 from apidiscovery_service.serving.http.messages import Request, Response
 from apidiscovery_service.serving.http.openapi import OpenAPIAnswers
 from apidiscovery_service.serving.http.respond import Site
-from apidiscovery_service.serving.http.routes import DocumentRoute, route
+from apidiscovery_service.serving.http.routes import DocumentRoute, Page, Route, SchemaRoute, route
 from apidiscovery_service.serving.http.statuses import (
     negotiated_status,
     unavailable,
@@ -48,8 +48,14 @@ class PastAnswers:
         self._publisher = Publisher()
 
     async def merged(self, request: Request) -> Response | None:
-        """Answer with what this server itself served; None for what is no discovery document."""
-        if not isinstance(route(request.path), DocumentRoute):
+        """Answer with what this server itself served; None for what has no former times.
+
+        Its former OpenAPI documents are not remembered, so schemas made from them are refused.
+        """
+        target = route(request.path)
+        if is_of_schemas(target):
+            return without_past(request)
+        if not isinstance(target, DocumentRoute):
             return None
         return await self._answer(request, MERGED)
 
@@ -94,6 +100,17 @@ class PastAnswers:
 
     def _encoded(self, cluster: Cluster) -> EncodedSnapshot:
         return EncodedSnapshot(self._publisher.snapshot(cluster))
+
+
+def is_of_schemas(target: Route) -> bool:
+    """Return whether a route is that of a schema, or of the index of schemas."""
+    return isinstance(target, SchemaRoute) or target is Page.SCHEMAS
+
+
+def without_past(request: Request) -> Response:
+    """Answer a request for former schemas of what is no cluster: those of now would be others."""
+    message = "at: schemas of former times are those of clusters: /clusters/NAME/schemas/"
+    return _refused(request, 400, "BadRequest", message)
 
 
 def _time(text: str) -> datetime | None:

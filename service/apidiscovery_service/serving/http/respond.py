@@ -49,8 +49,10 @@ from apidiscovery_service.serving.http.routes import (
     OpenAPIRoute,
     Page,
     Route,
+    SchemaRoute,
     route,
 )
+from apidiscovery_service.serving.http.schemas import SchemaAnswers, SchemasRoute
 from apidiscovery_service.serving.http.statuses import (
     NOT_CACHED,
     invalid_timeout,
@@ -93,6 +95,7 @@ class Site:
         aggregated_versions: The versions of the aggregated document; None for those of the gates.
         version_body: The body of `/version`; None for our own.
         is_merged: Whether the snapshot is what this server merges, whose size metrics count.
+        schemas: Answers below `/schemas`, made from the OpenAPI documents.
     """
 
     checks: Checks
@@ -110,6 +113,7 @@ class Site:
     aggregated_versions: tuple[str, ...] | None = None
     version_body: bytes | None = None
     is_merged: bool = True
+    schemas: SchemaAnswers = field(default_factory=SchemaAnswers)
 
     @property
     def openapi_v3(self) -> OpenAPIAnswers | None:
@@ -117,7 +121,7 @@ class Site:
         return self.openapi if self.gates[OPENAPI_V3] else None
 
 
-async def respond(
+async def respond(  # noqa: PLR0911 - one for each kind of path
     request: Request, encoded: EncodedSnapshot, site: Site, *, ready: bool
 ) -> Response:
     """Answer a request.
@@ -142,13 +146,15 @@ async def respond(
             return Response(200, headers, site.metrics.text(), "/metrics", "text")
         case Page.VERSION:
             return _version(request, site)
+        case Page.FACTS if not site.extension:
+            return await site.schemas.facts(request, _coding(request, site.gates))
         case _ if not ready or site.awaited():
             return starting(request, _awaiting(request, site) if ready else "")
         case _:
             return await answer_documents(request, target, encoded, site)
 
 
-async def answer_documents(
+async def answer_documents(  # noqa: PLR0911 - one for each kind of path
     request: Request, target: Route, encoded: EncodedSnapshot, site: Site
 ) -> Response:
     """Answer a request for what a snapshot or the site has: documents, index, version.
@@ -165,8 +171,12 @@ async def answer_documents(
             return await _document(request, target, encoded, site)
         case OpenAPIDocumentRoute() | Page.OPENAPI_INDEX | Page.OPENAPI_MERGED:
             return await _openapi(request, target, site)
+        case SchemaRoute() | Page.SCHEMAS | Page.SCHEMAS_WITHOUT_SLASH:
+            return await _schemas(request, target, site)
         case MissingRoute():
             return _missing(request, target, encoded)
+        case Page.FACTS:
+            return page_not_found()  # they are of no cluster, view or extension server
         case _:
             raise ValueError(target)
 
@@ -305,6 +315,13 @@ async def _openapi(request: Request, target: OpenAPIRoute, site: Site) -> Respon
     return not_found(request) if answer is None else answer
 
 
+async def _schemas(request: Request, target: SchemasRoute, site: Site) -> Response:
+    if site.openapi_v3 is None or site.extension:
+        return page_not_found()
+    documents, coding = site.openapi_v3.documents, _coding(request, site.gates)
+    return await site.schemas.respond(request, target, documents, coding)
+
+
 def _coding(request: Request, gates: FeatureGates) -> compression.Coding:
     """Return the coding for bodies that are large enough."""
     return (
@@ -419,6 +436,9 @@ def _index(snapshot: Snapshot, site: Site) -> Response:
         paths += [f"{root}/{version.version}" for version in published.group.versions]
     if site.openapi_v3 is not None:
         paths += ["/openapi/v2", "/openapi/v3", "/openapi/v3/"]
+        paths += [] if site.extension else ["/schemas/"]
+    if site.is_merged and not site.extension:
+        paths.append("/facts/kubernetes.json")
     for endpoint in ENDPOINTS:
         paths.append(f"/{endpoint}")
         paths += [f"/{endpoint}/{name}" for name in site.checks.names(endpoint)]

@@ -54,6 +54,9 @@ class Page(Enum):
     VERSION = "/version"
     OPENAPI_INDEX = "/openapi/v3"
     OPENAPI_MERGED = "/openapi/v2"
+    SCHEMAS = "/schemas/"
+    SCHEMAS_WITHOUT_SLASH = "/schemas"
+    FACTS = "/facts/kubernetes.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +68,21 @@ class OpenAPIDocumentRoute:
     """
 
     key: str
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaRoute:
+    """The JSON Schema of a kind.
+
+    Attributes:
+        group: As in the path.
+        kind: As in the path, mostly in lower case.
+        version: As in the path.
+    """
+
+    group: str
+    kind: str
+    version: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +99,9 @@ class MissingRoute:
 
 
 OpenAPIRoute: TypeAlias = Literal[Page.OPENAPI_INDEX, Page.OPENAPI_MERGED] | OpenAPIDocumentRoute
-Route: TypeAlias = DocumentRoute | HealthRoute | Page | OpenAPIDocumentRoute | MissingRoute
+Route: TypeAlias = (
+    DocumentRoute | HealthRoute | Page | OpenAPIDocumentRoute | SchemaRoute | MissingRoute
+)
 
 _OPENAPI_DOCUMENTS = "/openapi/v3/"
 
@@ -100,6 +120,9 @@ _FIXED: dict[str, Route] = {
     "/metrics": Page.METRICS,
     "/openapi/v2": Page.OPENAPI_MERGED,
     "/openapi/v3": Page.OPENAPI_INDEX,
+    "/schemas": Page.SCHEMAS_WITHOUT_SLASH,
+    "/schemas/": Page.SCHEMAS,
+    "/facts/kubernetes.json": Page.FACTS,
     "/version": Page.VERSION,
     "/version/": Page.VERSION,
     **{f"/{endpoint}": HealthRoute(endpoint) for endpoint in ENDPOINTS},
@@ -134,6 +157,13 @@ def route(path: str, *, storage_version_hashes: bool = True, extension: bool = F
     return _discovery(first, rest, hashes=storage_version_hashes)
 
 
+def _schema(group: str, file: str) -> Route:
+    """Return the route of `{kind}_{version}.json`; neither kind nor version has a `_`."""
+    kind, _, version = file.removesuffix(".json").partition("_")
+    is_named = group and kind and version and file.endswith(".json")
+    return SchemaRoute(group, kind, version) if is_named else MissingRoute()
+
+
 def _discovery(  # noqa: PLR0911 - one for each shape of path
     first: str, rest: list[str], *, hashes: bool
 ) -> Route:
@@ -151,6 +181,8 @@ def _discovery(  # noqa: PLR0911 - one for each shape of path
             return DocumentRoute("/apis/{group}/{version}", APIResourceList(group, version, hashes))
         case "api", [version, *_]:
             return MissingRoute("", version)
+        case "schemas", [group, file]:
+            return _schema(group, file)
         case "apis", [group, version, *_]:
             return MissingRoute(group, version)
         case _:

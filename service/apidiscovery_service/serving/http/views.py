@@ -12,6 +12,7 @@ from apidiscovery_service.encoding import Aggregated, APIResourceList, EncodedSn
 from apidiscovery_service.fleet.scope import Scope
 from apidiscovery_service.serving.http.messages import Request, Response
 from apidiscovery_service.serving.http.openapi import Documents, OpenAPIAnswers
+from apidiscovery_service.serving.http.past import asks_for_past, is_of_schemas, without_past
 from apidiscovery_service.serving.http.respond import Site, answer_documents
 from apidiscovery_service.serving.http.routes import (
     DocumentRoute,
@@ -20,6 +21,7 @@ from apidiscovery_service.serving.http.routes import (
     OpenAPIDocumentRoute,
     Page,
     Route,
+    SchemaRoute,
     route,
 )
 from apidiscovery_service.serving.http.statuses import not_found, unavailable
@@ -65,6 +67,8 @@ class ViewAnswers:
         target = route(inner.path)
         if target is Page.METRICS or isinstance(target, HealthRoute):
             response = not_found(inner)
+        elif is_of_schemas(target) and asks_for_past(inner):
+            response = without_past(inner)
         elif not _is_known(clusters.values(), target):
             message = f"no cluster of view {name} has answered yet"
             response = unavailable(request, message, _RETRY_S)
@@ -124,9 +128,10 @@ def _is_known(clusters: Collection[Cluster], target: Route) -> bool:
 
 
 def _is_openapi(target: Route) -> bool:
-    return isinstance(target, OpenAPIDocumentRoute) or target in (
+    return isinstance(target, OpenAPIDocumentRoute | SchemaRoute) or target in (
         Page.OPENAPI_INDEX,
         Page.OPENAPI_MERGED,
+        Page.SCHEMAS,
     )
 
 

@@ -149,6 +149,38 @@ UNFITTING: list[dict[str, object]] = [
 ]  # fmt: skip
 
 
+@pytest.mark.parametrize("name", ["Time", "MicroTime"])
+def test_a_required_time_may_be_null_as_servers_write_it(name: str) -> None:
+    time = f"io.k8s.apimachinery.pkg.apis.meta.v1.{name}"
+    event: dict[str, object] = {
+        "type": "object",
+        "required": ["at", "size"],
+        "properties": {
+            "at": {"allOf": [{"$ref": f"#/components/schemas/{time}"}], "description": "d"},
+            "size": {"allOf": [{"$ref": "#/components/schemas/io.k8s.Size"}]},
+        },
+    }
+    own: dict[str, object] = {
+        "type": "object",
+        "properties": {"event": {"$ref": "#/components/schemas/io.k8s.Event"}},
+    }
+    others: dict[str, dict[str, object]] = {
+        "io.k8s.Event": event,
+        "io.k8s.Size": {"type": "integer"},
+        time: {"type": "string", "format": "date-time"},
+    }
+    validator = DRAFT7(json_schema(thing(Thing=own, **others), KIND))
+    named = {"apiVersion": "g.example.com/v1", "kind": "Thing"}
+
+    def fits(**event: object) -> bool:
+        return bool(validator.is_valid({**named, "event": event}))
+
+    assert fits(at=None, size=1)
+    assert not fits(at=None, size=None)
+    assert not fits(at=1, size=1)
+    assert not fits(size=1)
+
+
 @pytest.mark.parametrize("strict", [False, True])
 @pytest.mark.parametrize(
     ("metadata", "fits"),

@@ -1,0 +1,254 @@
+"""JSON Schemas of the kinds in OpenAPI documents: made on request, kept by the document's hash.
+
+Clusters that publish the same document share its schemas.
+"""
+
+import asyncio
+import hashlib
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Protocol, TypeAlias, cast
+
+import orjson
+from apidiscovery_formats.openapi.json_schema import Kind, NoSuchKind, json_schema, kinds
+
+from apidiscovery_service import workers
+from apidiscovery_service.encoding.compression import MIN_COMPRESSED_BYTES, Coding, compress
+from apidiscovery_service.errors import DiscoveryError
+from apidiscovery_service.kube import go_json
+from apidiscovery_service.openapi.bodies import BodyCache
+from apidiscovery_service.openapi.body import Body, Form, Index
+from apidiscovery_service.openapi.making import Once
+
+CACHE_BYTES: Final = 32 * 1024 * 1024
+"""Of schemas, plain and compressed; the largest of Kubernetes' own has 0.6 MB."""
+
+_MAX_TABLES = 8192  # documents whose kinds are remembered: 1 KB each
+_AT_ONCE = workers.COUNT
+# Finding the kinds in a document of so many bytes takes 4 ms, sending it to a worker half of that.
+_INLINE_TABLE_BYTES = 512 * 1024
+
+
+class DocumentSource(Protocol):
+    """The OpenAPI v3 documents of something, as `Documents` has them."""
+
+    async def index(self) -> Index:
+        """Return the list of all documents."""
+        ...
+
+    async def hash_of(self, key: str) -> str | None:
+        """Return the current hash of one document; None if there is none."""
+        ...
+
+    async def body(self, key: str, form: Form, coding: Coding) -> Body | None:
+        """Return one document; None if there is none."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """What names a schema; names of kinds are compared without regard to case.
+
+    Attributes:
+        group: Empty for the core group.
+        version: Of the group.
+        kind: In lower case.
+        strict: Whether properties that are not listed are refused.
+    """
+
+    group: str
+    version: str
+    kind: str
+    strict: bool = False
+
+    @property
+    def key(self) -> str:
+        """Return the path that the kind's document describes."""
+        return f"apis/{self.group}/{self.version}" if self.group else f"api/{self.version}"
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaBody:
+    """A text as it is sent.
+
+    Attributes:
+        etag: Hex SHA-256 of the plain text, whatever the coding.
+        data: The text in that coding.
+        coding: Identity for what is too small to be compressed.
+    """
+
+    etag: str
+    data: bytes
+    coding: Coding
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """The kinds that have schemas.
+
+    Attributes:
+        kinds: In the order of their groups, versions and names.
+        failures: Why the kinds of a document are not known, by its key such as `apis/apps/v1`.
+    """
+
+    kinds: tuple[Kind, ...]
+    failures: Mapping[str, str]
+
+
+_TextKey: TypeAlias = tuple[str, Kind, bool]
+
+
+class Schemas:
+    """Makes schemas, each once for all who wait for it. For the event loop's thread.
+
+    Args:
+        cache_bytes: Of the memory for schemas.
+    """
+
+    def __init__(self, cache_bytes: int = CACHE_BYTES) -> None:
+        self._texts = BodyCache(cache_bytes)
+        self._tables: OrderedDict[str, tuple[Kind, ...]] = OrderedDict()
+        self._finding: Once[str, tuple[Kind, ...]] = Once()
+        self._making: Once[_TextKey, bytes] = Once()
+        self._compressing: Once[tuple[str, Coding], bytes] = Once()
+
+    async def listing(self, documents: DocumentSource) -> Listing:
+        """Return the kinds of all documents.
+
+        A document that cannot be had or read is told among the failures.
+
+        Raises:
+            DiscoveryError: There is no index of the documents now.
+        """
+        keys = [key for key in (await documents.index()).entries if _group_version(key)]
+        turns = asyncio.Semaphore(_AT_ONCE)
+        failures: dict[str, str] = {}
+
+        async def of(key: str) -> tuple[Kind, ...]:
+            async with turns:
+                try:
+                    return await self._kinds(documents, key)
+                except DiscoveryError as error:
+                    failures[key] = str(error)
+                    return ()
+
+        found = await asyncio.gather(*map(of, keys))
+        every = sorted(kind for table in found for kind in table)
+        return Listing(tuple(every), {key: failures[key] for key in sorted(failures)})
+
+    async def text(self, documents: DocumentSource, named: Named) -> bytes | None:
+        """Return a schema as JSON; None if there is no such kind.
+
+        Raises:
+            DiscoveryError: Its document cannot be had or read now.
+        """
+        table = await self._kinds(documents, named.key)
+        kind = next((kind for kind in table if kind.name.lower() == named.kind), None)
+        digest = await documents.hash_of(named.key) if kind else None
+        if kind is None or digest is None:
+            return None
+        cached = self._texts.get((digest, kind, named.strict))
+        if cached is not None:
+            return cached
+        body = await documents.body(named.key, Form.JSON, "identity")
+        if body is None:
+            return None
+        key = body.hash, kind, named.strict
+        made = await self._making.run(key, lambda: _made(body.data, kind, named))
+        self._texts.put(key, made)
+        return made
+
+    async def body(self, text: bytes, coding: Coding) -> SchemaBody:
+        """Return a text in a coding."""
+        etag = hashlib.sha256(text).hexdigest()
+        if coding == "identity" or len(text) < MIN_COMPRESSED_BYTES:
+            return SchemaBody(etag, text, "identity")
+        cached = self._texts.get((etag, coding))
+        if cached is None:
+            cached = await self._compressing.run(
+                (etag, coding), lambda: asyncio.to_thread(compress, text, coding)
+            )
+            self._texts.put((etag, coding), cached)
+        return SchemaBody(etag, cached, coding)
+
+    async def _kinds(self, documents: DocumentSource, key: str) -> tuple[Kind, ...]:
+        """Return the kinds of a group-version that its document describes; none without one."""
+        digest = await documents.hash_of(key)
+        if digest is None:
+            return ()
+        if digest in self._tables:
+            self._tables.move_to_end(digest)
+            return self._tables[digest]
+        body = await documents.body(key, Form.JSON, "identity")
+        if body is None:
+            return ()
+        found = await self._finding.run(body.hash, lambda: _found(body.data, key))
+        self._tables[body.hash] = found
+        if len(self._tables) > _MAX_TABLES:
+            self._tables.popitem(last=False)
+        return found
+
+
+class UnusableDocument(DiscoveryError):
+    """A document cannot be made into schemas; the text says why."""
+
+
+async def _found(text: bytes, key: str) -> tuple[Kind, ...]:
+    """Return what `own_kinds` does, from a worker where it takes long."""
+    if len(text) <= _INLINE_TABLE_BYTES:
+        return own_kinds(text, key)
+    return await workers.run(own_kinds, text, key)
+
+
+async def _made(text: bytes, kind: Kind, named: Named) -> bytes:
+    """Return what `schema_text` does, from a worker where it takes long."""
+    if len(text) <= workers.INLINE_BYTES:
+        return schema_text(text, kind, named)
+    return await workers.run(schema_text, text, kind, named)
+
+
+def own_kinds(text: bytes, key: str) -> tuple[Kind, ...]:
+    """Return the kinds of the group-version that a document is about, sorted.
+
+    Those of others, such as the Scale of `apps/v1`, are in their own documents.
+
+    Raises:
+        UnusableDocument: It is no JSON object.
+    """
+    return tuple(k for k in kinds(_read(text)) if (k.group, k.version) == _group_version(key))
+
+
+def schema_text(text: bytes, kind: Kind, named: Named) -> bytes:
+    """Return the JSON Schema (draft 7) of a kind in a document, as compact JSON.
+
+    Raises:
+        UnusableDocument: It is no JSON object, has no such kind, or is nested too deeply.
+    """
+    try:
+        return go_json.dumps(json_schema(_read(text), kind, strict=named.strict))
+    except NoSuchKind as error:  # it is another document than the one whose kinds are known
+        raise UnusableDocument(str(error)) from None
+    except (RecursionError, TypeError):  # orjson's own limit is a TypeError
+        raise UnusableDocument(f"the document of {kind.api_version} is nested too deeply") from None
+
+
+def _read(text: bytes) -> dict[str, object]:
+    try:
+        document: object = orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        raise UnusableDocument(f"the document is not JSON: {error}") from None
+    if not isinstance(document, dict):
+        raise UnusableDocument("the document is no JSON object")
+    return cast("dict[str, object]", document)
+
+
+def _group_version(key: str) -> tuple[str, str] | None:
+    """Return the group and version that a document is about; None for those of other paths."""
+    match key.split("/"):
+        case ["api", version]:
+            return "", version
+        case ["apis", group, version]:
+            return group, version
+        case _:
+            return None
