@@ -21,7 +21,7 @@ def headline(matrix: Matrix, now: datetime) -> str:
         told.append(f"{counts[Agreement.UNSURE]} not known everywhere")
     clusters = _counted(len(matrix.columns), "cluster")
     line = f"{clusters}, {_counted(len(matrix.rows), 'kind')}: {', '.join(told)}"
-    return "; ".join([line, *(_silence(c, now) for c in matrix.columns if _is_silent(c))])
+    return "; ".join([line, *(silence(c, now) for c in matrix.columns if _is_silent(c))])
 
 
 def rows_text(matrix: Matrix, now: datetime, *, wide: bool) -> str:
@@ -31,9 +31,9 @@ def rows_text(matrix: Matrix, now: datetime, *, wide: bool) -> str:
     return table([_titles(matrix, wide=wide), *_lines(matrix, now, wide=wide)])
 
 
-def markdown(matrix: Matrix, now: datetime, *, wide: bool) -> str:
-    """Return the headline and the table in Markdown."""
-    paragraph = f"{_escaped(headline(matrix, now))}.\n"
+def markdown(matrix: Matrix, now: datetime, *, title: str, wide: bool) -> str:
+    """Return the title, a line of plain text, and the table in Markdown."""
+    paragraph = f"{_escaped(title)}.\n"
     if not matrix.rows:
         return paragraph
     titles = _titles(matrix, wide=wide)
@@ -122,21 +122,22 @@ def _is_silent(column: Column) -> bool:
     return column.freshness is not Freshness.CURRENT
 
 
-def _silence(column: Column, now: datetime) -> str:
-    has_answered = column.freshness is Freshness.STALE
-    told = f"has not answered for {_age(column.since, now)}" if has_answered else "does not answer"
+def silence(column: Column, now: datetime) -> str:
+    """Return which cluster does not answer, for how long and why; one line."""
+    age = _age(column.since, now) if column.freshness is Freshness.STALE else ""
+    told = f"has not answered for {age}" if age else "does not answer"
     return f"{column.name} {told} ({column.reason})"
 
 
 def _age(since: str, now: datetime) -> str:
-    """Return how long ago that was, in its largest unit."""
+    """Return how long ago that was, in its largest unit; empty for less than a second."""
     if not since:
         return ""
     seconds = max(int((now - datetime.fromisoformat(since).astimezone(UTC)).total_seconds()), 0)
     for unit, length in (("d", _DAY), ("h", _HOUR), ("m", _MINUTE)):
         if seconds >= length:
             return f"{seconds // length}{unit}"
-    return f"{seconds}s"
+    return f"{seconds}s" if seconds else ""
 
 
 def _counted(count: int, thing: str) -> str:

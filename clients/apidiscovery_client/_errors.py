@@ -190,7 +190,7 @@ class NoCommonVersion(DiscoveryError):
         each = ", ".join(
             f"{server}: {' '.join(versions) or 'none'}" for server, versions in self.served.items()
         )
-        text = f"no version of {self.wanted} is served by all servers ({each})"
+        text = f"no version of {self.wanted} is served everywhere ({each})"
         if self.possible:
             text += f"; it may be {' or '.join(self.possible)}, but it is not known of "
             text += ", ".join(f"{server} ({why})" for server, why in self.unsure.items())

@@ -5,6 +5,7 @@ import ssl
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 import grpc
@@ -184,6 +185,20 @@ def test_a_hidden_cluster_is_as_one_that_is_not_there(served: Served) -> None:
 def test_a_cluster_that_some_may_not_read_about_is_not_merged(served: Served) -> None:
     for who in ("rita", "ada", "eve"):
         assert served.get("/apis", who).json()["items"] == []
+
+
+def test_what_was_merged_is_told_only_to_those_who_read_about_every_cluster(
+    served: Served,
+) -> None:
+    # Grants may have been others then. Twice: an answer for one is not repeated to another.
+    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    for path in (f"/apis?at={now}", f"/api?at={now}"):
+        for _ in range(2):
+            assert served.get(path, "ada").status_code == 200
+            for who in ("rita", "eve"):
+                refused = served.get(path, who)
+                assert refused.status_code == 403
+                assert "want a path below /clusters/NAME" in refused.json()["message"]
 
 
 def test_a_caller_without_clusters_reads_about_none(served: Served) -> None:

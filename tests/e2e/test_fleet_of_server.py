@@ -268,6 +268,7 @@ def test_the_command_shows_what_the_service_knows(steady: Clusters, capsys: Capt
         (("fleet", "south"), 2, ""),
         (("fleet", "-l", "region in eu"), 2, ""),
         (("fleet", "-l", "region=eu", "best", "widgets"), 2, ""),
+        (("fleet", "-l", "region=eu"), 2, ""),
         (("fleet", "--all-contexts"), 2, ""),
         (("diff", "cluster:east", "cluster:east"), 0, None),
         (("diff", "cluster:east", "cluster:west", "-o", "json"), 1, None),
@@ -300,6 +301,23 @@ def test_several_sides_are_a_table(steady: Clusters, capsys: Capture) -> None:
     assert "| Widget | example.com | v1 | v2\\*,v1 | v2\\*,v1 |" in markdown.stdout
     assert [row["agreement"] for row in json.loads(document.stdout)["rows"]] == ["Different"]
     assert command(steady, capsys, "diff", *sides, "--breaking-only").exit_code == 2
+
+
+def test_comparing_tells_of_a_cluster_that_has_died(clusters: Clusters, capsys: Capture) -> None:
+    clusters.west.down()
+    clusters.until("Stale")
+    two = command(clusters, capsys, "diff", "cluster:east", "cluster:west")
+    several = command(clusters, capsys, "diff", "cluster:east", "cluster:west", "a=cluster:east")
+    missing = command(clusters, capsys, "diff", "cluster:east", "cluster:south")
+
+    assert two.stderr.startswith("warning: cluster:west is compared as last known: west ")
+    assert "(connection refused by 127.0.0.1:" in two.stderr
+    assert two.exit_code == 1
+    assert "; west " in several.stdout.splitlines()[0]
+    assert "(stale" in several.stdout.splitlines()[2]
+    assert missing == Outcome(
+        2, "", "error: south: the service knows no such cluster; it knows east, west\n"
+    )
 
 
 def test_a_cluster_is_compared_with_releases(steady: Clusters, capsys: Capture) -> None:

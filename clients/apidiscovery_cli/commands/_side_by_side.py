@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import PurePath
 from urllib.parse import urlsplit
@@ -14,10 +15,19 @@ from apidiscovery_client.client import DiscoveryClient
 from apidiscovery_client.fleet._cells import cluster_of
 from apidiscovery_client.model import Snapshot
 from apidiscovery_client.snapshots.releases import PREFIX
-from apidiscovery_formats.matrix import Agreement, Freshness, Matrix, make, to_json
+from apidiscovery_formats.matrix import (
+    Agreement,
+    Cluster,
+    Column,
+    Freshness,
+    Matrix,
+    make,
+    to_json,
+)
 
 from apidiscovery_cli.fleet_table import headline, markdown, rows_text
 from apidiscovery_cli.output import TROUBLE, print_data, print_text
+from apidiscovery_cli.service_clusters import columns_of
 from apidiscovery_cli.sides import (
     CLUSTER,
     CONTEXT,
@@ -84,13 +94,28 @@ def matrix_of(sides: Sequence[str], flags: Flags, service: str | None) -> Matrix
     Raises:
         click.UsageError: Two have the same name.
         DiscoveryError: One cannot be read, or does not answer.
+        Trouble: A service knows no such cluster.
     """
     found: dict[str, Snapshot] = {}
+    told = columns_of([side for _, side in map(named, sides)], service, flags)
     for name, side in map(named, sides):
         if name in found:
             raise click.UsageError(f"{side}: another side is called {name!r}; want NAME=SIDE")
         found[name] = open_side(with_service(side, service), connector(flags))
-    return make([cluster_of(name, snapshot, {}) for name, snapshot in found.items()])
+    return make(
+        [
+            _as_fresh_as(cluster_of(name, found[name], {}), told.get(side))
+            for name, side in map(named, sides)
+        ]
+    )
+
+
+def _as_fresh_as(cluster: Cluster, told: Column | None) -> Cluster:
+    """Return a cluster as fresh as a service tells; its own documents do not tell."""
+    if told is None or told.freshness is Freshness.CURRENT:
+        return cluster
+    column = replace(cluster.column, freshness=told.freshness, since=told.since, reason=told.reason)
+    return replace(cluster, column=column)
 
 
 def print_matrix(matrix: Matrix, form: str, *, all_rows: bool = False, wide: bool = False) -> None:
@@ -108,7 +133,7 @@ def print_matrix(matrix: Matrix, form: str, *, all_rows: bool = False, wide: boo
         case "json":
             print_data(json.dumps(to_json(shown), indent=2) + "\n")
         case "markdown":
-            print_text(markdown(shown, now, wide=wide))
+            print_text(markdown(shown, now, title=headline(matrix, now), wide=wide))
         case "name":
             names = (f"{row.resource}.{row.group}".rstrip(".") for row in shown.rows)
             print_text("".join(f"{name}\n" for name in names))

@@ -21,6 +21,7 @@ from apidiscovery_cli.files import STDIN
 from apidiscovery_cli.options import with_options
 from apidiscovery_cli.output import TROUBLE, Trouble, has_colour, print_report
 from apidiscovery_cli.sides import (
+    CLUSTER,
     SERVICE,
     SIDE_HELP,
     SIDE_OPTIONS,
@@ -83,6 +84,10 @@ def diff(flags: Flags, *, before: str, after: str, **options: Unpack[_Options]) 
     refuse_shared_identity(flags, real)
     compared = _fields if options["fields"] else _discovery
     try:
+        if any(side.startswith(CLUSTER) for side in sides):
+            from apidiscovery_cli import service_clusters as known  # noqa: PLC0415 - few name any
+
+            known.warn_of_silent(known.columns_of(sides, options["service"], flags))
         text, exit_code = compared(sides, real, flags, options)
     except DiscoveryError as error:
         raise Trouble(str(error)) from None

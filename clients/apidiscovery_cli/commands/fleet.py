@@ -4,11 +4,13 @@
 |---|---|
 | 0 | all clusters serve the same |
 | 1 | they differ |
-| 2 | trouble: bad usage, a file cannot be read, or nothing differs but a cluster does not answer |
+| 2 | bad usage, a file that cannot be read, names that no cluster has; or nothing differs, but a
+cluster does not answer |
 """
 
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from typing import Literal, TypeAlias, TypedDict, Unpack
 
@@ -17,7 +19,7 @@ from apidiscovery_client import DiscoveryError
 from apidiscovery_client._connecting import Flags
 from apidiscovery_client.fleet import Fleet
 from apidiscovery_client.fleet._members import servers_of_contexts
-from apidiscovery_formats.matrix import of_clusters
+from apidiscovery_formats.matrix import Freshness, Matrix, of_clusters
 
 from apidiscovery_cli.commands._side_by_side import (
     exit_for,
@@ -26,9 +28,9 @@ from apidiscovery_cli.commands._side_by_side import (
     print_matrix,
 )
 from apidiscovery_cli.connection_options import flags_of
-from apidiscovery_cli.fleet_table import common_text
+from apidiscovery_cli.fleet_table import common_text, silence
 from apidiscovery_cli.options import TextType, with_options
-from apidiscovery_cli.output import Trouble, print_text, progress
+from apidiscovery_cli.output import TROUBLE, Trouble, print_text, progress
 from apidiscovery_cli.sides import (
     CONTEXT,
     SCHEMES,
@@ -78,8 +80,8 @@ class _Options(TypedDict):
     " clusters that are down.\n\n"
     "With the words 'best KIND' before the clusters it prints the best version of that kind that"
     " all of them serve.\n\n"
-    "Exit code 0 if all serve the same, 1 if not, 2 for trouble, or if nothing differs but a"
-    " cluster does not answer.",
+    "Exit code 0 if all serve the same, 1 if not, 2 for trouble, which is also a --group or --kind"
+    " that no cluster serves, or if nothing differs but a cluster does not answer.",
 )
 @click.argument("clusters", metavar="[best KIND] [CLUSTER]...", nargs=-1)
 @click.option(
@@ -111,7 +113,13 @@ class _Options(TypedDict):
 @click.option(
     "--group", "groups", metavar="GROUP", multiple=True, help="Only this group; core is ''."
 )
-@click.option("--kind", "kinds", metavar="KIND", multiple=True, help="Only this kind or resource.")
+@click.option(
+    "--kind",
+    "kinds",
+    metavar="KIND",
+    multiple=True,
+    help="Only this kind or resource; with --all also where it is the same everywhere.",
+)
 @click.option("--common", is_flag=True, help="What all clusters serve, in the versions they share.")
 @click.option(
     "--output",
@@ -132,16 +140,19 @@ def fleet(flags: Flags, *, clusters: tuple[str, ...], **options: Unpack[_Options
     try:
         with _opened(flags, clusters, options) as members:
             if wanted is not None:
-                _print_best(members, wanted, _matching(members, clusters, options))
+                names = _matching(members, clusters, options)
+                _print_best(members, wanted, names, _no_cluster(options))
                 return
             matrix = members.matrix(max_age_s=0)
             if options["service"] and clusters:
                 matrix = of_clusters(matrix, _matching(members, clusters, options) or ())
     except DiscoveryError as error:
         raise Trouble(str(error)) from None
-    matrix = matrix.selected(groups=options["groups"], kinds=options["kinds"])
+    if not matrix.columns:
+        raise Trouble(_no_cluster(options))
+    matrix = _selected(matrix, options)
     if options["common"]:
-        print_text(common_text(matrix))
+        _print_common(matrix)
         return
     print_matrix(matrix, options["output"], all_rows=options["all_rows"], wide=options["wide"])
     exit_for(matrix)
@@ -209,9 +220,45 @@ def _matching(members: Fleet, clusters: Sequence[str], options: _Options) -> tup
     return tuple(found)
 
 
-def _print_best(members: Fleet, wanted: str, names: Sequence[str] | None) -> None:
+def _no_cluster(options: _Options) -> str:
+    """Return why there is nothing to show, of which nobody must believe that all is equal."""
+    labels = options["selector"]
+    return f"the service knows no cluster{f' with the labels {labels}' if labels else ''}"
+
+
+def _selected(matrix: Matrix, options: _Options) -> Matrix:
+    """Return the rows that are meant.
+
+    Raises:
+        Trouble: There are none: a wrong name would look as if all clusters were the same.
+    """
+    groups, kinds = options["groups"], options["kinds"]
+    selected = matrix.selected(groups=groups, kinds=kinds)
+    if selected.rows or not (groups or kinds):
+        return selected
+    given = [*(f"--group {group!r}" for group in groups), *(f"--kind {kind!r}" for kind in kinds)]
+    told = f"no cluster is known to serve a kind with {' '.join(given)}"
+    if "core" in groups:
+        told += "; want --group '' for the core group"
+    if silent := [c.name for c in matrix.columns if c.freshness is Freshness.UNKNOWN]:
+        told += f"; nothing is known of {', '.join(silent)}"
+    raise Trouble(told)
+
+
+def _print_common(matrix: Matrix) -> None:
+    """Print what all serve, and who has not been heard; without knowing all it is trouble."""
+    print_text(common_text(matrix))
+    now = datetime.now(UTC)
+    for column in matrix.columns:
+        if column.freshness is not Freshness.CURRENT:
+            click.echo(f"warning: {silence(column, now)}", err=True)
+    if any(column.freshness is Freshness.UNKNOWN for column in matrix.columns):
+        raise click.exceptions.Exit(TROUBLE)
+
+
+def _print_best(members: Fleet, wanted: str, names: Sequence[str] | None, empty: str) -> None:
     if not (members.names or members.clusters()):
-        raise Trouble("the service knows no cluster with such labels")
+        raise Trouble(empty)
     found = members.best_common_version(wanted, names)
     name = f"{found.group}/{found.version}" if found.group else found.version
     print_text(f"{name} {found.kind}\n")

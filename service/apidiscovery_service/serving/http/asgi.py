@@ -251,8 +251,10 @@ class Gateway:
         ready = self._ready()
         if self._fleet and ready and is_fleet_path(request.path):
             return await self._fleet.respond(request, self._fleet.scope(admitted.clusters))
-        if ready and asks_for_past(request) and (past := await self._past.merged(request)):
-            return past
+        if ready and asks_for_past(request):
+            past = await self._past.merged(request, admitted.clusters)
+            if past is not None:
+                return past
         return await respond(request, current, self._site, ready=ready)
 
     def _early(self, request: Request, scope: Scope, key: _Key) -> Response | None:

@@ -7,6 +7,7 @@ server without one refuses them: what is served now would be another answer.
 from dataclasses import replace
 from datetime import datetime
 
+from apidiscovery_service.access import ALL_CLUSTERS
 from apidiscovery_service.core.cluster import Cluster
 from apidiscovery_service.encoding import EncodedSnapshot, plain
 from apidiscovery_service.fleet.publisher import Publisher
@@ -27,6 +28,10 @@ from apidiscovery_service.serving.http.statuses import (
 from apidiscovery_service.sources.upstreams.cluster_documents import FixedRecipes
 
 _RETRY_S = 5
+_MERGED_OF_HIDDEN = (
+    "at: clusters that you may not read about may have been merged then; want a path below "
+    "/clusters/NAME"
+)
 
 
 def asks_for_past(request: Request) -> bool:
@@ -47,17 +52,26 @@ class PastAnswers:
         self._site = site
         self._publisher = Publisher()
 
-    async def merged(self, request: Request) -> Response | None:
+    async def merged(self, request: Request, clusters: tuple[str, ...]) -> Response | None:
         """Answer with what this server itself served; None for what has no former times.
 
-        Its former OpenAPI documents are not remembered, so schemas made from them are refused.
+        It was merged of clusters that all might read about then, and by other grants than those of
+        now. So only callers that may read about every cluster are answered, and no answer is kept
+        for others. Its former OpenAPI documents are not remembered, so schemas made from them are
+        refused.
+
+        Args:
+            request: The request.
+            clusters: Patterns of the clusters that the caller may read about.
         """
         target = route(request.path)
         if is_of_schemas(target):
             return without_past(request)
         if not isinstance(target, DocumentRoute):
             return None
-        return await self._answer(request, MERGED)
+        if clusters != ALL_CLUSTERS:
+            return _refused(request, 403, "Forbidden", _MERGED_OF_HIDDEN)
+        return replace(await self._answer(request, MERGED), cacheable=False)
 
     async def cluster(self, request: Request, name: str, path: str) -> Response:
         """Answer a request below a cluster with what was known of it then.

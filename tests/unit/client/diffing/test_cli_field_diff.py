@@ -68,7 +68,7 @@ def test_what_is_not_decided_is_marked_with_its_reason(capsys: Capture) -> None:
     found = diff(capsys, "old.yaml", "new.json", "--breaking-only")
     assert found.exit_code == 1, "it is not known to be safe"
     assert found.stdout.splitlines()[-1].startswith(
-        '? v1 spec.a: cel-rule-added "self.split(',').size() == 1"; writer unknown; the CEL rule'
+        '? v1 spec.a: cel-rule-added "self.split(', ').size() == 1"; writer unknown; the CEL rule'
     )
 
 

@@ -2,11 +2,14 @@
 
 import json
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from apidiscovery_cli.fleet_table import silence
 from apidiscovery_client.snapshots.file import dump
 from apidiscovery_client.testing import FakeApiServer, group, resource
+from apidiscovery_formats.matrix import Column, Freshness
 from command_line import Outcome, run
 from compared import snapshot
 from kubectl_config import several, write
@@ -42,7 +45,9 @@ def test_it_prints_what_differs_and_counts_the_rest(capsys: Capture) -> None:
     [
         (("east.json", "same=east.json"), 0),
         (("east.json", "west.json"), 1),
-        (("east.json", "west.json", "--kind", "gadget"), 0),
+        (("east.json", "south.json", "same=east.json", "--kind", "gadget"), 1),
+        (("east.json", "west.json", "--kind", "gadget"), 2),
+        (("east.json", "west.json", "--group", "core"), 2),
         (("east.json", "missing.json"), 2),
         (("east.json", "http://127.0.0.1:1"), 2),
         (("east.json", "east.json"), 2),
@@ -78,10 +83,24 @@ def test_a_cluster_that_has_died_is_shown_as_it_was(
     server.down()
     found = fleet(capsys, "east.json", named, "--all")
 
-    assert "; west has not answered for " in found.stdout
+    assert "; west " in found.stdout.splitlines()[0]
     assert found.stdout.splitlines()[2].split()[:4] == ["Widget", "example.com", "v1", "v1"]
-    assert "(stale " in found.stdout.splitlines()[2]
+    assert "(stale" in found.stdout.splitlines()[2]
     assert found.exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("since", "said"),
+    [
+        ("2026-11-20T10:00:00Z", "west does not answer (refused)"),
+        ("2026-11-20T09:59:59Z", "west has not answered for 1s (refused)"),
+        ("2026-11-20T09:56:00Z", "west has not answered for 4m (refused)"),
+        ("2026-11-17T09:00:00Z", "west has not answered for 3d (refused)"),
+    ],
+)
+def test_silence_is_told_with_its_age_once_it_has_one(since: str, said: str) -> None:
+    column = Column("west", Freshness.STALE, since, "refused")
+    assert silence(column, datetime(2026, 11, 20, 10, tzinfo=UTC)) == said
 
 
 def test_contexts_of_a_kubeconfig_are_taken_by_pattern(
@@ -122,6 +141,50 @@ def test_markdown_is_a_table(capsys: Capture) -> None:
         "| --- | --- | --- | --- |\n"
         "| Widget | example.com | v1 | v2\\*,v1 (no short name w) |\n"
     )
+
+
+def test_markdown_counts_what_is_not_shown_as_the_table_does(capsys: Capture) -> None:
+    sides = ("east.json", "same=east.json", "--group", "example.com")
+    assert fleet(capsys, *sides, "-o", "markdown").stdout == (
+        "2 clusters, 1 kind: 1 the same everywhere, 0 differ.\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (("--kind", "gadget"), "no cluster is known to serve a kind with --kind 'gadget'\n"),
+        (("--group", "core"), "--group 'core'; want --group '' for the core group\n"),
+        (("--common", "--kind", "gadget"), "no cluster is known to serve"),
+        (("--kind", "gadget", "south=http://127.0.0.1:1"), "; nothing is known of south\n"),
+    ],
+)
+def test_names_that_no_cluster_has_are_trouble(
+    capsys: Capture, args: tuple[str, ...], said: str
+) -> None:
+    found = fleet(capsys, "east.json", "west.json", *args)
+
+    assert (found.exit_code, found.stdout) == (2, "")
+    assert said in found.stderr
+
+
+def test_common_says_who_was_not_heard(
+    capsys: Capture, make_fake_apiserver: type[FakeApiServer]
+) -> None:
+    server = make_fake_apiserver([WIDGETS])
+    named = f"west={server.url}"
+    assert fleet(capsys, "east.json", named, "--common").stderr == ""
+
+    server.down()
+    died = fleet(capsys, "east.json", named, "--common")
+    never = fleet(capsys, "east.json", "west=http://127.0.0.1:1", "--common")
+
+    assert "Widget" in died.stdout
+    assert died.stderr.startswith("warning: west ")
+    assert died.exit_code == 0
+    assert "Widget" not in never.stdout
+    assert never.stderr.startswith("warning: west does not answer (")
+    assert never.exit_code == 2
 
 
 def test_names_are_those_that_differ(capsys: Capture) -> None:

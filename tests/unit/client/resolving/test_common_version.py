@@ -105,7 +105,7 @@ def test_where_only_the_unknown_could_be_common_the_error_says_so() -> None:
     assert error.possible == ("v1",)
     assert error.unsure == {"s1": "refused"}
     assert str(error) == (
-        "no version of cars.a.io is served by all servers (s0: v1 v1beta1, s1: none); "
+        "no version of cars.a.io is served everywhere (s0: v1 v1beta1, s1: none); "
         "it may be v1, but it is not known of s1 (refused)"
     )
 
@@ -115,9 +115,7 @@ def test_without_any_common_version_the_error_has_what_each_serves() -> None:
         common(server("v2", "v3"), server("v1"))
     assert raised.value.served == {"s0": ("v2", "v3"), "s1": ("v1",)}
     assert raised.value.possible == ()
-    assert str(raised.value) == (
-        "no version of cars.a.io is served by all servers (s0: v2 v3, s1: v1)"
-    )
+    assert str(raised.value) == ("no version of cars.a.io is served everywhere (s0: v2 v3, s1: v1)")
 
 
 def test_a_server_without_the_group_does_not_serve_it() -> None:
