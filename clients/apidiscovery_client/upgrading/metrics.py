@@ -9,7 +9,10 @@ from apidiscovery_client._http.reply import Reply
 _METRIC = "apiserver_requested_deprecated_apis"
 _LINE = re.compile(rf"^{_METRIC}\{{(.*)\}} +([0-9.e+]+)", re.MULTILINE)
 _LABEL = re.compile(r'(\w+)="([^"\\]*)"')
-_OF_AN_API_SERVER = re.compile(r"^apiserver_", re.MULTILINE)
+# A kube-apiserver has such metrics; servers that are like it, such as ours, have not.
+_OF_KUBERNETES = re.compile(
+    r"^(kubernetes_|apiserver_(admission|audit|flowcontrol|storage)_)", re.MULTILINE
+)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -36,11 +39,11 @@ def called_in(reply: Reply) -> tuple[Called, ...]:
 
     Raises:
         RequestRefused: The status is not 200.
-        UnexpectedDocument: These are no metrics of an API server.
+        UnexpectedDocument: These are no metrics of Kubernetes.
     """
     text = reply.read(lambda _type, body: body.decode("utf-8", "replace"))
-    if not _OF_AN_API_SERVER.search(text):
-        raise UnexpectedDocument("there are no metrics of an API server in it", url=reply.url)
+    if not _OF_KUBERNETES.search(text):
+        raise UnexpectedDocument("these are no metrics of a kube-apiserver", url=reply.url)
     found = set[Called]()
     for line in _LINE.finditer(text):
         if float(line[2]) > 0:

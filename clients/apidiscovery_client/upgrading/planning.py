@@ -60,7 +60,7 @@ def _webhooks(evidence: Evidence, kubectl: str) -> Iterator[Step]:
         yield Step(
             Rule.WEBHOOK_DOWN,
             f"Service {namespace}/{name}",
-            f"{why}; it converts {', '.join(users)}, whose objects cannot be read in all versions",
+            f"{why}: conversion of {', '.join(users)} between versions fails",
             f"{kubectl} --namespace {shlex.quote(namespace)} get"
             f" {shlex.quote(f'service/{name}')} endpointslices,pods",
         )

@@ -92,7 +92,7 @@ class _Removals:
     def _removed(self, api: _Api, since: str) -> Step:
         new = self._then.replacement(api.gvk)
         ending = f"Kubernetes {since or self._target} does not serve it"
-        use = f"use {new}" if new else "nothing replaces it"
+        use = self._use(api, new) if new else "nothing replaces it"
         if api.call:
             told = f"{ending}, and it is called; {use}"
             return Step(Rule.REMOVED_API_CALLED, api.subject, told, self._callers(api, new))
@@ -120,7 +120,7 @@ class _Removals:
         removed = api.call.removed if api.call else ""
         removed = removed or (following(until) if until else "")
         ending = f"Kubernetes {removed} removes it" if removed else "it is deprecated"
-        use = f"; use {new}" if new else ""
+        use = f"; {self._use(api, new)}" if new else ""
         if api.call:
             told = f"{ending}, and it is called{use}"
             return Step(Rule.DEPRECATED_API_CALLED, api.subject, told, self._callers(api, new))
@@ -129,6 +129,11 @@ class _Removals:
     @staticmethod
     def _check(against: str) -> str:
         return f"apidiscovery check -f {_MANIFESTS} --against {PREFIX}{against}"
+
+    def _use(self, api: _Api, new: str) -> str:
+        """Return what to use instead, and whether that must wait for a release in between."""
+        later = "" if self._served_as(api, new) else ", which this cluster does not serve yet"
+        return f"use {new}{later}"
 
     def _callers(self, api: _Api, new: str) -> str:
         """Return a command that shows who wrote objects by this version, or else the metric.
