@@ -76,7 +76,7 @@ def _state(outcome: Outcome) -> str:
 def _headline(outcome: Outcome) -> str:
     if isinstance(outcome, Unanswered):
         return f"{outcome.name}: not known: {outcome.reason}"
-    running = outcome.release or "an unknown release"
+    running = outcome.release or "?"
     return f"{outcome.name}: Kubernetes {running} -> {outcome.target}: {_summary(outcome)}"
 
 
