@@ -41,8 +41,8 @@ def definition_of(found: Fields) -> Definition:
     }
     conversion = _inner(spec, "conversion")
     # Fields of a webhook are kept beside another strategy.
-    webhook = _inner(conversion, "webhook") if conversion.get("strategy") == "Webhook" else {}
-    client = _inner(webhook, "clientConfig")
+    is_called = conversion.get("strategy") == "Webhook"
+    client = _inner(_inner(conversion, "webhook" if is_called else ""), "clientConfig")
     service = _inner(client, "service")
     return Definition(
         name=str(_inner(found, "metadata").get("name") or ""),

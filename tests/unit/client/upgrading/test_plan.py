@@ -16,6 +16,7 @@ from upgraded_cluster import (
     SERVICE,
     SLICES,
     STORAGE_VERSIONS,
+    Json,
     cluster,
     crd,
     items,
@@ -25,14 +26,15 @@ from upgraded_cluster import (
 )
 
 FLOWS = ("flowcontrol.apiserver.k8s.io", "v1beta3", "flowschemas", "1.32")
-INTERNAL = {
+INTERNAL: Json = {
     "metadata": {"name": "internal.apiserver.k8s.io"},
     "versions": [{"version": "v1alpha1", "freshness": "Current", "resources": []}],
 }
-STALE = {
+STALE: Json = {
     "metadata": {"name": "metrics.k8s.io"},
     "versions": [{"version": "v1beta1", "freshness": "Stale"}],
 }
+READY: Json = {"endpoints": [{"conditions": {}}]}
 GOING = {"served": False}
 CONVERTED = webhook(service={"namespace": "shop", "name": "converter"})
 
@@ -107,7 +109,7 @@ def test_a_replacement_that_is_not_served_yet_is_told_so() -> None:
 def test_an_api_that_is_off_by_default_in_the_release_says_how_it_is_switched_on() -> None:
     alpha = {"resource": "storageversions", "responseKind": {"kind": "StorageVersion"}}
     version = {"version": "v1alpha1", "freshness": "Current", "resources": [alpha]}
-    group = {**INTERNAL, "versions": [version]}
+    group: Json = {**INTERNAL, "versions": [version]}
     found = planned({STORAGE_VERSIONS: items()}, group)
     (message,) = told(found, Rule.API_OFF).values()
     assert message.endswith("--runtime-config=internal.apiserver.k8s.io/v1alpha1=true")
@@ -156,7 +158,7 @@ def test_the_command_rewrites_objects_and_then_says_so() -> None:
             "has no ready endpoint",
             id="not-ready",
         ),
-        pytest.param({SLICES: items({"endpoints": [{"conditions": {}}]})}, "", id="ready"),
+        pytest.param({SLICES: items(READY)}, "", id="ready"),
     ],
 )
 def test_a_conversion_webhook_without_a_ready_endpoint_is_told(
