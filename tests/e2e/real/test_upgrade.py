@@ -64,7 +64,8 @@ def _apply(cluster: RealCluster, content: dict[str, Any]) -> None:
 
 
 def _has_stored(cluster: RealCluster) -> bool:
-    return cluster.get(path_of(CRD)).json().get("status", {}).get("storedVersions") == ["v1"]
+    status = cluster.get(path_of(CRD)).json().get("status", {})
+    return bool(status.get("storedVersions") == ["v1"])
 
 
 def _is_down(cluster: RealCluster) -> bool:
