@@ -39,6 +39,7 @@ OWN = {
     "resolve": "Tell which resource a name means.",
     "snapshot": "Save what a server serves in a file, and show such a file.",
     "storage-versions": "Show which API server writes which version, and wait until all agree.",
+    "upgrade": "Tell what to do before a cluster is upgraded, most urgent first.",
     "watch": "Print what changes in what a server serves.",
     "withdraw": "Remove registrations.",
 }

@@ -8,8 +8,8 @@
 | 130 | interrupted |
 | 143 | terminated while watching |
 
-`diff`, `check` and `fleet` differ: 1 means that something was found, and 2 also that something
-cannot be read or the report not be written.
+`diff`, `check`, `fleet` and `upgrade` differ: 1 means that something was found, and 2 also that
+something cannot be read or the report not be written.
 """
 
 import os

@@ -348,3 +348,11 @@ def test_the_service_is_in_health_and_reflection(steady: Clusters) -> None:
 
     assert status == health_pb2.HealthCheckResponse.SERVING
     assert service in listed
+
+
+def test_upgrade_takes_all_clusters_of_a_service(steady: Clusters, capsys: Capture) -> None:
+    found = run(capsys, "upgrade", "--to", "1.36", "--server", steady.server.url)
+    lines = found.stdout.splitlines()
+    assert lines[0] == "2 clusters to Kubernetes 1.36: 2 with nothing to do"
+    assert [line.partition(":")[0] for line in lines[1:3]] == ["  east", "  west"]
+    assert found.exit_code == 2, "only discovery could be read"

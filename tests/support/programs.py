@@ -42,6 +42,12 @@ def curl(folder: Path, *args: str) -> Outcome:
     return _run(folder, [find_tool("curl"), "--silent", "--show-error", *args])
 
 
+def run_shell(folder: Path, command: str) -> Outcome:
+    """Return what a command of a POSIX shell gives that runs kubectl."""
+    path = f"{Path(find_tool('kubectl')).parent}:{os.environ['PATH']}"
+    return _run(folder, [find_tool("sh"), "-c", command], {"PATH": path})
+
+
 def _run(folder: Path, command: Sequence[str], env: Mapping[str, str] | None = None) -> Outcome:
     done = subprocess.run(  # noqa: S603 - our own arguments
         command,

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import cast
 
 from apidiscovery_client._terminal import printable
-from apidiscovery_client.schema_diff import Applying, Change, Outcome, Reading, changes_json
+from apidiscovery_client.schema_diff import Change, Outcome, changes_json
+from apidiscovery_client.schema_diff.model import worst
 from apidiscovery_client.schemas import FieldChanges
 
 from apidiscovery_cli.diffing.findings import Severity
@@ -49,13 +50,7 @@ def severity_of(change: Change) -> str:
     has other owners.
     """
     verdicts = change.verdicts
-    harmless = (
-        (verdicts.writer, (Outcome.FINE, Outcome.UNKNOWN)),
-        (verdicts.stored, (Outcome.FINE, Outcome.UNKNOWN)),
-        (verdicts.reader, (Reading.FINE, Reading.UNKNOWN)),
-        (verdicts.applier, (Applying.FINE, Applying.UNKNOWN)),
-    )
-    if any(verdict not in allowed for verdict, allowed in harmless):
+    if verdicts.breaks:
         return Severity.BREAKING
     return _UNKNOWN if verdicts.has_unknown else Severity.COMPATIBLE
 
@@ -128,6 +123,25 @@ def _lines(several: Iterable[list[Change]]) -> tuple[_Line, ...]:
         _Line(severity_of(same[0]), tuple(one.version for one in same), same[0]) for same in several
     ]
     return tuple(sorted(lines, key=lambda line: _ORDER.index(line.severity)))
+
+
+def change_lines(changes: Iterable[Change], limit: int) -> list[str]:
+    """Return a line for each of the first changes, with its kind, and one that counts the others.
+
+    Breaking changes come first, of them what writers of manifests meet: rejected, then pruned.
+    """
+    told = [(section.title, line) for section in _sections(changes) for line in section.lines]
+    told.sort(key=lambda pair: _rank(pair[1]))
+    lines = [f"{_MARKS[line.severity]} {title} {_told(line)}" for title, line in told[:limit]]
+    more = len(told) - limit
+    return [*lines, f"  and {more} more"] if more > 0 else lines
+
+
+def _rank(line: _Line) -> tuple[int, int]:
+    """Return what lines are sorted by: the severity, then how bad it is for writers."""
+    verdicts = line.change.verdicts
+    outcome = worst((verdicts.writer, verdicts.stored))
+    return _ORDER.index(line.severity), -tuple(Outcome).index(outcome)
 
 
 def _text(report: FieldReport, sections: list[_Section], coloured: bool) -> str:  # noqa: FBT001

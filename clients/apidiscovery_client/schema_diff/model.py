@@ -79,6 +79,12 @@ class Verdicts:
         """Whether something could not be decided."""
         return "unknown" in (self.writer, self.reader, self.stored, self.applier)
 
+    @property
+    def breaks(self) -> bool:
+        """Whether a verdict is neither fine nor unknown."""
+        told = (self.writer, self.reader, self.stored, self.applier)
+        return any(verdict not in ("fine", "unknown") for verdict in told)
+
 
 @dataclass(frozen=True, slots=True)
 class Change:

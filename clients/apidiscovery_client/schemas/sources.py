@@ -5,18 +5,17 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from typing import TypeVar, cast
-from urllib.parse import quote, urlsplit
+from urllib.parse import urlsplit
 
 from apidiscovery_client._errors import (
     DiscoveryError,
     InvalidConfiguration,
-    UnexpectedDocument,
+    RequestRefused,
 )
 from apidiscovery_client._fields import Fields
 from apidiscovery_client._http.flow import Ask
 from apidiscovery_client._http.reply import MAX_CONCURRENT_REQUESTS
 from apidiscovery_client._interfaces import Transport
-from apidiscovery_client._negotiation import ACCEPT_PLAIN
 from apidiscovery_client.manifests import Manifest
 from apidiscovery_client.model import GroupVersion
 from apidiscovery_client.openapi.asking import (
@@ -29,7 +28,8 @@ from apidiscovery_client.openapi.asking import (
     group_version_of,
     key_of,
 )
-from apidiscovery_client.openapi.json_documents import as_array, as_object, load
+from apidiscovery_client.openapi.json_documents import as_object
+from apidiscovery_client.schemas.listing import listed
 from apidiscovery_client.schemas.model import (
     GENERATED,
     Components,
@@ -44,7 +44,6 @@ KIND = "CustomResourceDefinition"
 
 _DEFINITIONS = f"/apis/{GROUP}/v1/customresourcedefinitions"
 _PAGE = 40  # definitions in an answer; the largest that are known have 1 MB
-_MAX_PAGES = 1000
 # Servers without definitions, and callers that may not list them.
 _NOT_READABLE = (HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND)
 
@@ -197,23 +196,14 @@ class ServedSchemas:
         Raises:
             RequestRefused: The list breaks off: a part of them would look like removals.
         """
-        token = ""
-        for _ in range(_MAX_PAGES):
-            path = f"{_DEFINITIONS}?limit={_PAGE}"
-            reply = self._transport.get(
-                path + (f"&continue={quote(token, safe='')}" if token else ""), ACCEPT_PLAIN
-            )
-            if not token and reply.status in _NOT_READABLE:
-                return
-            answer = reply.read(lambda _type, body: load(body, "the list of definitions"))
-            for item in as_array(answer.get("items")) or []:
-                yield defaulted(as_object(item) or {})
-            token = str((as_object(answer.get("metadata")) or {}).get("continue") or "")
-            if not token:
-                return
-        raise UnexpectedDocument(
-            f"the list of definitions has more than {_MAX_PAGES} pages", url=self._server
-        )
+        has_begun = False
+        try:
+            for found in listed(self._transport, _DEFINITIONS, "definitions", limit=_PAGE):
+                has_begun = True
+                yield defaulted(found)
+        except RequestRefused as error:
+            if has_begun or error.status not in _NOT_READABLE:
+                raise
 
     def _run(self, flow: Flow[_T]) -> _T:
         try:

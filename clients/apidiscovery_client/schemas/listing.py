@@ -1,0 +1,43 @@
+"""Reads the objects of a collection of an API server, page by page."""
+
+from collections.abc import Iterator
+from urllib.parse import quote
+
+from apidiscovery_client._errors import UnexpectedDocument
+from apidiscovery_client._fields import Fields
+from apidiscovery_client._negotiation import ACCEPT_PLAIN
+from apidiscovery_client.openapi.asking import FetchesPaths
+from apidiscovery_client.openapi.json_documents import as_array, as_object, load
+
+_MAX_PAGES = 1000
+
+
+def listed(
+    transport: FetchesPaths, path: str, what: str, *, limit: int = 500, selector: str = ""
+) -> Iterator[Fields]:
+    """Yield the objects of a collection in the server's order.
+
+    Args:
+        transport: To the server.
+        path: Of the collection, without a query.
+        what: The objects, in the plural, for errors.
+        limit: How many objects an answer has at most.
+        selector: Labels that the objects must have, such as `app=web`; empty for all.
+
+    Raises:
+        DiscoveryError: The server refuses, also in the middle, or does not answer.
+    """
+    query = f"limit={limit}" + (f"&labelSelector={quote(selector, safe='')}" if selector else "")
+    token = ""
+    for _ in range(_MAX_PAGES):
+        more = f"&continue={quote(token, safe='')}" if token else ""
+        reply = transport.get(f"{path}?{query}{more}", ACCEPT_PLAIN)
+        answer = reply.read(lambda _type, body: load(body, f"the list of {what}"))
+        items = as_array(answer.get("items"))
+        if items is None and not str(answer.get("kind")).endswith("List"):
+            raise UnexpectedDocument(f"want a list of {what}, got no list", url=reply.url)
+        yield from (as_object(item) or {} for item in items or ())
+        token = str((as_object(answer.get("metadata")) or {}).get("continue") or "")
+        if not token:
+            return
+    raise UnexpectedDocument(f"the list of {what} has more than {_MAX_PAGES} pages", url=reply.url)
