@@ -191,7 +191,7 @@ def test_what_was_merged_is_told_only_to_those_who_read_about_every_cluster(
     served: Served,
 ) -> None:
     # Grants may have been others then. Twice: an answer for one is not repeated to another.
-    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    now = datetime.now(UTC).isoformat()
     for path in (f"/apis?at={now}", f"/api?at={now}"):
         for _ in range(2):
             assert served.get(path, "ada").status_code == 200

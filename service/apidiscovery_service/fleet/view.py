@@ -47,7 +47,8 @@ class View:
             return self._encoded
 
     def _merge(self, clusters: Mapping[str, Cluster], former: Merged) -> Merged:
-        return merged(self._kind, map(_member, clusters.values()), former)
+        members = [_member(cluster, self._kind) for cluster in clusters.values()]
+        return merged(self._kind, members, former)
 
     def _take(self, clusters: Mapping[str, Cluster], found: Merged) -> None:
         is_same = found.groups == self._merged.groups
@@ -59,7 +60,12 @@ class View:
             self._encoded = EncodedSnapshot(Snapshot(document(core), document(named)))
 
 
-def _member(cluster: Cluster) -> Member:
-    is_stale = cluster.status.state is not SourceState.CURRENT
+def _member(cluster: Cluster, kind: ViewKind) -> Member:
+    """Return a cluster as a view takes it.
+
+    What a union has from a cluster that does not answer is stale. What is common is not: clients
+    leave out what is stale, and one cluster that is down must not take everything from them.
+    """
+    is_stale = kind is ViewKind.UNION and cluster.status.state is not SourceState.CURRENT
     unknown = (CORE_GROUP,) if cluster.core is None else ()
     return Member(cluster.name, cluster.groups, is_stale, unknown)

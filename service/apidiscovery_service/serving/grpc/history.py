@@ -233,12 +233,15 @@ class HistoryService(Service):
         return self._kept
 
     def _may_read(self, context: Context) -> Callable[[str], bool] | None:
-        """Return what tells the clusters that a caller may read about; None for all."""
+        """Return what tells the clusters that a caller may read about; None for all.
+
+        What was merged is for those who may read about all: it was merged by the grants of then.
+        """
         patterns = self._access.admit(context).clusters
         if "*" in patterns:
             return None
         pattern = matching(patterns)
-        return lambda name: name == MERGED or bool(pattern.fullmatch(name))
+        return lambda name: name != MERGED and bool(pattern.fullmatch(name))
 
 
 @dataclass(frozen=True, slots=True)
