@@ -28,16 +28,17 @@ def listed(
         DiscoveryError: The server refuses, also in the middle, or does not answer.
     """
     query = f"limit={limit}" + (f"&labelSelector={quote(selector, safe='')}" if selector else "")
-    token = ""
+    token = url = ""
     for _ in range(_MAX_PAGES):
         more = f"&continue={quote(token, safe='')}" if token else ""
         reply = transport.get(f"{path}?{query}{more}", ACCEPT_PLAIN)
+        url = reply.url
         answer = reply.read(lambda _type, body: load(body, f"the list of {what}"))
         items = as_array(answer.get("items"))
         if items is None and not str(answer.get("kind")).endswith("List"):
-            raise UnexpectedDocument(f"want a list of {what}, got no list", url=reply.url)
+            raise UnexpectedDocument(f"want a list of {what}, got no list", url=url)
         yield from (as_object(item) or {} for item in items or ())
         token = str((as_object(answer.get("metadata")) or {}).get("continue") or "")
         if not token:
             return
-    raise UnexpectedDocument(f"the list of {what} has more than {_MAX_PAGES} pages", url=reply.url)
+    raise UnexpectedDocument(f"the list of {what} has more than {_MAX_PAGES} pages", url=url)
