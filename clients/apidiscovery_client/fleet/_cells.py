@@ -36,9 +36,9 @@ def cluster_of(name: str, snapshot: Snapshot, labels: Mapping[str, str]) -> Clus
 def _with_freshness(column: Column, snapshot: Snapshot) -> Column:
     match snapshot.freshness:
         case Stale(since, reason):
-            column = replace(
-                column, freshness=Freshness.STALE, since=time_text(since), reason=reason
-            )
+            # Another process may have had the last answer, which the disk cache has.
+            answered = time_text(min(since, snapshot.checked_at))
+            column = replace(column, freshness=Freshness.STALE, since=answered, reason=reason)
         case Unknown(since, reason):
             column = replace(
                 column, freshness=Freshness.UNKNOWN, since=time_text(since), reason=reason

@@ -3,11 +3,14 @@
 import asyncio
 from collections.abc import Iterator
 from contextlib import aclosing
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from apidiscovery_client import InvalidConfiguration, NotYetServed
 from apidiscovery_client.fleet import AsyncFleet, Fleet
+from apidiscovery_client.fleet._cells import cluster_of
+from apidiscovery_client.model import Snapshot, Stale
 from apidiscovery_client.testing import FakeApiServer, group, resource
 from apidiscovery_formats.matrix import Agreement, Freshness, Matrix
 from kubectl_config import several, write
@@ -51,6 +54,15 @@ def test_a_cluster_that_dies_keeps_its_column(east: FakeApiServer, west: FakeApi
     assert after.rows == before.rows
     assert [column.freshness for column in after.columns] == [Freshness.CURRENT, Freshness.STALE]
     assert "refused" in after.columns[1].reason
+
+
+def test_a_cluster_that_does_not_answer_is_as_old_as_its_last_answer() -> None:
+    """Which another process may have had: the snapshot is that of the disk cache."""
+    answered = datetime(2026, 11, 20, 10, tzinfo=UTC)
+    stale = Stale(datetime(2026, 11, 20, 12, tzinfo=UTC), "refused")
+    snapshot = Snapshot((), "http://127.0.0.1:1", answered, freshness=stale)
+
+    assert cluster_of("east", snapshot, {}).column.since == "2026-11-20T10:00:00Z"
 
 
 def test_a_cluster_that_never_answered_denies_nothing(east: FakeApiServer) -> None:
