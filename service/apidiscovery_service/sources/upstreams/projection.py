@@ -58,7 +58,7 @@ class Condition:
 
 def cluster_of(spec: UpstreamSpec, view: View, status: SourceStatus) -> Cluster:
     """Return a mirrored server as a cluster, with its groups as it last told them."""
-    had = [root for root in view.roots if root.groups or root.is_current]
+    had = [root for root in view.roots if root.groups or root.is_current or root.has_answered]
     core = _core_versions(root.groups for root in had if root.core)
     named: dict[str, Group] = {}
     for root in had:

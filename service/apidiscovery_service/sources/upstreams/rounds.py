@@ -272,7 +272,9 @@ def _has_lost(before: Root, now: Root) -> bool:
 
 
 def _well(root: Root) -> Root:
-    return replace(root, state=Freshness.CURRENT, error="", reason="", failures=())
+    return replace(
+        root, state=Freshness.CURRENT, error="", reason="", failures=(), has_answered=True
+    )
 
 
 def _current(

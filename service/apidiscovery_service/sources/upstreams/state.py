@@ -40,6 +40,7 @@ class Root:
         listed: The names of groups in the order of the unaggregated list; empty if unknown.
         has_creation_timestamps: Whether the groups of its aggregated document have
             `"creationTimestamp":null`.
+        has_answered: Whether it ever answered, be it without groups.
     """
 
     path: str
@@ -55,6 +56,7 @@ class Root:
     warnings: tuple[str, ...] = ()
     listed: tuple[str, ...] = ()
     has_creation_timestamps: bool = False
+    has_answered: bool = False
 
     @property
     def is_current(self) -> bool:
@@ -187,6 +189,7 @@ def _read_root(value: dict[str, object], document: bytes) -> Root:
         warnings=tuple(str(text) for text in cast("list[object]", value["warnings"])),
         listed=tuple(str(name) for name in cast("list[object]", value.get("listed", []))),
         has_creation_timestamps=bool(value.get("has_creation_timestamps", False)),
+        has_answered=bool(value.get("has_answered", False)),
     )
 
 
