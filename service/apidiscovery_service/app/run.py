@@ -29,6 +29,7 @@ from apidiscovery_service.errors import DiscoveryError
 from apidiscovery_service.fleet.state import Fleet
 from apidiscovery_service.fleet.view_documents import ViewDocuments
 from apidiscovery_service.history.history import History, history_path
+from apidiscovery_service.history.model import HistoryError
 from apidiscovery_service.metrics import Metrics
 from apidiscovery_service.openapi.documents import Documents
 from apidiscovery_service.serving.feature_gates import OPENAPI_V3, STORAGE_VERSION_API
@@ -277,17 +278,23 @@ class _Server:
     async def open_history(self) -> None:
         """Remember what changes from now on, if the settings say so.
 
-        Raises:
-            HistoryError: Its file cannot be opened.
+        Without it everything is served that is served with it, so a full disk ends nothing.
         """
         if self._settings.history is None:
             return
-        self._history = history = await History.open(
-            history_path(self._settings.store),
-            self._settings.history,
-            lambda name: self._fleet.etag(name) if name else self._registry.snapshot.named.etag,
-            lambda name: self._upstreams.documents.all_of(f"upstream:{name}"),
-        )
+        try:
+            history = await History.open(
+                history_path(self._settings.store),
+                self._settings.history,
+                lambda name: self._fleet.etag(name) if name else self._registry.snapshot.named.etag,
+                lambda name: self._upstreams.documents.all_of(f"upstream:{name}"),
+            )
+        except (HistoryError, OSError) as error:
+            reason = str(error)
+            _log.warning("nothing is remembered until the next start", reason=reason)
+            self._checks.add_warnings(lambda: [f"nothing is remembered: {reason}"])
+            return
+        self._history = history
         self._upstreams.on_clusters(history.clusters_changed)
         self._upstreams.documents.on_published(
             lambda source: history.documents_changed(source.removeprefix("upstream:"))

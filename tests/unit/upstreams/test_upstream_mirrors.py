@@ -106,7 +106,7 @@ async def test_a_process_that_does_not_poll_yet_uses_them_later(store: Store) ->
             tokens.clear()
             tokens.add("new")
             await until(lambda: leader.state() == "Stale", "the leader is denied", SEEN_S)
-            assert other.state() == "Stale"
+            await until(lambda: other.state() == "Stale", "the other hears of it", SEEN_S)
             leader.upstreams.update_mirrors([], ["east"])
             await until(lambda: other.state() == "Current", "the other polls", SEEN_S)
 
