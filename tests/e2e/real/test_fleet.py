@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import os
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
@@ -159,6 +160,11 @@ def through(folder: Path, mirrored: Mirrored, command: str) -> Outcome:
     return kubectl(folder, "--server", mirrored.url, *command.split())
 
 
+takes_minutes = pytest.mark.skipif(
+    "APIDISCOVERY_LONG_TESTS" not in os.environ, reason="APIDISCOVERY_LONG_TESTS is not set"
+)
+
+
 @pytest.mark.parametrize("release", RELEASES)
 def test_each_cluster_is_served_whole_to_the_byte(
     clusters: dict[str, RealCluster], service: Service, release: str
@@ -191,6 +197,7 @@ def raw(service: Service, release: str, path: str) -> str:
     return service.of(release).url.removeprefix(service.server.url) + path
 
 
+@takes_minutes
 def test_kubectl_gets_every_path_as_it_is(
     clusters: dict[str, RealCluster], service: Service, tmp_path: Path
 ) -> None:
@@ -221,6 +228,7 @@ def test_other_methods_have_the_same_answers(
     assert ours.headers["content-type"] == theirs.headers["content-type"]
 
 
+@takes_minutes
 def test_a_cluster_that_dies_is_served_as_it_was_and_comes_back(
     clusters: dict[str, RealCluster], service: Service, tmp_path: Path
 ) -> None:
