@@ -132,7 +132,7 @@ class History:
         """Open the file of a history.
 
         Args:
-            path: None for one in memory; else as the others, as for the class.
+            path: The file; None for a history in memory.
             keep: What is kept.
             etag_of: Returns the ETag of the named groups of a cluster, by its name.
             openapi_of: Returns the OpenAPI documents that a cluster publishes, by path.

@@ -82,9 +82,9 @@ class ClusterAnswers:
         self._openapi: OrderedDict[str, tuple[Documents, OpenAPIAnswers]] = OrderedDict()
 
     @property
-    def revision(self) -> object:
-        """A value that changes with any answer, but for OpenAPI documents that are being made."""
-        return self._fleet.revision, self._documents.revision
+    def revision(self) -> int:
+        """A counter that changes with what any cluster publishes; discovery is told by scopes."""
+        return self._documents.revision
 
     def find(self, path: str, scope: Scope) -> tuple[str, str] | None:
         """Return the name of the cluster and the path below it; None if none is seen there.
@@ -143,7 +143,7 @@ def site_of(site: Site, cluster: Cluster, openapi: OpenAPIAnswers | None) -> Sit
         aggregated_versions=dialect.aggregated,
         version_body=dialect.version,
         openapi=openapi,
-        is_defined=_is_defined,
+        is_defined=is_custom,
         is_merged=False,
     )
 
@@ -184,16 +184,24 @@ def _missing(cluster: Cluster, target: Route, *, has_openapi: bool) -> str:
             | Page.SCHEMAS_WITHOUT_SLASH
         ):
             return "" if has_openapi else "OpenAPI"
-        case DocumentRoute(aggregated=Aggregated(core=True)):
-            is_known = cluster.core is not None
-        case DocumentRoute(plain=APIResourceList(group="")) | MissingRoute(group=""):
-            is_known = cluster.core is not None
         case _:
-            is_known = cluster.named is not None
-    return "" if is_known else "discovery"
+            groups = cluster.core if is_of_core(target) else cluster.named
+            return "discovery" if groups is None else ""
 
 
-def _is_defined(group: str, _version: str) -> bool:
+def is_of_core(target: Route) -> bool:
+    """Return whether a route needs the core group."""
+    match target:
+        case DocumentRoute(aggregated=Aggregated(core=True)):
+            return True
+        case DocumentRoute(plain=APIResourceList(group="")) | MissingRoute(group=""):
+            return True
+        case _:
+            return False
+
+
+def is_custom(group: str, _version: str) -> bool:
+    """Return whether a group of a cluster is taken for one of definitions: it is not built in."""
     return group != CORE_GROUP and group not in BUILT_IN_GROUPS
 
 

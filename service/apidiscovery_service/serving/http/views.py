@@ -7,17 +7,15 @@ from typing import Protocol
 from weakref import WeakKeyDictionary
 
 from apidiscovery_service.core.cluster import Cluster
-from apidiscovery_service.core.model import CORE_GROUP
-from apidiscovery_service.encoding import Aggregated, APIResourceList, EncodedSnapshot
+from apidiscovery_service.encoding import EncodedSnapshot
 from apidiscovery_service.fleet.scope import Scope
+from apidiscovery_service.serving.http.clusters import is_custom, is_of_core
 from apidiscovery_service.serving.http.messages import Request, Response
 from apidiscovery_service.serving.http.openapi import Documents, OpenAPIAnswers
 from apidiscovery_service.serving.http.past import asks_for_past, is_of_schemas, without_past
 from apidiscovery_service.serving.http.respond import Site, answer_documents
 from apidiscovery_service.serving.http.routes import (
-    DocumentRoute,
     HealthRoute,
-    MissingRoute,
     OpenAPIDocumentRoute,
     Page,
     Route,
@@ -25,7 +23,6 @@ from apidiscovery_service.serving.http.routes import (
     route,
 )
 from apidiscovery_service.serving.http.statuses import not_found, unavailable
-from apidiscovery_service.sources.priorities import BUILT_IN_GROUPS
 
 PREFIX = "/views/"
 
@@ -77,7 +74,7 @@ class ViewAnswers:
                 self._site,
                 version_body=oldest_release(clusters.values()),
                 openapi=self._openapi_of(scope, name, encoded),
-                is_defined=_is_defined,
+                is_defined=is_custom,
                 is_merged=False,
             )
             response = await answer_documents(inner, target, encoded, site)
@@ -116,14 +113,7 @@ def _numbers(release: str) -> tuple[int, ...]:
 
 def _is_known(clusters: Collection[Cluster], target: Route) -> bool:
     """Return whether anything is known of what the target needs; of no clusters all is known."""
-    match target:
-        case DocumentRoute(aggregated=Aggregated(core=True)):
-            is_core = True
-        case DocumentRoute(plain=APIResourceList(group="")) | MissingRoute(group=""):
-            is_core = True
-        case _:
-            is_core = False
-    told = [cluster.core if is_core else cluster.named for cluster in clusters]
+    told = [cluster.core if is_of_core(target) else cluster.named for cluster in clusters]
     return not told or any(groups is not None for groups in told)
 
 
@@ -133,7 +123,3 @@ def _is_openapi(target: Route) -> bool:
         Page.OPENAPI_MERGED,
         Page.SCHEMAS,
     )
-
-
-def _is_defined(group: str, _version: str) -> bool:
-    return group != CORE_GROUP and group not in BUILT_IN_GROUPS

@@ -192,7 +192,6 @@ class Rounds:
         found = _read_lately.pop(key, None)
         if found is None:
             found = await self._exchange.read(answer, partial(read_document, reading))
-            found = replace(found, groups=await asyncio.to_thread(shared, found.groups))
         _read_lately[key] = found
         while len(_read_lately) > _MAX_READ_LATELY:
             _read_lately.popitem(last=False)
