@@ -82,6 +82,14 @@ class Release:
         """
         return wire_versions(self.minor)
 
+    @property
+    def has_creation_timestamps(self) -> bool:
+        """Whether groups of its aggregated documents have `"creationTimestamp":null`."""
+        versions = self.aggregated_versions
+        return bool(versions) and b'"creationTimestamp":null' in self.aggregated(
+            "/apis", versions[0]
+        )
+
     def aggregated(self, path: str, version: str = "v2") -> bytes:
         """Return an `APIGroupDiscoveryList` as JSON.
 

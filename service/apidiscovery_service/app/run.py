@@ -148,14 +148,6 @@ def older_release(settings: Settings) -> Release | None:
     return None if release is None or release.name == newest().name else release
 
 
-def has_creation_timestamps(release: Release) -> bool:
-    """Return whether the aggregated documents of a release have `"creationTimestamp":null`."""
-    versions = release.aggregated_versions
-    return bool(versions) and b'"creationTimestamp":null' in release.aggregated(
-        "/apis", versions[0]
-    )
-
-
 class _Server:
     """All parts of a server, and its life from start to end; it runs once."""
 
@@ -179,7 +171,7 @@ class _Server:
         metrics.register(self._unread)
         self._security = security
         self._older = older_release(settings)
-        has_timestamps = self._older is not None and has_creation_timestamps(self._older)
+        has_timestamps = self._older is not None and self._older.has_creation_timestamps
         self._registry = Registry(has_creation_timestamps=has_timestamps)
         self._encoding = CurrentEncoding(self._registry)
         self._declarations = declarations = Declarations(self._registry)
