@@ -2,37 +2,55 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+RUN_STAMP := $(VENV)/.installed-run
 STAMP := $(VENV)/.installed
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+# uv is ten times faster than pip, but does not read pip's configuration, which may name an index of your own.
+install = @$(BIN)/uv pip install --quiet --python $(BIN)/python $(1) || { \
+  echo "uv could not install this; trying with pip ..."; \
+  $(BIN)/python -m pip install --quiet --disable-pip-version-check $(1); }
 
 .PHONY: help
 help: ## List the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-$(STAMP): requirements.lock pyproject.toml
-	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "apidiscovery needs Python 3.11 or newer, this is " + sys.version)'
-	$(PYTHON) -m venv $(VENV)
-	$(PIP) --require-hashes --requirement requirements.lock
-	$(PIP) --no-deps --no-build-isolation --editable .
-	touch $@
+# Three locks with the same versions, from small to large: what installs the others and this checkout, what running needs
+# (30 packages), and what all targets need (141). Each adds to the one before.
+$(RUN_STAMP): requirements-build.lock requirements-run.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "apidiscovery needs Python 3.11 or newer, this is " + sys.version)'
+	@echo "Installing what the server and the command line need into $(VENV) ..."
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements-build.lock
+	$(call install,--require-hashes --requirement requirements-run.lock)
+	$(call install,--no-deps --no-build-isolation --editable .)
+	@touch $@
+
+$(STAMP): requirements.lock $(RUN_STAMP)
+	@echo "Installing what tests, checks and benchmarks need into $(VENV) ..."
+	$(call install,--require-hashes --requirement requirements.lock)
+	@touch $@
 
 .PHONY: setup
-setup: $(STAMP) ## Make .venv for the other targets
+setup: $(STAMP) ## Make .venv for all targets
 
 .PHONY: run
-run: setup ## Serve the built-in Kubernetes catalogue on 127.0.0.1:8080 (HTTP) and :50051 (gRPC)
-	$(BIN)/apidiscovery serve $(ARGS)
+run: $(RUN_STAMP) ## Serve the built-in Kubernetes catalogue on 127.0.0.1:8080 (HTTP) and :50051 (gRPC)
+	@echo "Starting apidiscovery serve $(ARGS); its addresses follow, ctrl-C ends it ..."
+	@$(BIN)/apidiscovery serve $(ARGS)
+
+.PHONY: demo
+demo: setup ## Show a fleet of clusters that change, on 127.0.0.1:8080
+	$(BIN)/apidiscovery demo $(ARGS)
 
 # Most tests wait for processes and sockets, so more of them run at once than there are cores.
 WORKERS ?= 4
 
 .PHONY: test
 test: setup ## Run the tests, WORKERS at once
-	$(BIN)/pytest --numprocesses $(WORKERS) --dist loadfile $(ARGS)
+	$(BIN)/pytest --numprocesses $(WORKERS) $(ARGS)
 
 .PHONY: test-fast
 test-fast: setup ## Run the tests without processes and waits, in under two minutes
-	$(BIN)/pytest --numprocesses 2 --dist loadfile -m "not (process or property or waiting)" $(ARGS)
+	$(BIN)/pytest --numprocesses 2 -m "not (process or property or waiting)" $(ARGS)
 
 .PHONY: robustness
 robustness: setup ## Test replicas under traffic and faults for two minutes; ARGS, such as "--minutes 30 --figures"
@@ -44,7 +62,7 @@ soak: setup ## Measure memory under mixed load for an hour, into docs/reliabilit
 
 .PHONY: real
 real: setup ## Run the tests against real kube-apiservers, started by APIDISCOVERY_KUBE_APISERVER
-	$(BIN)/pytest --numprocesses 2 --dist loadfile tests/e2e/real $(ARGS)
+	APIDISCOVERY_LONG_TESTS=1 $(BIN)/pytest --numprocesses 2 tests/e2e/real $(ARGS)
 
 .PHONY: hostile
 hostile: setup ## Run the tests that attack a server: floods, bombs, clients that do not read
@@ -84,6 +102,12 @@ pyright: setup
 .PHONY: check
 check: stale lint types build ## Run all checks of CI except the tests
 
+.PHONY: docs
+docs: setup ## Build the documentation as a site in build/site, and its recording of a terminal
+	$(BIN)/python tools/record_terminal.py
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "open build/site/index.html"
+
 .PHONY: build
 build: setup ## Build the sdist and the wheel, and test the wheel
 	$(BIN)/python tools/build.py
@@ -92,7 +116,12 @@ build: setup ## Build the sdist and the wheel, and test the wheel
 bench: setup ## Run the benchmarks (uses wrk, h2load and nginx where installed)
 	$(BIN)/python benchmarks/run.py $(ARGS)
 
+COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+  --no-emit-index-url --custom-compile-command "make lock"
+
 .PHONY: lock
 lock: setup ## Resolve the dependencies and pin them with hashes
-	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
-	  --custom-compile-command "make lock" --extra grpc --extra server --extra betterproto --group dev --output-file requirements.lock pyproject.toml $(ARGS)
+	$(COMPILE) --extra betterproto --extra web --group dev --output-file requirements.lock pyproject.toml $(ARGS)
+	$(COMPILE) --extra betterproto --extra web --constraint requirements.lock --output-file requirements-run.lock \
+	  pyproject.toml
+	$(COMPILE) --group build --constraint requirements.lock --output-file requirements-build.lock

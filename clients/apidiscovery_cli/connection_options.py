@@ -1,18 +1,30 @@
 """Options that name the server to connect to and the credentials, under kubectl's names."""
 
 import os
+import re
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, TypedDict, cast
 
 import click
 from apidiscovery_client import InvalidConfiguration
-from apidiscovery_client._connecting import Flags, read_server
+from apidiscovery_client._connecting import Flags, read_grpc_server, read_server
 from apidiscovery_client._server import DEFAULT_TIMEOUT_S, Server
+from apidiscovery_kubeconfig.addresses import is_loopback
 from click.core import ParameterSource
 
-from apidiscovery_cli.options import DURATION, SERVER_URL, Option, Values
+from apidiscovery_cli.options import (
+    ANY_SERVER_URL,
+    DURATION,
+    GRPC_SCHEMES,
+    GRPC_SERVER_URL,
+    Option,
+    Values,
+)
+
+if TYPE_CHECKING:  # it imports grpc
+    from apidiscovery_client._grpc.calls import GrpcServer
 
 DEFAULT_SERVER = "http://127.0.0.1:8080"
 FOLDER = click.Path(file_okay=False, path_type=Path)
@@ -92,16 +104,52 @@ CONNECTION: tuple[Option, ...] = (
     click.option(
         "--server",
         "-s",
-        type=SERVER_URL,
+        type=ANY_SERVER_URL,
         metavar="URL",
         envvar="APIDISCOVERY_SERVER",
         show_envvar=True,
-        help="The address and port of the API server, by default that of the kubeconfig, of the"
-        f" cluster this runs in, or {DEFAULT_SERVER}.",
+        help="The API server (https://HOST:PORT, or of apidiscovery also grpc://HOST:PORT), by"
+        f" default that of the kubeconfig, of the cluster this runs in, or {DEFAULT_SERVER}.",
     ),
     *KUBECONFIG,
     *ACCESS,
 )
+
+# Of commands over gRPC alone.
+GRPC_SERVER: Option = click.option(
+    "--server",
+    "-s",
+    "--grpc-server",
+    "grpc_server",
+    type=GRPC_SERVER_URL,
+    default="127.0.0.1:50051",
+    show_default=True,
+    metavar="URL",
+    envvar="APIDISCOVERY_GRPC_SERVER",
+    show_envvar=True,
+    help="The server, over gRPC: grpc://HOST:PORT, grpcs://HOST:PORT with TLS, or HOST:PORT.",
+)
+TOKEN_FILE: Option = click.option(
+    "--token-file",
+    type=click.Path(exists=True, dir_okay=False, readable=True),
+    help="Path to a file that holds the bearer token.",
+)
+PLAINTEXT: Option = click.option(
+    "--plaintext",
+    "--insecure",
+    is_flag=True,
+    help="Do without TLS; the default for this machine, where no other option asks for TLS.",
+)
+
+
+def all_options() -> list[click.Parameter]:
+    """Return every option that names a server or credentials."""
+
+    def nothing(**_: object) -> None: ...
+
+    for option in reversed((*CONNECTION, GRPC_SERVER, TOKEN_FILE, PLAINTEXT)):
+        option(nothing)
+    return click.command()(nothing).params
 
 
 def flags_of(values: Values) -> Flags:
@@ -144,6 +192,9 @@ def server_named(flags: Flags) -> Server:
         click.UsageError: An option is wrong.
         InvalidConfiguration: A kubeconfig is wrong.
     """
+    if is_grpc(flags):
+        url = flags.get("server")
+        raise click.UsageError(f"--server: this is asked over HTTP; want http(s)://, got {url}")
     with usage_errors():
         return read_server(
             default_url=DEFAULT_SERVER, prefix="--", terminal=has_terminal(), **flags
@@ -164,3 +215,89 @@ def usage_errors() -> Generator[None]:
 def has_terminal() -> bool:
     """Return whether an exec plugin can ask the user for input."""
     return os.isatty(0)
+
+
+# Servers over gRPC.
+
+
+# Options that imply TLS; without it, nothing of a kubeconfig is sent.
+_FOR_TLS = (
+    "certificate_authority",
+    "client_certificate",
+    "client_key",
+    "tls_server_name",
+    "kubeconfig",
+    "context",
+    "cluster",
+    "user",
+)
+
+
+class OfGrpc(TypedDict):
+    """The options of gRPC only."""
+
+    grpc_server: str
+    token_file: str | None
+    plaintext: bool
+
+
+def grpc_server_at(own: OfGrpc, flags: Flags) -> "GrpcServer":
+    """Return the gRPC server that the options of a command name.
+
+    Raises:
+        click.UsageError: They contradict each other.
+        InvalidConfiguration: They or a kubeconfig are not usable.
+    """
+    scheme, _, address = own["grpc_server"].rpartition("://")
+    names_tls = scheme == "grpcs" or any(flags.get(name) for name in _FOR_TLS)
+    wants_plain = own["plaintext"] or scheme == "grpc"
+    if wants_plain and names_tls:
+        said = "--plaintext" if own["plaintext"] else "grpc://, which is without TLS,"
+        raise click.UsageError(f"{said} cannot be used together with options for TLS")
+    is_local = is_loopback(address.rpartition(":")[0].strip("[]"))
+    is_plain = wants_plain or (is_local and not names_tls)
+    token = _token(flags.get("token"), own["token_file"])
+    if token and is_plain and not is_local:
+        raise click.UsageError(f"a token is not sent without TLS, as to {address}")
+    named: Flags = {**flags, "token": token}
+    return read_grpc_server(
+        address, plaintext=is_plain, prefix="--", terminal=has_terminal(), **named
+    )
+
+
+def _token(token: str | None, file: str | None) -> str | None:
+    """Return the token; raise `click.UsageError`, which never quotes it, for an invalid one."""
+    if file:
+        if token and is_on_command_line("token"):
+            raise click.UsageError("--token and --token-file cannot be used together")
+        token = _content(file, "--token-file").decode(errors="replace").strip()
+        if not token:
+            raise click.UsageError(f"--token-file is empty: {file}")
+    if token and not re.fullmatch(r"[!-~]+", token):
+        raise click.UsageError("the token has characters that no token has")
+    return token or None
+
+
+def _content(path: str, option: str) -> bytes:
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise click.UsageError(f"{option} cannot be read: {error}") from error
+
+
+def any_server_named(flags: Flags) -> "Server | GrpcServer":
+    """Return the server that flags name, over HTTP or gRPC; raise as `server_named`."""
+    return grpc_server_named(flags) if is_grpc(flags) else server_named(flags)
+
+
+def grpc_server_named(flags: Flags, address: str | None = None) -> "GrpcServer":
+    """Return the gRPC server at an address, by default at the URL of flags; raise the same."""
+    named = address or flags.get("server") or ""
+    own: OfGrpc = {"grpc_server": named, "token_file": None, "plaintext": False}
+    with usage_errors():
+        return grpc_server_at(own, {**flags, "server": None})
+
+
+def is_grpc(flags: Flags) -> bool:
+    """Return whether flags name a server by a URL of gRPC."""
+    return (flags.get("server") or "").partition("://")[0] in GRPC_SCHEMES

@@ -1,26 +1,30 @@
 """Fetches discovery as kubectl does, for subcommands that run once."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 from apidiscovery_client import DiscoveryError
 from apidiscovery_client._connecting import key_in_cache
 from apidiscovery_client._http.flow import HttpOptions
-from apidiscovery_client._interfaces import FetchedSnapshot, SnapshotCache
+from apidiscovery_client._interfaces import FetchedSnapshot, SnapshotCache, Transport
 from apidiscovery_client._server import Server
 from apidiscovery_client.cache import DiskCache
 from apidiscovery_client.client import DiscoveryClient
 from apidiscovery_client.model import Snapshot
 from apidiscovery_client.transports.http import HttpTransport
 
-from apidiscovery_cli.connection_options import CONNECTION, FOLDER, server_of
+from apidiscovery_cli.connection_options import CONNECTION, FOLDER, any_server_named, flags_of
 from apidiscovery_cli.options import Option, Values
-from apidiscovery_cli.output import progress
+from apidiscovery_cli.output import progress, tell_warning
+
+if TYPE_CHECKING:  # it imports grpc
+    from apidiscovery_client._grpc.calls import GrpcServer
 
 # JSON: the process ends soon, and importing protobuf takes longer than parsing JSON.
-WITH_RESOURCES = HttpOptions(protobuf=False, needs_core=True)
-ONLY_GROUPS = HttpOptions(protobuf=False, needs_core=True, resources=False)
+WITH_RESOURCES = HttpOptions(protobuf=False, needs_core=True, warn=tell_warning)
+ONLY_GROUPS = replace(WITH_RESOURCES, resources=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +36,7 @@ class Source:
         takes_cached: Whether a cached snapshot of any age is used without a request.
     """
 
-    server: Server
+    server: "Server | GrpcServer"
     cache: DiskCache | None
     takes_cached: bool = False
 
@@ -62,7 +66,7 @@ def source_of(values: Values) -> Source:
         InvalidConfiguration: A kubeconfig is wrong.
     """
     cached, folder, is_off = (values.pop(name) for name in ("cached", "cache_dir", "no_cache"))
-    server = server_of(values)
+    server = any_server_named(flags_of(values))
     cache = snapshot_cache(folder, is_off=is_off)
     if cached and cache is None:
         raise click.UsageError("--cached and --no-cache cannot be used together")
@@ -99,7 +103,15 @@ def discover(source: Source, options: HttpOptions = WITH_RESOURCES) -> Snapshot:
     if cache is not None and not options.resources:
         cache = _WithResources(cache)
     with progress("Asking for group-versions") as tell:
-        transport = HttpTransport(source.server, options, progress=tell)
+        transport: Transport
+        if isinstance(source.server, Server):
+            transport = HttpTransport(source.server, options, progress=tell)
+        else:
+            from apidiscovery_client.transports.grpc import (  # noqa: PLC0415 - it imports grpc
+                GrpcTransport,
+            )
+
+            transport = GrpcTransport(source.server)
         key = key_in_cache(source.server) if cache else ""
         with DiscoveryClient(transport, cache=cache or False, cache_key=key) as client:
             return client.refresh()

@@ -1,26 +1,21 @@
 """The matrix of a fleet as a table, for people and for Markdown."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from apidiscovery_client._terminal import printable
-from apidiscovery_formats.matrix import Agreement, Cell, Column, Freshness, Matrix, Row
+from apidiscovery_formats.matrix import Cell, Column, Freshness, Matrix, Row
+from apidiscovery_formats.matrix_words import counts_text, uncertain, unlike, versions_text
 
 from apidiscovery_cli.printing import table
 
-_ABSENT, _UNKNOWN = "-", "?"
 _MINUTE, _HOUR, _DAY = 60, 3600, 86_400
 
 
 def headline(matrix: Matrix, now: datetime) -> str:
     """Return what there is and how much of it differs, and who does not answer; one line."""
-    counts = {agreement: matrix.count(agreement) for agreement in Agreement}
-    same = f"{counts[Agreement.SAME]} the same everywhere"
-    told = [same, f"{counts[Agreement.DIFFERENT]} differ"]
-    if counts[Agreement.UNSURE]:
-        told.append(f"{counts[Agreement.UNSURE]} not known everywhere")
-    clusters = _counted(len(matrix.columns), "cluster")
-    line = f"{clusters}, {_counted(len(matrix.rows), 'kind')}: {', '.join(told)}"
+    line = counts_text(matrix)
     return "; ".join([line, *(silence(c, now) for c in matrix.columns if _is_silent(c))])
 
 
@@ -89,33 +84,16 @@ def _short_names(row: Row) -> str:
 
 def _cell_text(row: Row, column: Column, cell: Cell | None, now: datetime) -> str:
     """Return versions, the preferred one marked where there are several, and what is unlike."""
-    if cell is None:
-        return _UNKNOWN if column.freshness is Freshness.UNKNOWN else _ABSENT
-    if not cell.versions:
-        return _UNKNOWN
-    mark = "*" if len(cell.versions) > 1 else ""
-    versions = ",".join(v + mark if v == cell.preferred else v for v in cell.versions)
-    notes = list(_unlike(cell, [other for other in row.cells if other and other.versions]))
+    versions = versions_text(column, cell)
+    if cell is None or not cell.versions:
+        return versions
+    notes = list(unlike(cell, row))
+    told = uncertain(cell)
     if column.freshness is Freshness.STALE:
         notes.append(f"stale {_age(column.since, now)}".rstrip())
-    elif cell.stale:
-        notes.append(f"stale {','.join(cell.stale)}")
-    if cell.unknown:
-        notes.append(f"{','.join(cell.unknown)} unknown")
+        told = uncertain(replace(cell, stale=()))
+    notes += told
     return f"{versions} ({'; '.join(notes)})" if notes else versions
-
-
-def _unlike(cell: Cell, others: Sequence[Cell]) -> Iterator[str]:
-    """Yield what other clusters have besides versions, and this one has not."""
-    for name in ("kind", "scope"):
-        if len({getattr(other, name) for other in others}) > 1:
-            yield str(getattr(cell, name)) or f"no {name}"
-    for name, prefix in (("verbs", ""), ("subresources", "/"), ("short_names", "short name ")):
-        everywhere: dict[str, None] = {}
-        for other in others:
-            everywhere |= dict.fromkeys(getattr(other, name))
-        if lacking := [each for each in everywhere if each not in getattr(cell, name)]:
-            yield f"no {', '.join(prefix + each for each in lacking)}"
 
 
 def _is_silent(column: Column) -> bool:
@@ -138,10 +116,6 @@ def _age(since: str, now: datetime) -> str:
         if seconds >= length:
             return f"{seconds // length}{unit}"
     return f"{seconds}s" if seconds else ""
-
-
-def _counted(count: int, thing: str) -> str:
-    return f"{count} {thing}" if count == 1 else f"{count} {thing}s"
 
 
 # What means something to Markdown in a cell of a table.

@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, cast
 import click
 from apidiscovery_client._package import VERSION
 
-from apidiscovery_cli.output import BAD_USAGE, INTERRUPTED, tell_bad_usage, tell_error
+from apidiscovery_cli.help_pages import Group
+from apidiscovery_cli.output import (
+    BAD_USAGE,
+    INTERRUPTED,
+    tell_bad_usage,
+    tell_error,
+    told_warnings,
+)
 
 if TYPE_CHECKING:  # importing it takes longer than a request, and most commands are our own
     from importlib.metadata import EntryPoint
@@ -34,6 +41,7 @@ OWN = {
     "fleet": "Show clusters side by side: which serves which kind, in which versions.",
     "get": "Show registrations, or the sources of what is served.",
     "history": "Tell what changed when, in clusters and in what a server merges.",
+    "options": "Print the options for servers and credentials, which most commands take.",
     "openapi": "Print, merge, check and convert OpenAPI documents.",
     "protos": "Print the folder that holds the .proto files.",
     "resolve": "Tell which resource a name means.",
@@ -43,10 +51,25 @@ OWN = {
     "watch": "Print what changes in what a server serves.",
     "withdraw": "Remove registrations.",
 }
-_ANNOUNCED_SUMMARIES = {"serve": "Serve API discovery over gRPC and HTTP."}
+_ANNOUNCED_SUMMARIES = {
+    "demo": "Show a fleet of clusters that change, for a first look.",
+    "serve": "Serve API discovery over gRPC and HTTP.",
+}
 
 
-class _Commands(click.Group):
+# The commands of the help, in sections; what is in none is in the last one.
+_SECTIONS = {
+    "What a server serves": (
+        *("api-resources", "api-versions", "explain", "export", "openapi", "resolve", "snapshot"),
+        "watch",
+    ),
+    "What differs, and what changed": ("check", "diff", "fleet", "history", "upgrade"),
+    "A server of apidiscovery": ("apply", "get", "serve", "storage-versions", "withdraw"),
+}
+_LAST_SECTION = "Other"
+
+
+class _Commands(Group):
     """Our own subcommands, and the entry points of installed packages."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -62,8 +85,12 @@ class _Commands(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list of subcommands without importing them."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, _summary(name)) for name in self.list_commands(ctx)])
+        names = self.list_commands(ctx)
+        told = {name for section in _SECTIONS.values() for name in section}
+        others = tuple(name for name in names if name not in told)
+        for title, section in {**_SECTIONS, _LAST_SECTION: others}.items():
+            with formatter.section(title):
+                formatter.write_dl([(name, _summary(name)) for name in section if name in names])
 
 
 def _announced() -> "dict[str, EntryPoint]":
@@ -88,17 +115,19 @@ def _load(name: str, load: Callable[[], object]) -> click.Command:
     try:
         return cast("click.Command", load())
     except ModuleNotFoundError as error:
+        from apidiscovery_client._installing import install_command  # noqa: PLC0415 - rarely needed
+
         extra = "grpc" if name in OWN else "server"
         raise click.UsageError(
             f"'apidiscovery {name}' needs the Python module {error.name!r}, which is not"
-            f" installed; run: pip install 'apidiscovery[{extra}]'"
+            f" installed; run: {install_command(extra)}"
         ) from error
 
 
 @click.group(
     cls=_Commands,
     invoke_without_command=True,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
 )
 @click.version_option(VERSION, message="apidiscovery %(version)s")
 @click.pass_context
@@ -113,6 +142,7 @@ def run(program: str, words: Sequence[str]) -> int:
 
     `program` is what the user types to run us. Errors that are not click's are raised.
     """
+    told_warnings.clear()
     if environ.get(COMPLETE_VARIABLE, "").startswith("powershell"):
         import_module("apidiscovery_cli.commands.completion")  # click does not know that shell
     try:

@@ -4,8 +4,7 @@ import functools
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Concatenate, ParamSpec, TypedDict, TypeVar, cast
+from typing import Concatenate, ParamSpec, TypeVar, cast
 
 import click
 import grpc
@@ -15,26 +14,27 @@ from apidiscovery.service.v1 import (
     registry_pb2,
     registry_pb2_grpc,
 )
-from apidiscovery_client._connecting import Flags, read_grpc_server
 from apidiscovery_client._grpc.calls import (
     CallRefused,
     FieldProblem,
     GrpcClient,
     GrpcServer,
-    is_local,
 )
 
 from apidiscovery_cli.connection_options import (
     CREDENTIALS,
+    GRPC_SERVER,
     KUBECONFIG,
     KUBECONFIG_CLUSTER,
+    PLAINTEXT,
     TIMEOUT,
+    TOKEN_FILE,
+    OfGrpc,
     flags_of,
-    has_terminal,
-    is_on_command_line,
+    grpc_server_at,
     usage_errors,
 )
-from apidiscovery_cli.options import GRPC_ADDRESS, Option, Values, with_options
+from apidiscovery_cli.options import Option, Values, with_options
 from apidiscovery_cli.output import FAILED, tell
 
 P = ParamSpec("P")
@@ -76,54 +76,17 @@ _OF_A_PART = frozenset(
 
 
 _OPTIONS: tuple[Option, ...] = (
-    click.option(
-        "--grpc-server",
-        type=GRPC_ADDRESS,
-        default="127.0.0.1:50051",
-        show_default=True,
-        metavar="HOST:PORT",
-        envvar="APIDISCOVERY_GRPC_SERVER",
-        show_envvar=True,
-        help="The address and port of the server for gRPC.",
-    ),
+    GRPC_SERVER,
     *KUBECONFIG,
     *CREDENTIALS,
-    click.option(
-        "--token-file",
-        type=click.Path(exists=True, dir_okay=False, readable=True),
-        help="Path to a file that holds the bearer token.",
-    ),
+    TOKEN_FILE,
     click.option(
         "--tls-server-name",
-        help="Name that the server's certificate must have, by default that of --grpc-server.",
+        help="Name that the server's certificate must have, by default that of --server.",
     ),
-    click.option(
-        "--plaintext",
-        "--insecure",
-        is_flag=True,
-        help="Do without TLS; the default for this machine, where no other option asks for TLS.",
-    ),
+    PLAINTEXT,
     TIMEOUT,
 )
-# Options that imply TLS; without it, nothing of a kubeconfig is sent.
-_FOR_TLS = (
-    "certificate_authority",
-    "client_certificate",
-    "client_key",
-    "tls_server_name",
-    "kubeconfig",
-    "context",
-    "cluster",
-    "user",
-)
-
-
-class Own(TypedDict):
-    """The options of gRPC only."""
-
-    grpc_server: str
-    token_file: str | None
-    plaintext: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +166,7 @@ def with_client(
         options = tuple(option for option in _OPTIONS if option is not KUBECONFIG_CLUSTER)
 
     def add(command: Callable[Concatenate[ClientT, P], bool]) -> Callable[..., None]:
-        @with_options(options, _named_server)
+        @with_options(options, named_server)
         @functools.wraps(command)
         def run(server: GrpcServer, /, *args: P.args, **kwargs: P.kwargs) -> None:
             with connect(server) as client:
@@ -220,51 +183,11 @@ def with_client(
     return add
 
 
-def _named_server(values: Values) -> GrpcServer:
-    own = cast("Own", {name: values.pop(name) for name in Own.__annotations__})
+def named_server(values: Values) -> GrpcServer:
+    """Take the server out of the values of the current command; raise as `grpc_server_at`."""
+    own = cast("OfGrpc", {name: values.pop(name) for name in OfGrpc.__annotations__})
     with usage_errors():
-        return server_at(own, flags_of(values))
-
-
-def server_at(own: Own, flags: Flags) -> GrpcServer:
-    """Return the gRPC server that the options of a command name.
-
-    Raises:
-        click.UsageError: They contradict each other.
-        InvalidConfiguration: They or a kubeconfig are not usable.
-    """
-    address = own["grpc_server"]
-    names_tls = any(flags.get(name) for name in _FOR_TLS)
-    if own["plaintext"] and names_tls:
-        raise click.UsageError("--plaintext cannot be used together with options for TLS")
-    is_plain = own["plaintext"] or (is_local(address) and not names_tls)
-    token = _token(flags.get("token"), own["token_file"])
-    if token and is_plain and not is_local(address):
-        raise click.UsageError(f"a token is not sent without TLS, as to {address}")
-    named: Flags = {**flags, "token": token}
-    return read_grpc_server(
-        address, plaintext=is_plain, prefix="--", terminal=has_terminal(), **named
-    )
-
-
-def _token(token: str | None, file: str | None) -> str | None:
-    """Return the token; raise `click.UsageError`, which never quotes it, for an invalid one."""
-    if file:
-        if token and is_on_command_line("token"):
-            raise click.UsageError("--token and --token-file cannot be used together")
-        token = _content(file, "--token-file").decode(errors="replace").strip()
-        if not token:
-            raise click.UsageError(f"--token-file is empty: {file}")
-    if token and not re.fullmatch(r"[!-~]+", token):
-        raise click.UsageError("the token has characters that no token has")
-    return token or None
-
-
-def _content(path: str, option: str) -> bytes:
-    try:
-        return Path(path).read_bytes()
-    except OSError as error:
-        raise click.UsageError(f"{option} cannot be read: {error}") from error
+        return grpc_server_at(own, flags_of(values))
 
 
 def refusal_lines(error: CallRefused, file: str = "") -> list[str]:

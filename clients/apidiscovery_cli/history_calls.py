@@ -1,10 +1,16 @@
 """Calls of HistoryService: changes in pages, as they come, and the documents of one."""
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 
 import grpc
-from apidiscovery.service.v1 import history_pb2, history_pb2_grpc
+from apidiscovery.service.v1 import discovery_pb2, history_pb2, history_pb2_grpc
+from apidiscovery_client import UnexpectedDocument
 from apidiscovery_client._grpc.calls import GrpcClient, GrpcServer
+from apidiscovery_client._reading.parsed import UnreadableError
+from apidiscovery_client._reading.protobuf import aggregated_group
+from apidiscovery_client.model import CURRENT, Snapshot, Stale
+from google.protobuf.timestamp_pb2 import Timestamp
 
 _PAGE_SIZE = 500
 
@@ -34,6 +40,33 @@ class HistoryClient(GrpcClient):
         """Return the id of the newest change that the caller may see; 0 for none."""
         newest = self.changes(history_pb2.ListChangesRequest(page_size=1))
         return next((change.id for change in newest), 0)
+
+    def cluster_at(self, name: str, when: datetime) -> Snapshot:
+        """Return what a cluster served at a time; a later one than now is now.
+
+        Raises:
+            CallRefused: The history does not reach so far, has nothing of the cluster, or there is
+                none.
+            UnexpectedDocument: The answer makes no sense.
+        """
+        timestamp = Timestamp()
+        timestamp.FromDatetime(when)
+        request = history_pb2.GetAtRequest(cluster=name, time=timestamp)
+        found, _ = self._call("GetAt", self._stub.GetAt, request)
+        now = datetime.now(UTC)
+        try:
+            groups = tuple(
+                aggregated_group(group, now)
+                for document in (found.core, found.groups)
+                for group in document.items
+            )
+        except UnreadableError as error:
+            raise UnexpectedDocument(str(error), url=self._server.address, method="GetAt") from None
+        known = {"/api": found.HasField("core"), "/apis": found.HasField("groups")}
+        failures = {path: "it was not known" for path, is_known in known.items() if not is_known}
+        is_current = found.state == discovery_pb2.SOURCE_STATE_CURRENT
+        freshness = CURRENT if is_current else Stale(now, "the cluster did not answer")
+        return Snapshot(groups, name, now, failures=failures, freshness=freshness)
 
     def watch(
         self, request: history_pb2.WatchChangesRequest

@@ -3,15 +3,21 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from typing import TypeAlias
 
 from apidiscovery.service.v1 import discovery_pb2, history_pb2
 from apidiscovery_client import changes
 from apidiscovery_client._reading.parsed import UnreadableError
 from apidiscovery_client._reading.protobuf import aggregated_group
+from apidiscovery_client.diffing import Finding, Rule, compare
+from apidiscovery_client.diffing.fields import summary
 from apidiscovery_client.model import Group, Resource, Snapshot, Version
+from apidiscovery_client.schemas import FieldChanges
 
-from apidiscovery_cli.diffing import Finding, Rule, compare
+from apidiscovery_cli.diffing.fields import fields_json
 from apidiscovery_cli.diffing.rendering import finding_fields
+
+FieldsOf: TypeAlias = Callable[[history_pb2.HistoryChange], FieldChanges | None]
 
 MERGED = "-"  # the name, in tables, of what the server itself merges
 
@@ -40,11 +46,14 @@ class Told:
         change: As the server tells it.
         words: What has changed, each in one line; never none.
         findings: The same of a group, with rules and severities, as far as a rule applies.
+        fields: What an OpenAPI document says of fields that the one before did not; None where that
+            was not asked for, or there is one document alone.
     """
 
     change: history_pb2.HistoryChange
     words: tuple[str, ...]
     findings: tuple[Finding, ...] = ()
+    fields: FieldChanges | None = None
 
     @property
     def time(self) -> datetime:
@@ -59,7 +68,7 @@ class Told:
     def as_json(self) -> dict[str, object]:
         """Return the change as JSON; hashes and ETags are empty where there was nothing."""
         change = self.change
-        return {
+        told: dict[str, object] = {
             "id": change.id,
             "time": self.time.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
             "cluster": change.cluster,
@@ -73,15 +82,24 @@ class Told:
             "etagBefore": change.etag_before,
             "etagAfter": change.etag_after,
         }
+        if self.fields is not None:
+            told["fields"] = fields_json(self.fields, self.fields.changes)
+        return told
 
 
-def tell_change(change: history_pb2.HistoryChange, kinds: Sequence[str] = ()) -> Told | None:
+def tell_change(
+    change: history_pb2.HistoryChange,
+    kinds: Sequence[str] = (),
+    fields_of: FieldsOf = lambda _change: None,
+) -> Told | None:
     """Return a change in words.
 
     Args:
         change: With its groups.
         kinds: Kinds or plural names of resources, in lower case: only these are told of. None for
             all.
+        fields_of: Returns what a change did to the fields of these kinds; None where it is not
+            known.
 
     Returns:
         None for a change that tells clients nothing, such as the mere order of the groups, or that
@@ -89,10 +107,13 @@ def tell_change(change: history_pb2.HistoryChange, kinds: Sequence[str] = ()) ->
     """
     if change.kind == history_pb2.HISTORY_CHANGE_KIND_GROUP:
         return _of_group(change, frozenset(kinds))
-    if kinds:
+    fields = fields_of(change)
+    if kinds and not (fields and (fields.changes or fields.failures)):
         return None
     words = _WORDS.get(change.kind, _of_other)(change)
-    return Told(change, (words,)) if words else None
+    if fields is not None:
+        words = f"{words}: {summary(fields)}"
+    return Told(change, (words,), fields=fields) if words else None
 
 
 def _of_group(change: history_pb2.HistoryChange, kinds: frozenset[str]) -> Told | None:

@@ -16,7 +16,7 @@ from apidiscovery_cli.discovery import Source, snapshot_cache
 from apidiscovery_cli.openapi.documents import DocumentCache, OpenApiClient, default_folder
 from apidiscovery_cli.openapi.resource_names import parse_group_version
 from apidiscovery_cli.options import Option, Values
-from apidiscovery_cli.output import progress
+from apidiscovery_cli.output import progress, tell_warning
 from apidiscovery_cli.printing import yaml_text
 
 CACHE: tuple[Option, ...] = (
@@ -78,7 +78,7 @@ def fetch(
     """Return the documents of group-versions, of all without names, and show progress."""
 
     async def run() -> list[FetchedDocument]:
-        async with OpenApiClient(server, cache) as client:
+        async with OpenApiClient(server, cache, warn=tell_warning) as client:
             locations = chosen(await client.index(), names)
             with progress("Fetching documents") as step:
                 numbers = count(1)
@@ -104,7 +104,7 @@ def document_of(
     """Return the document of a resource's group-version; raise `NotExplained` for none."""
 
     async def run() -> Object:
-        async with OpenApiClient(server, cache) as client:
+        async with OpenApiClient(server, cache, warn=tell_warning) as client:
             location = (await client.index()).get(key_of(resource))
             if location is None:
                 raise NotExplained(f'couldn\'t find resource for "{resource}"')

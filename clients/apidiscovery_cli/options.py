@@ -2,7 +2,7 @@
 
 import functools
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Concatenate, ParamSpec, TypeAlias, TypeVar
 from urllib.parse import urlsplit
 
@@ -16,6 +16,8 @@ T = TypeVar("T")
 Option: TypeAlias = Callable[[Callable[..., None]], Callable[..., None]]
 # The values of a command's parameters, by their names in Python.
 Values: TypeAlias = dict[str, Any]
+
+GRPC_SCHEMES = ("grpc", "grpcs")
 
 _DURATION = r"(?:\d+(?:\.\d*)?|\.\d+)(?:ns|us|µs|μs|ms|s|m|h)"
 _UNITS_S = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1, "m": 60, "h": 3600}
@@ -51,6 +53,32 @@ def server_url(text: str) -> str:
     if parts.query or parts.fragment:
         raise ValueError(f"{text!r} has a query or a fragment")
     return f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
+
+
+def any_server_url(text: str) -> str:
+    """Return a server's URL of http, https, grpc or grpcs; `host:port` is one for http.
+
+    Raises:
+        ValueError: It is none, or has credentials, a query or a fragment.
+    """
+    scheme, separator, rest = text.partition("://")
+    if separator and scheme.lower() in GRPC_SCHEMES:
+        return f"{scheme.lower()}://{grpc_address(rest.rstrip('/'))}"
+    if separator and scheme.lower() not in ("http", "https"):
+        raise ValueError(f"{text!r} begins with {scheme!r}, not http, https, grpc or grpcs")
+    return server_url(text)
+
+
+def grpc_server(text: str) -> str:
+    """Return `grpc://host:port`, `grpcs://host:port` or `host:port`; raise `ValueError`."""
+    scheme, separator, _ = text.partition("://")
+    if not separator:
+        return grpc_address(text)
+    if scheme.lower() not in GRPC_SCHEMES:
+        raise ValueError(
+            f"{text!r}: this is asked over gRPC; want grpc://HOST:PORT, or grpcs:// for TLS"
+        )
+    return any_server_url(text)
 
 
 def grpc_address(text: str) -> str:
@@ -107,10 +135,24 @@ class TextType(click.ParamType[Any]):
             self.fail(str(error), param, ctx)
 
 
+def report_output(formats: Iterable[str]) -> Option:
+    """Return the option for the form of a report, by default text."""
+    return click.option(
+        "--output",
+        "-o",
+        type=click.Choice(list(formats)),
+        default="text",
+        show_default=True,
+        help="The form of the report.",
+    )
+
+
 BOOLEAN = TextType("boolean", boolean)
 DURATION = TextType("duration", duration_s)
 GRPC_ADDRESS = TextType("address", grpc_address)
+GRPC_SERVER_URL = TextType("url", grpc_server)
 SERVER_URL = TextType("url", server_url)
+ANY_SERVER_URL = TextType("url", any_server_url)
 
 
 def with_options(

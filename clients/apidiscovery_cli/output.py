@@ -29,6 +29,7 @@ TROUBLE = 2  # of commands whose exit code 1 says that something was found
 # Takes how many steps are done, and of how many.
 Step: TypeAlias = Callable[[int, int], None]
 
+told_warnings = set[str]()  # by this command line
 _MIN_STEPS = 3  # shorter work is done before anybody has read how far it is
 _CLEAR_LINE = "\r\x1b[K"
 
@@ -116,6 +117,13 @@ def tell(*lines: str) -> None:
     if cast("object", sys.stderr) is not None:  # print would write on stdout
         for line in lines:
             print(printable(line), file=sys.stderr, flush=True)  # noqa: T201
+
+
+def tell_warning(text: str) -> None:
+    """Report a warning of a server on stderr, once, as kubectl does."""
+    if text not in told_warnings:
+        told_warnings.add(text)
+        tell(f"Warning: {text}")
 
 
 def tell_error(error: object) -> None:

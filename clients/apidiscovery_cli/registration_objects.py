@@ -275,8 +275,8 @@ def _source_row(source: discovery_pb2.DiscoverySource, *, wide: bool) -> list[st
         source.name,
         _SOURCE_STATES.get(source.state, _UNKNOWN),
         _rfc3339(source.since) if source.HasField("since") else _UNKNOWN,
-        _listed(offered, wide=wide),
-        _listed(shadowed, wide=wide),
+        f"- ({source.withheld})" if source.withheld else _listed(offered, wide=wide),
+        "-" if source.withheld else _listed(shadowed, wide=wide),
         *([source.address or "<none>"] if wide else []),
         source.error or "<none>",
     ]

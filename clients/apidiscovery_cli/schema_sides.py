@@ -2,7 +2,7 @@
 
 from collections.abc import Generator, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from apidiscovery_client import DiscoveryClient
@@ -40,12 +40,13 @@ class Target:
 
 
 @contextmanager
-def open_target(text: str, flags: Flags) -> Generator[Target]:
+def open_target(text: str, flags: Flags, name: str) -> Generator[Target]:
     """Yield what a side serves and its schemas, asked for over one connection.
 
     Args:
         text: As `sides.open_side` takes it.
         flags: How to connect.
+        name: Of a server, in reports.
 
     Raises:
         InvalidConfiguration: The text names nothing, or it cannot be read.
@@ -55,7 +56,8 @@ def open_target(text: str, flags: Flags) -> Generator[Target]:
         yield Target(release(text.removeprefix(PREFIX)), ReleasedSchemas(text.removeprefix(PREFIX)))
     elif is_server(text):
         with DiscoveryClient(transport := transport_to(text, flags)) as client:
-            yield Target(client.refresh(), ServedSchemas(transport, text))
+            snapshot = replace(client.refresh(), server=name)
+            yield Target(snapshot, ServedSchemas(transport, name))
     else:
         content, name = content_of(text), side_name(text)
         yield Target(load(content, name), load_schemas(content, name))

@@ -1,24 +1,39 @@
 """The sides of a comparison: files, servers, contexts of a kubeconfig, releases of Kubernetes."""
 
+import re
 from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Protocol, cast
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 import click
 from apidiscovery_client import DiscoveryClient, InvalidConfiguration
-from apidiscovery_client._connecting import Flags, open_blocking
+from apidiscovery_client._connecting import Flags, http_target, open_blocking
 from apidiscovery_client._interfaces import Transport
 from apidiscovery_client.model import Snapshot
 from apidiscovery_client.snapshots.file import MAX_BYTES, load
 from apidiscovery_client.snapshots.releases import PREFIX, release
+from apidiscovery_client.transports import HttpOptions, HttpTransport
 
-from apidiscovery_cli.connection_options import ACCESS, KUBECONFIG_FILE, is_from_environment
+from apidiscovery_cli.connection_options import (
+    ACCESS,
+    KUBECONFIG_FILE,
+    grpc_server_named,
+    is_from_environment,
+)
 from apidiscovery_cli.files import input_name, read_input
-from apidiscovery_cli.options import SERVER_URL, Option
+from apidiscovery_cli.options import ANY_SERVER_URL, Option
+from apidiscovery_cli.output import tell_warning
 
 CONTEXT = "context:"
 CLUSTER = "cluster:"
-SCHEMES = ("http", "https", "grpc", "grpcs")
+# Names may have an @, too: those of contexts do.
+_AT = re.compile(r"(.+)@([0-9]{4}-[0-9].*)")
+_GRPC = ("grpc", "grpcs")
+_CLUSTER_OVER_GRPC = re.compile(r"(grpcs?://[^/?]+)/clusters/([^?]+)(?:\?at=(.+))?")
+# Of a history the latest is wanted, by whatever clock.
+_AHEAD = timedelta(days=1)
+SCHEMES = ("http", "https", *_GRPC)
 
 _WANTED = (
     "want a file, - for standard input, a URL of http, https, grpc or grpcs,"
@@ -28,6 +43,19 @@ _WANTED = (
 
 # Options for how to connect; arguments name the servers.
 SIDE_OPTIONS = (KUBECONFIG_FILE, *ACCESS)
+CONTEXTS: Option = click.option(
+    "--contexts",
+    metavar="PATTERN",
+    multiple=True,
+    help="The clusters of all contexts of the kubeconfig with such a name, such as 'prod-*'.",
+)
+ALL_CONTEXTS: Option = click.option(
+    "--all-contexts", is_flag=True, help="Those of every context of the kubeconfig."
+)
+CLUSTER_HELP = (
+    "with --server also cluster:NAME, and cluster:NAME@2026-11-20 or"
+    " cluster:NAME@2026-11-20T10:00:00Z for what it served then"
+)
 SIDE_HELP = (
     "a file (of 'apidiscovery snapshot save', or an aggregated document), - for standard input,"
     " a URL (https://host:6443, grpc://host:50051), context:NAME of the kubeconfig, or a release"
@@ -49,7 +77,7 @@ SERVICE: Option = click.option(
     "--server",
     "-s",
     "service",
-    type=SERVER_URL,
+    type=ANY_SERVER_URL,
     metavar="URL",
     help="The running service (apidiscovery serve) that knows the clusters of cluster:NAME.",
 )
@@ -84,19 +112,43 @@ def open_side(text: str, connect: Connect) -> Snapshot:
 
 
 def with_service(text: str, service: str | None) -> str:
-    """Return a side in which `cluster:NAME` is the URL of that cluster's documents.
+    """Return a side in which `cluster:NAME[@TIME]` is the URL of that cluster's documents.
 
     Raises:
-        click.UsageError: It names a cluster, and there is no service.
+        click.UsageError: It names a cluster, and there is no service; or it is no time.
     """
     if not text.startswith(CLUSTER):
         return text
-    name = text.removeprefix(CLUSTER)
+    name, when = cluster_in(text)
     if not name:
         raise click.UsageError(f"{text}: the name of a cluster is missing")
     if not service:
         raise click.UsageError(f"{text}: which service knows it? want --server URL")
-    return f"{service.rstrip('/')}/clusters/{quote(name)}"
+    at = f"?at={when:%Y-%m-%dT%H:%M:%S.%fZ}" if when else ""
+    return f"{service.rstrip('/')}/clusters/{quote(name)}{at}"
+
+
+def cluster_in(text: str) -> tuple[str, datetime | None]:
+    """Return the name of a cluster and the time in `cluster:NAME@TIME`; None for no time.
+
+    Raises:
+        click.UsageError: It is no time.
+    """
+    name = text.removeprefix(CLUSTER)
+    found = _AT.fullmatch(name)
+    if found is None:
+        return name, None
+    try:
+        return found[1], utc(datetime.fromisoformat(found[2]))
+    except (ValueError, OverflowError):
+        raise click.UsageError(
+            f"{text}: {found[2]!r} is no time; want one such as 2026-11-20 or 2026-11-20T10:00:00Z"
+        ) from None
+
+
+def utc(when: datetime) -> datetime:
+    """Return a time in UTC; one without a time zone is in UTC."""
+    return when.astimezone(UTC) if when.tzinfo else when.replace(tzinfo=UTC)
 
 
 def side_name(text: str) -> str:
@@ -145,10 +197,22 @@ def connector(flags: Flags) -> Connect:
     """Return a function that asks servers with these flags; a URL is asked without a kubeconfig."""
 
     def connect(target: str | None, context: str | None) -> Snapshot:
+        if target and (found := _CLUSTER_OVER_GRPC.fullmatch(target)):
+            return _cluster_over_grpc(flags, *found.groups())
         with DiscoveryClient(_transport(flags, target, context)) as client:
             return client.refresh()
 
     return connect
+
+
+def _cluster_over_grpc(flags: Flags, url: str, name: str, at: str | None) -> Snapshot:
+    """Return what a service's history tells of a cluster: it alone has its discovery over gRPC."""
+    from apidiscovery_cli.history_calls import HistoryClient  # noqa: PLC0415 - it imports grpc
+
+    when = datetime.fromisoformat(at) if at else datetime.now(UTC) + _AHEAD
+    own: Flags = {**flags, "server": url, "context": None, "kubeconfig": None}
+    with HistoryClient(grpc_server_named(own)) as client:
+        return client.cluster_at(unquote(name), when)
 
 
 def transport_to(text: str, flags: Flags) -> Transport:
@@ -159,7 +223,16 @@ def transport_to(text: str, flags: Flags) -> Transport:
 def _transport(flags: Flags, target: str | None, context: str | None) -> Transport:
     kubeconfig = None if target else flags.get("kubeconfig")
     own: Flags = {**flags, "context": context, "kubeconfig": kubeconfig}
-    return open_blocking(target, **own).transport
+    if target and _CLUSTER_OVER_GRPC.fullmatch(target):
+        raise InvalidConfiguration(
+            f"{target}: a service tells over gRPC what a cluster serves, and no more; want --server"
+            " with the service's http:// URL"
+        )
+    if target and target.partition("://")[0].lower() in _GRPC:
+        return open_blocking(target, **own).transport
+    url, _, query = (target or "").partition("?")
+    server = http_target(url or None, own, prefix="--")
+    return HttpTransport(server, HttpOptions(query=query, warn=tell_warning))
 
 
 def flags_for(flags: Flags, sides: Sequence[str]) -> Flags:

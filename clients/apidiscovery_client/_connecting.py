@@ -1,6 +1,7 @@
 """From a URL, flags or a kubeconfig to a server, its transport and its place in the cache."""
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import (
     TYPE_CHECKING,
@@ -39,6 +40,9 @@ _BLOCKING = {
     "grpcio": "GrpcTransport",
     "betterproto": "BetterprotoTransport",
 }
+_SCHEMES = ("http", "https", "grpc")  # and grpcs
+# The keyword arguments of clients that are not settings.
+_OF_CLIENTS = ("cache", "cache_key", "options", "clock")
 # Flags that do not change who the caller is.
 _NOT_OF_IDENTITY = {"server", "disable_compression", "request_timeout_s"}
 
@@ -55,7 +59,8 @@ class Flags(TypedDict, total=False):
         as_user: The user to impersonate, with `as_uid` and `as_groups`.
         proxy_url: The URL of a proxy.
         disable_compression: Whether to request uncompressed answers.
-        request_timeout_s: For each request, `DEFAULT_TIMEOUT_S` for None; 0 for no timeout.
+        request_timeout_s: For each request, in seconds, `DEFAULT_TIMEOUT_S` for None; 0 for no
+            timeout.
     """
 
     kubeconfig: str | None
@@ -121,19 +126,19 @@ def read_server(
 
     Args:
         default_url: The server when nothing else names one.
-        prefix: The prefix of flags in errors, such as `--`.
+        prefix: `--` where flags of a command line are meant, for errors; empty for arguments.
         terminal: Whether a plugin may ask the user on the terminal.
         flags: The flags that are set.
 
     Raises:
         InvalidConfiguration: The message names file or flag, key, and what to do.
     """
-    timeout_s = flags.get("request_timeout_s")
+    timeout_s = _timeout_s(flags, prefix)
     if url := _url_alone(flags, prefix):
         return Server(
             url=url,
             compress=not flags.get("disable_compression"),
-            request_timeout_s=DEFAULT_TIMEOUT_S if timeout_s is None else timeout_s or None,
+            request_timeout_s=timeout_s or None,
         )
     return server_of(_connection(flags, default_url, prefix, terminal=terminal), timeout_s)
 
@@ -150,6 +155,29 @@ def server_of(found: "Connection", timeout_s: float | None = None) -> Server:
         compress=found.compress,
         request_timeout_s=DEFAULT_TIMEOUT_S if timeout_s is None else timeout_s or None,
     )
+
+
+def _timeout_s(flags: Flags, prefix: str) -> float:
+    """Return the request timeout, 0 for none.
+
+    Raises:
+        InvalidConfiguration: It is no number of seconds.
+    """
+    given = cast("object", flags.get("request_timeout_s"))
+    if given is None:
+        return DEFAULT_TIMEOUT_S
+    if (
+        not isinstance(given, int | float)
+        or isinstance(given, bool)
+        or not math.isfinite(given)
+        or given < 0
+    ):
+        name = "--request-timeout" if prefix else "request_timeout_s"
+        raise InvalidConfiguration(
+            f"{name}: want seconds as a number, such as 5 or 0.5, or 0 for no timeout;"
+            f" got {given!r}"
+        )
+    return given
 
 
 def read_grpc_server(
@@ -169,7 +197,7 @@ def read_grpc_server(
         address: `host:port`.
         plaintext: Whether to connect without TLS.
         for_grpclib: Whether to set up TLS for grpclib instead of grpcio.
-        prefix: The prefix of flags in errors, such as `--`.
+        prefix: `--` where flags of a command line are meant, for errors; empty for arguments.
         terminal: Whether a plugin may ask the user on the terminal.
         flags: The flags that are set.
 
@@ -184,13 +212,11 @@ def read_grpc_server(
     named: Flags = {**flags, "server": f"{scheme}://{address}"}
     found = _connection(named, None, prefix, terminal=terminal)
     if found.tls.insecure:
+        name = overrides_of({}, prefix).name_of("insecure-skip-tls-verify")
         raise InvalidConfiguration(
-            f"{prefix}insecure-skip-tls-verify: gRPC always checks certificates;"
-            " name the authority instead"
+            f"{name}: gRPC always checks certificates; name the authority instead"
         )
-    timeout_s = flags.get("request_timeout_s")
-    wait_s = DEFAULT_TIMEOUT_S if timeout_s is None else timeout_s
-    return grpc_server(address, found, wait_s, for_grpclib=for_grpclib)
+    return grpc_server(address, found, _timeout_s(flags, prefix), for_grpclib=for_grpclib)
 
 
 def open_async(
@@ -211,6 +237,7 @@ def open_async(
         settings: What else is named of the server.
 
     Raises:
+        TypeError: There is no setting of such a name.
         InvalidConfiguration: What is configured cannot be used.
     """
     return _opened(target, (cache, cache_key), settings, _ASYNC)
@@ -235,6 +262,7 @@ def _opened(
 ) -> Opened[Any]:
     from apidiscovery_client import transports  # noqa: PLC0415 - imports the one that is needed
 
+    refuse_unknown(settings, Settings.__optional_keys__, _OF_CLIENTS)
     stubs, prefer_protobuf, flags = _split_settings(settings)
     if (address := _grpc_address(target)) is not None:
         for_grpclib = stubs == "betterproto" and classes is _ASYNC
@@ -265,8 +293,10 @@ def server_of_cluster() -> Server:
     return Server(url=found.url, access=KubeAccess(found))
 
 
-def key_in_cache(server: Server) -> str:
+def key_in_cache(server: "Server | GrpcServer") -> str:
     """Return the key of a server and its credentials in caches."""
+    if not isinstance(server, Server):
+        return _grpc_key(server)
     from apidiscovery_client.cache.keys import key_of  # noqa: PLC0415 - where there is a cache
 
     return key_of(server)
@@ -285,6 +315,28 @@ def _place(
 
         cache = DiskCache()
     return cache, named or key()
+
+
+def refuse_unknown(
+    given: Mapping[str, object], known: Collection[str], others: Collection[str] = ()
+) -> None:
+    """Refuse keyword arguments of unknown names: a server other than the intended one might answer.
+
+    Args:
+        given: The arguments that a function takes as `**`.
+        known: Their names.
+        others: The names of its other arguments, which may be meant too.
+
+    Raises:
+        TypeError: As Python raises it for functions that name their arguments.
+    """
+    for name in given:
+        if name not in known:
+            import difflib  # noqa: PLC0415 - slow, and only for mistakes
+
+            close = difflib.get_close_matches(name, sorted({*known, *others}), 1)
+            hint = f"; did you mean {close[0]!r}?" if close else ""
+            raise TypeError(f"unexpected keyword argument {name!r}{hint}")
 
 
 def _split_settings(settings: Settings) -> tuple[Stubs, bool, Flags]:
@@ -380,8 +432,13 @@ def overrides_of(flags: Flags, prefix: str = "") -> "Overrides":
     )
 
 
-def http_target(target: str | Server | None, flags: Flags) -> Server:
+def http_target(target: str | Server | None, flags: Flags, prefix: str = "") -> Server:
     """Return the server that a URL names, else that of the flags or of a kubeconfig.
+
+    Args:
+        target: The URL, or the server itself.
+        flags: The flags that are set.
+        prefix: As of `read_server`.
 
     Raises:
         InvalidConfiguration: What is configured cannot be used.
@@ -390,9 +447,13 @@ def http_target(target: str | Server | None, flags: Flags) -> Server:
         _refuse_flags(flags)
         return target
     if target is None:
-        return read_server(**flags)
-    named: Flags = {**flags, "server": target if "://" in target else f"http://{target}"}
-    return read_server(**named)
+        return read_server(prefix=prefix, **flags)
+    scheme, separator, _ = target.partition("://")
+    if separator and scheme.lower() not in _SCHEMES:
+        wanted = ", ".join(f"{each}://" for each in _SCHEMES)
+        raise InvalidConfiguration(f"want a URL of {wanted} or grpcs://, got {scheme}://")
+    named: Flags = {**flags, "server": target if separator else f"http://{target}"}
+    return read_server(prefix=prefix, **named)
 
 
 def grpc_target(target: object, flags: Flags) -> "GrpcServer | None":

@@ -84,7 +84,9 @@ class MissingExtra(InvalidConfiguration, ImportError):
     """A package is not installed that only an extra of this one brings."""
 
     def __init__(self, package: str, extra: str) -> None:
-        super().__init__(f"{package} is not installed; run: pip install 'apidiscovery[{extra}]'")
+        from apidiscovery_client._installing import install_command  # noqa: PLC0415 - rarely needed
+
+        super().__init__(f"{package} is not installed; run: {install_command(extra)}")
 
 
 class NotServed(DiscoveryError):

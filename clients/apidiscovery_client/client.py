@@ -54,6 +54,7 @@ class DiscoveryClient:
             `prefer_protobuf`.
 
     Raises:
+        TypeError: There is no argument of such a name.
         InvalidConfiguration: The configuration cannot be used.
     """
 
@@ -96,6 +97,7 @@ class DiscoveryClient:
             settings: As for the class, such as `context`.
 
         Raises:
+            TypeError: As for the class.
             InvalidConfiguration: The configuration cannot be used, or there is none.
         """
         named: Settings = {**settings, "kubeconfig": str(path)} if path else settings
@@ -298,6 +300,8 @@ class DiscoveryClient:
         """Yield what changes, one by one, until the client is closed.
 
         First come the differences from the snapshot in memory or in the cache, if there is one.
+        Without one, changes are those after the first answer, which the first step of the iteration
+        asks for: call `snapshot` before, or give `initial`, to miss none.
         Over gRPC changes are pushed; over HTTP the server is polled with conditional requests.
         During a watch other methods answer without requests, except `refresh`, `max_age_s=0` and,
         over HTTP, a lower `max_age_s` than that of the options. A server that stops answering is a

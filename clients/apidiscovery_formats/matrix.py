@@ -122,6 +122,14 @@ class Row:
         """The kind as the first cluster tells it that tells one."""
         return next((cell.kind for cell in self.cells if cell and cell.kind), "")
 
+    def is_named(self, names: Iterable[str]) -> bool:
+        """Tell whether one of these is its kind, resource or a short name; in lower case."""
+        return any(
+            name in (self.kind.lower(), self.resource)
+            or any(cell and name in cell.short_names for cell in self.cells)
+            for name in names
+        )
+
     @property
     def scope(self) -> str:
         """The scope as the first cluster tells it that tells one."""
@@ -146,7 +154,7 @@ class Matrix:
 
         Args:
             groups: Names of groups, empty for the core group; nothing for all.
-            kinds: Names of kinds or resources, in any case; nothing for all.
+            kinds: Names of kinds or resources, in any case, or short names; nothing for all.
             different: Whether rows that are the same everywhere are left out.
         """
         groups, kinds = frozenset(groups), frozenset(kind.lower() for kind in kinds)
@@ -156,7 +164,7 @@ class Matrix:
                 row
                 for row in self.rows
                 if (not groups or row.group in groups)
-                and (not kinds or kinds & {row.kind.lower(), row.resource})
+                and (not kinds or row.is_named(kinds))
                 and not (different and row.agreement is Agreement.SAME)
             ),
         )

@@ -207,12 +207,12 @@ def negotiate(accept: str, aggregated: Sequence[str] = ()) -> Representation | N
     return next((plain for clause, plain in _pairs(clauses) if not clause.converts), None)
 
 
-def not_acceptable_message(offered: Sequence[str] = MEDIA_TYPES) -> str:
-    """Return kube-apiserver's message of a 406 that offers these media types.
+def not_acceptable_message() -> str:
+    """Return kube-apiserver's message of a 406.
 
     Source: k8s.io/apiserver pkg/endpoints/handlers/negotiation/errors.go `errNotAcceptable`.
     """
-    return f"only the following media types are accepted: {', '.join(offered)}"
+    return f"only the following media types are accepted: {', '.join(MEDIA_TYPES)}"
 
 
 def route_accepts(accept: str, produced: Sequence[str] = MEDIA_TYPES) -> bool:

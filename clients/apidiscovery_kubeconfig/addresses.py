@@ -28,7 +28,9 @@ def server_url(text: str, where: str) -> str:
         is_url = parts.scheme in ("http", "https") and bool(parts.hostname)
         _ = parts.port
     except ValueError:
-        raise ConfigurationError(f"{where}: no URL; {WANTED}") from None
+        # Not quoted where it may have credentials.
+        got = "" if any(each in text for each in "@?#") else f", got {text!r}"
+        raise ConfigurationError(f"{where}: {WANTED}{got}") from None
     if "@" in parts.netloc:
         raise ConfigurationError(
             f"{where}: there are credentials in the URL; want them in settings of their own"

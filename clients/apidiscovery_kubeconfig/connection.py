@@ -78,7 +78,7 @@ def read_impersonation(fields: Fields) -> Impersonation | None:
     }
     for key, texts in values.items():
         if key in fields and not asked.user:
-            raise fields.wrong(key, "want `as` beside it: whom to impersonate")
+            raise fields.wrong(key, f"want `{fields.name_of('as')}` beside it: whom to impersonate")
         if not all(map(is_header_value, texts)):
             raise fields.wrong(key, "holds a control character, which no header may")
     return asked if asked.user else None

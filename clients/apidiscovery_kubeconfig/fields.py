@@ -4,6 +4,7 @@ import base64
 import binascii
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import cast
 
 from apidiscovery_kubeconfig.errors import ConfigurationError
@@ -19,6 +20,9 @@ _KINDS: dict[type, str] = {
 }
 
 
+_NO_NAMES: Mapping[str, str] = MappingProxyType({})
+
+
 class Fields:
     """A mapping in a configuration.
 
@@ -27,16 +31,24 @@ class Fields:
     Attributes:
         place: Precedes a key in errors, such as `FILE, users[jane].`; may be empty.
         folder: Base of relative paths; None for the working directory.
+        names: The names of keys in errors, where these are other than `place` and key.
     """
 
-    def __init__(self, values: object, place: str = "", folder: Path | None = None) -> None:
+    def __init__(
+        self,
+        values: object,
+        place: str = "",
+        folder: Path | None = None,
+        names: Mapping[str, str] = _NO_NAMES,
+    ) -> None:
         self.place = place
         self.folder = folder
         if not isinstance(values, Mapping):
             where = place.rstrip("., ") or "the settings"
             raise ConfigurationError(f"{where}: want keys and values, got {_kind(values)}")
         self._values = cast("Mapping[object, object]", values)
-        self._given: Mapping[str, str] = {}
+        self._names = names
+        self._given: frozenset[str] = frozenset()
 
     def __contains__(self, key: str) -> bool:
         return self._values.get(key) is not None
@@ -56,8 +68,9 @@ class Fields:
         """
         merged = {key: value for key, value in self._values.items() if key not in without}
         merged.update(values)
-        made = Fields(merged, self.place, self.folder)
-        made._given = {**self._given, **{key: names[key] for key in values}}
+        named = {**self._names, **{key: names[key] for key in values}}
+        made = Fields(merged, self.place, self.folder, named)
+        made._given = self._given | values.keys()
         return made
 
     def is_given(self, key: str) -> bool:
@@ -67,7 +80,11 @@ class Fields:
     def where(self, key: str) -> str:
         """Return the name of a key for an error."""
         outer = key.partition("[")[0]
-        return self._given.get(outer) or f"{self.place}{key}"
+        return self._names.get(outer) or f"{self.place}{key}"
+
+    def name_of(self, key: str) -> str:
+        """Return the name of a key beside another one of these fields."""
+        return self._names.get(key, key)
 
     def wrong(self, key: str, message: str) -> ConfigurationError:
         return ConfigurationError(f"{self.where(key)}: {message}")

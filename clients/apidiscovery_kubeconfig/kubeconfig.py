@@ -38,7 +38,7 @@ class Overrides:
         certificate_authority: A path. It also clears all other trust settings, as
             `insecure_skip_tls_verify` does.
         impersonate: The user to impersonate.
-        prefix: Precedes the names of these values in errors, such as `--`.
+        prefix: Of the flags that these values come from, `--`; empty for keyword arguments.
     """
 
     cluster: str = ""
@@ -96,9 +96,15 @@ class Overrides:
         return self._over(fields, values, without)
 
     def _over(self, fields: Fields, values: dict[str, object], without: tuple[str, ...]) -> Fields:
-        names = {key: f"{self.prefix}{key.replace('groups', 'group')}" for key in values}
+        names = {key: self.name_of(key) for key in values}
         given = {key: value for key, value in values.items() if value}
         return fields.overridden(given, names, without)
+
+    def name_of(self, key: str) -> str:
+        """Return the name of a value in errors, such as `--as-group` or `as_groups`."""
+        if self.prefix:
+            return f"{self.prefix}{key.replace('groups', 'group')}"
+        return "as_user" if key == "as" else key.replace("-", "_")
 
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
@@ -160,7 +166,7 @@ def read_kubeconfig(
     if config.is_empty and not names_something and _is_in_cluster():
         return Resolved(_in_cluster(wanted))
     if config.is_empty:
-        raise _nothing_in(candidates)
+        raise _nothing_in(candidates, wanted)
     resolved = _resolved(config, context or config.current_context, wanted, terminal=terminal)
     resolved.connection.check()
     return resolved
@@ -186,7 +192,7 @@ def read_contexts(
     """
     candidates, config = _read_files(path)
     if config.is_empty and not may_be_none:
-        raise _nothing_in(candidates)
+        raise _nothing_in(candidates, overrides or Overrides())
     for pattern in patterns:
         if not may_be_none and not any(fnmatchcase(name, pattern) for name in config.contexts):
             raise ConfigurationError(
@@ -232,11 +238,12 @@ def _read_files(path: str | None) -> tuple[list[Path], Config]:
     return candidates, config
 
 
-def _nothing_in(candidates: Sequence[Path]) -> NothingConfigured:
+def _nothing_in(candidates: Sequence[Path], overrides: Overrides) -> NothingConfigured:
     searched = " and ".join(map(str, candidates)) or "KUBECONFIG"
-    return NothingConfigured(
-        f"kubeconfig: nothing in {searched}; name a file, with --kubeconfig or KUBECONFIG"
-    )
+    wanted = "; name a file, with --kubeconfig or KUBECONFIG"
+    if not overrides.prefix:
+        wanted = "; name a file, with the argument kubeconfig or KUBECONFIG"
+    return NothingConfigured(f"kubeconfig: nothing in {searched}{wanted}")
 
 
 def without_kubeconfig(overrides: Overrides) -> Connection:
@@ -244,7 +251,7 @@ def without_kubeconfig(overrides: Overrides) -> Connection:
 
     All files are read once, also those for TLS where the server has none.
     """
-    nothing = Fields({}, overrides.prefix)
+    nothing = Fields({}, names={key: overrides.name_of(key) for key in ("client-key", "as")})
     found = connection(overrides.of_cluster(nothing), overrides.of_user(nothing))
     if found.tls != Tls():
         found.tls.context()

@@ -21,9 +21,9 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Final, ParamSpec, TypeVar, cast
+from typing import Final, NoReturn, ParamSpec, TypeVar, cast
 
 from apidiscovery_service.errors import DiscoveryError
 
@@ -58,8 +58,10 @@ async def run(function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -
     Raises:
         WorkerFailed: The call took more than `WITHIN_S` or `MEMORY_BYTES`, or its worker died.
     """
-    call = (function, args, kwargs)
-    return cast("_T", await asyncio.get_running_loop().run_in_executor(_threads, _run, call))
+    waiting = _threads.submit(_run, (function, args, kwargs))
+    _waiting.add(waiting)
+    waiting.add_done_callback(_waiting.discard)
+    return cast("_T", await asyncio.wrap_future(waiting))
 
 
 async def run_sized(size: int, work: Callable[[], _T]) -> _T:
@@ -81,7 +83,10 @@ def _run(call: object) -> object:
 
 
 def close() -> None:
-    """Kill the workers; a later call starts new ones."""
+    """Kill the workers, and cancel the calls that wait for them; a later call starts new ones."""
+    # At its end Python would wait until all of these were made, by new workers.
+    for waiting in tuple(_waiting):
+        waiting.cancel()
     for worker in _workers:
         worker.close()
 
@@ -203,7 +208,22 @@ def _outcome(
 # Each call under way has a thread that waits for its worker.
 _workers: Final = tuple(_Worker() for _ in range(COUNT))
 _threads: Final = ThreadPoolExecutor(COUNT, "worker")
+_waiting: Final[set[Future[object]]] = set()
 _idle: Final[queue.LifoQueue[_Worker]] = queue.LifoQueue()
 for _worker in _workers:
     _idle.put(_worker)
 atexit.register(close)
+
+
+def leave(code: int) -> NoReturn:
+    """End the process without finalizing the interpreter.
+
+    Before Python 3.14 a thread that wants the interpreter while it is finalized is ended by
+    unwinding its stack. Threads of Granian cannot be unwound, and would abort the process.
+
+    Source: python/cpython#87135.
+    """
+    close()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)

@@ -7,6 +7,7 @@ from apidiscovery_client._kubectl import SORT_KEYS, Selection, failures, select
 from apidiscovery_client.model import Snapshot
 
 from apidiscovery_cli.discovery import SOURCE, Source, discover, refuse_nothing, source_of
+from apidiscovery_cli.help_pages import Command
 from apidiscovery_cli.options import BOOLEAN, Option, Values, with_options
 from apidiscovery_cli.output import write
 from apidiscovery_cli.printing import OUTPUTS, print_resources
@@ -83,7 +84,7 @@ def _words(values: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(word for value in values if value for word in value.split(","))
 
 
-@click.command("api-resources")
+@click.command("api-resources", cls=Command)
 @with_options(LISTING, listing_of)
 @with_options(SOURCE, source_of)
 def api_resources(source: Source, listing: Listing) -> None:

@@ -12,11 +12,12 @@ from apidiscovery_cli.discovery import (
     refuse_nothing,
     source_of,
 )
+from apidiscovery_cli.help_pages import Command
 from apidiscovery_cli.options import with_options
 from apidiscovery_cli.output import write
 
 
-@click.command("api-versions")
+@click.command("api-versions", cls=Command)
 @with_options(SOURCE, source_of)
 def api_versions(source: Source) -> None:
     """Print the supported API versions on the server, in the form of "group/version"."""

@@ -15,6 +15,7 @@ from apidiscovery_cli.grpc_connection import (
     refusal_lines,
     with_registry,
 )
+from apidiscovery_cli.help_pages import Command
 from apidiscovery_cli.manifest_files import File, objects, paths, read, readable
 from apidiscovery_cli.options import DURATION
 from apidiscovery_cli.output import print_data, print_lines, tell, tell_error
@@ -45,7 +46,7 @@ class _Flags(TypedDict):
     output: str | None
 
 
-@click.command("apply")
+@click.command("apply", cls=Command)
 @click.option(
     "--filename",
     "-f",

@@ -18,24 +18,28 @@ from apidiscovery_client.checking import check as check_manifests
 
 from apidiscovery_cli.checking.rendering import render_check
 from apidiscovery_cli.connection_options import flags_of
-from apidiscovery_cli.diffing import FORMATS
-from apidiscovery_cli.diffing.rendering import Format
+from apidiscovery_cli.diffing.rendering import FORMATS, Format
 from apidiscovery_cli.files import STDIN
-from apidiscovery_cli.options import with_options
+from apidiscovery_cli.help_pages import Command
+from apidiscovery_cli.options import report_output, with_options
 from apidiscovery_cli.output import TROUBLE, Trouble, print_report
 from apidiscovery_cli.schema_sides import manifests_in, open_target
-from apidiscovery_cli.sides import SIDE_OPTIONS, flags_for
+from apidiscovery_cli.service_clusters import columns_of
+from apidiscovery_cli.side_names import complete_sides
+from apidiscovery_cli.sides import CLUSTER_HELP, SERVICE, SIDE_OPTIONS, flags_for, with_service
 
 _FOUND = 1
 
 
 class _Options(TypedDict):
+    service: str | None
     errors_only: bool
     output: Format
 
 
 @click.command(
     "check",
+    cls=Command,
     help="Tell what is wrong with manifests for a server or a release of Kubernetes.\n\n"
     "Errors: a version that is not served, a field that the schema does not have, a required field"
     " that is missing, a value that is not valid. Warnings: a version that a later release does not"
@@ -58,28 +62,24 @@ class _Options(TypedDict):
     "--against",
     required=True,
     metavar="TARGET",
-    help="A release such as kubernetes:1.36, context:NAME of the kubeconfig, a URL, or a file of"
-    " 'apidiscovery snapshot save --schemas'.",
+    shell_complete=complete_sides,
+    help="A release such as kubernetes:1.36, context:NAME of the kubeconfig, a URL, a file of"
+    f" 'apidiscovery snapshot save --schemas'; {CLUSTER_HELP}.",
 )
 @click.option("--errors-only", is_flag=True, help="Only errors; warnings do not count.")
-@click.option(
-    "--output",
-    "-o",
-    type=click.Choice(list(FORMATS)),
-    default="text",
-    show_default=True,
-    help="The form of the report.",
-)
-@with_options(SIDE_OPTIONS, flags_of)
+@report_output(FORMATS)
+@with_options((SERVICE, *SIDE_OPTIONS), flags_of)
 def check(
     flags: Flags, *, filenames: tuple[str, ...], against: str, **options: Unpack[_Options]
 ) -> None:
     """Print what was found, and end with the exit code that it stands for."""
     if [*filenames, against].count(STDIN) > 1:
         raise click.UsageError("standard input can be read once")
+    real = with_service(against, options["service"])
     try:
+        columns_of([against], options["service"], flags)  # a wrong name is told of
         manifests = [one for name in filenames for one in manifests_in(name)]
-        with open_target(against, flags_for(flags, [against])) as target:
+        with open_target(real, flags_for(flags, [real]), against) as target:
             checked = check_manifests(manifests, target.snapshot, target.schemas)
     except DiscoveryError as error:
         raise Trouble(str(error)) from None

@@ -13,6 +13,7 @@ from click.shell_completion import (
 )
 
 from apidiscovery_cli.group import COMPLETE_VARIABLE, PROGRAM, apidiscovery
+from apidiscovery_cli.help_pages import Command
 from apidiscovery_cli.output import print_text
 
 _SHELLS = ("bash", "zsh", "fish", "powershell")
@@ -70,7 +71,7 @@ class _Shell(click.Choice[str]):
         return f"Choose from {', '.join(self.choices)}"
 
 
-@click.command("completion")
+@click.command("completion", cls=Command)
 @click.argument("shell", type=_Shell(_SHELLS), metavar="|".join(_SHELLS))
 def completion(shell: str) -> None:
     """Print the script that completes commands in a shell.
@@ -83,10 +84,13 @@ def completion(shell: str) -> None:
         fish:       apidiscovery completion fish | source
         powershell: apidiscovery completion powershell | Out-String | Invoke-Expression
 
-    Names of resources come from what earlier commands have kept on disk; no server is asked.
+    Names of resources come from what earlier commands have kept on disk, contexts from the
+    kubeconfig. Only names for 'get' are asked of the server.
     """  # noqa: D301 - \b is a control character for click
     kind = get_completion_class(shell)
     if kind is None:
         raise click.UsageError(f"this release of click has no completion for {shell}")
     made = kind(apidiscovery, {}, PROGRAM, COMPLETE_VARIABLE)
-    print_text(made.source_template % made.source_vars())
+    script = made.source_template % made.source_vars()
+    # Bash would complete what comes after the colon alone.
+    print_text(f"{script}COMP_WORDBREAKS=${{COMP_WORDBREAKS//:}}\n" if shell == "bash" else script)

@@ -13,7 +13,8 @@ from apidiscovery_cli.conformance import CHECKS, Check, Endpoint, Profile, run
 from apidiscovery_cli.conformance.reporting import FORMATS, listed
 from apidiscovery_cli.conformance.subject import Release
 from apidiscovery_cli.connection_options import CONNECTION, is_on_command_line, server_of
-from apidiscovery_cli.options import SERVER_URL, TextType, with_options
+from apidiscovery_cli.help_pages import Command
+from apidiscovery_cli.options import SERVER_URL, TextType, report_output, with_options
 from apidiscovery_cli.output import FAILED, has_colour, print_painted, print_text
 
 _AUTO = "auto"
@@ -56,7 +57,7 @@ def _with_url(command: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.command(cls=Command, context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("url", type=SERVER_URL, required=False)
 @click.option(
     "--profile",
@@ -77,14 +78,7 @@ def _with_url(command: Callable[..., None]) -> Callable[..., None]:
     help="Run just these checks, such as 4,5.",
 )
 @click.option("--list", "lists", is_flag=True, help="Print what checks there are and run none.")
-@click.option(
-    "--output",
-    "-o",
-    type=click.Choice(list(FORMATS)),
-    default="text",
-    show_default=True,
-    help="The form of the report.",
-)
+@report_output(FORMATS)
 @_with_url
 @with_options(CONNECTION, server_of)
 def conformance(  # noqa: PLR0913 - each is an option

@@ -13,15 +13,18 @@ from typing import TypedDict, Unpack
 import click
 from apidiscovery_client import DiscoveryError
 from apidiscovery_client._connecting import Flags
+from apidiscovery_client.diffing import Names, compare
 
 from apidiscovery_cli.connection_options import flags_of
-from apidiscovery_cli.diffing import FORMATS, Names, compare, render
-from apidiscovery_cli.diffing.rendering import Format
+from apidiscovery_cli.diffing.rendering import FORMATS, Format, render
 from apidiscovery_cli.files import STDIN
-from apidiscovery_cli.options import with_options
+from apidiscovery_cli.help_pages import Command
+from apidiscovery_cli.options import report_output, with_options
 from apidiscovery_cli.output import TROUBLE, Trouble, has_colour, print_report
+from apidiscovery_cli.side_names import complete_sides
 from apidiscovery_cli.sides import (
     CLUSTER,
+    CLUSTER_HELP,
     SERVICE,
     SIDE_HELP,
     SIDE_OPTIONS,
@@ -45,9 +48,10 @@ class _Options(TypedDict):
 
 
 @click.command(
+    cls=Command,
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Tell what is different for clients of A when they meet B.\n\n"
-    f"Each is {SIDE_HELP}; with --server also cluster:NAME.\n\n"
+    f"Each is {SIDE_HELP}; {CLUSTER_HELP}.\n\n"
     "More than two sides are shown side by side, as by 'fleet': a line for each kind that differs;"
     " NAME=SIDE gives a side a name of its own.\n\n"
     "Exit code 0 if they are the same, 1 if not, 2 for trouble. With --breaking-only differences"
@@ -57,19 +61,12 @@ class _Options(TypedDict):
     " CustomResourceDefinitions; a snapshot must have been saved with --schemas. The exit code is"
     " also 2 where nothing differs and something could not be compared.",
 )
-@click.argument("before", metavar="A")
-@click.argument("after", metavar="B")
-@click.argument("others", metavar="[SIDE]...", nargs=-1)
+@click.argument("before", metavar="A", shell_complete=complete_sides)
+@click.argument("after", metavar="B", shell_complete=complete_sides)
+@click.argument("others", metavar="[SIDE]...", nargs=-1, shell_complete=complete_sides)
 @click.option("--fields", is_flag=True, help="Compare the fields of kinds, not the discovery.")
 @click.option("--breaking-only", is_flag=True, help="Only what fails, or means something else.")
-@click.option(
-    "--output",
-    "-o",
-    type=click.Choice(list(FORMATS)),
-    default="text",
-    show_default=True,
-    help="The form of the report.",
-)
+@report_output(FORMATS)
 @with_options((SERVICE, *SIDE_OPTIONS), flags_of)
 def diff(flags: Flags, *, before: str, after: str, **options: Unpack[_Options]) -> None:
     """Print a report, and end with the exit code that it stands for."""
@@ -87,7 +84,7 @@ def diff(flags: Flags, *, before: str, after: str, **options: Unpack[_Options]) 
         if any(side.startswith(CLUSTER) for side in sides):
             from apidiscovery_cli import service_clusters as known  # noqa: PLC0415 - few name any
 
-            known.warn_of_silent(known.columns_of(sides, options["service"], flags))
+            known.columns_of(sides, options["service"], flags)  # a wrong name is told of
         text, exit_code = compared(sides, real, flags, options)
     except DiscoveryError as error:
         raise Trouble(str(error)) from None

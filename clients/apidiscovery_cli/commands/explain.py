@@ -10,6 +10,7 @@ from apidiscovery_client.model import GroupVersionResource, Snapshot
 
 from apidiscovery_cli.connection_options import CONNECTION, server_of
 from apidiscovery_cli.discovery import discover
+from apidiscovery_cli.help_pages import Command
 from apidiscovery_cli.openapi.documents import DocumentCache
 from apidiscovery_cli.openapi.explain import Explained, Question, levels
 from apidiscovery_cli.openapi.resource_names import (
@@ -34,7 +35,7 @@ class _Flags(TypedDict):
     output: str
 
 
-@click.command("explain")
+@click.command("explain", cls=Command)
 @click.argument("type_and_fields", metavar="TYPE[.FIELD...]", shell_complete=complete_resources)
 @click.option("--recursive", "-R", is_flag=True, help="Print the fields of fields.")
 @click.option(

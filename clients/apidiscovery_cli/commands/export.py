@@ -17,6 +17,7 @@ from apidiscovery_cli.exporting import (
     schema_location,
 )
 from apidiscovery_cli.files import make_folder, write_file
+from apidiscovery_cli.help_pages import Group
 from apidiscovery_cli.openapi.documents import DocumentCache
 from apidiscovery_cli.openapi_documents import CACHE, cache_of, fetch, parsed
 from apidiscovery_cli.options import with_options
@@ -31,7 +32,7 @@ _FORMS: Mapping[str, Callable[[str], str]] = {
 }
 
 
-@click.group(context_settings=_HELP, invoke_without_command=True)
+@click.group(cls=Group, context_settings=_HELP, invoke_without_command=True)
 @click.pass_context
 def export(context: click.Context) -> None:
     """Write what a server serves in the forms that other tools read."""

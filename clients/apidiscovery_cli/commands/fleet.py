@@ -29,10 +29,15 @@ from apidiscovery_cli.commands._side_by_side import (
 )
 from apidiscovery_cli.connection_options import flags_of
 from apidiscovery_cli.fleet_table import common_text, silence
+from apidiscovery_cli.help_pages import Command
 from apidiscovery_cli.options import TextType, with_options
 from apidiscovery_cli.output import TROUBLE, Trouble, print_text, progress
+from apidiscovery_cli.resource_names import complete_resources
+from apidiscovery_cli.side_names import complete_sides
 from apidiscovery_cli.sides import (
+    ALL_CONTEXTS,
     CONTEXT,
+    CONTEXTS,
     SCHEMES,
     SIDE_HELP,
     SIDE_OPTIONS,
@@ -70,6 +75,7 @@ class _Options(TypedDict):
 
 
 @click.command(
+    cls=Command,
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Show several clusters side by side: which serves which kind, in which versions.\n\n"
     f"Each CLUSTER is {SIDE_HELP}; NAME=CLUSTER gives it a name of its own."
@@ -83,7 +89,9 @@ class _Options(TypedDict):
     "Exit code 0 if all serve the same, 1 if not, 2 for trouble, which is also a --group or --kind"
     " that no cluster serves, or if nothing differs but a cluster does not answer.",
 )
-@click.argument("clusters", metavar="[best KIND] [CLUSTER]...", nargs=-1)
+@click.argument(
+    "clusters", metavar="[best KIND] [CLUSTER]...", nargs=-1, shell_complete=complete_sides
+)
 @click.option(
     "--server",
     "-s",
@@ -101,13 +109,8 @@ class _Options(TypedDict):
     default="",
     help="Only clusters with such labels, such as region=eu; with --server, which knows labels.",
 )
-@click.option(
-    "--contexts",
-    metavar="PATTERN",
-    multiple=True,
-    help="The clusters of all contexts of the kubeconfig with such a name, such as 'prod-*'.",
-)
-@click.option("--all-contexts", is_flag=True, help="Those of every context of the kubeconfig.")
+@CONTEXTS
+@ALL_CONTEXTS
 @click.option("--all", "all_rows", is_flag=True, help="Also kinds that are the same everywhere.")
 @click.option("--wide", is_flag=True, help="Also names of resources, short names and scopes.")
 @click.option(
@@ -118,7 +121,8 @@ class _Options(TypedDict):
     "kinds",
     metavar="KIND",
     multiple=True,
-    help="Only this kind or resource; with --all also where it is the same everywhere.",
+    shell_complete=complete_resources,
+    help="Only this kind, resource or short name; with --all also where it is the same everywhere.",
 )
 @click.option("--common", is_flag=True, help="What all clusters serve, in the versions they share.")
 @click.option(
@@ -194,7 +198,7 @@ def _asked(
     refuse_shared_identity(flags, sides)
     members = members_of(clusters, flags)
     if patterns:
-        found = servers_of_contexts(patterns, **flags)
+        found = servers_of_contexts(patterns, prefix="--", **flags)
         if twice := sorted(found.keys() & members.keys()):
             raise click.UsageError(f"--contexts: another cluster is called {twice[0]!r}")
         members |= found

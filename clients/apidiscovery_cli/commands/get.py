@@ -1,27 +1,68 @@
 """`apidiscovery get`."""
 
+import contextlib
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
-from typing import TypedDict, Unpack
+from typing import TYPE_CHECKING, TypedDict, Unpack
 
 import click
 from apidiscovery.service.v1 import discovery_pb2, registry_pb2
+from apidiscovery_client import DiscoveryError
+from apidiscovery_client._terminal import printable
 
-from apidiscovery_cli.grpc_connection import RegistryClient, with_registry
+from apidiscovery_cli.grpc_connection import RegistryClient, named_server, with_registry
+from apidiscovery_cli.help_pages import Command
 from apidiscovery_cli.output import print_data, print_lines, print_text, tell
 from apidiscovery_cli.registration_objects import (
+    KINDS,
     WRITERS,
     Kind,
     document,
     named,
     object_of,
+    of_word,
     registrations_table,
     short_name,
     sources_document,
     sources_table,
 )
 
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
 _SOURCES = frozenset({"sources", "source"})
+
+
+# A shell waits that long for names.
+_COMPLETION_S = 2.0
+
+
+def _complete_words(
+    ctx: click.Context, param: click.Parameter, incomplete: str
+) -> "list[CompletionItem]":
+    """Return types, or names of a type that the server has; none where it does not answer."""
+    from click.shell_completion import CompletionItem  # noqa: PLC0415 - only for completion
+
+    del param
+    words: tuple[str, ...] = ctx.params.get("words") or ()
+    found = [kind.plural for kind in KINDS] + ["sources"]
+    if words:
+        found = []
+        with contextlib.suppress(DiscoveryError, click.UsageError, OSError, ValueError):
+            found = _names_at(ctx, words[0])
+    return [
+        CompletionItem(name)
+        for name in found
+        if name.startswith(incomplete) and printable(name) == name
+    ]
+
+
+def _names_at(ctx: click.Context, word: str) -> list[str]:
+    values = {**ctx.params, "request_timeout_s": _COMPLETION_S}
+    with ctx.scope(cleanup=False), RegistryClient(named_server(values)) as client:
+        if word in _SOURCES:
+            return [source.name for source in client.sources()]
+        return [found.name for found in client.registrations(of_word(word).number)]
 
 
 class _Flags(TypedDict):
@@ -30,8 +71,14 @@ class _Flags(TypedDict):
     no_headers: bool
 
 
-@click.command("get")
-@click.argument("words", nargs=-1, required=True, metavar="TYPE [NAME...]|TYPE/NAME...")
+@click.command("get", cls=Command)
+@click.argument(
+    "words",
+    nargs=-1,
+    required=True,
+    metavar="TYPE [NAME...]|TYPE/NAME...",
+    shell_complete=_complete_words,
+)
 @click.option(
     "--output",
     "-o",

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import islice
-from typing import NoReturn, TypedDict, Unpack
+from typing import TYPE_CHECKING, NoReturn, TypeAlias, TypedDict, Unpack
 
 import click
 from apidiscovery.service.v1 import history_pb2
@@ -15,20 +15,27 @@ from apidiscovery_client._grpc.calls import CallRefused
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from apidiscovery_cli.commands.storage_versions import Outage
+from apidiscovery_cli.diffing.fields import field_lines
 from apidiscovery_cli.diffing.rendering import escaped
 from apidiscovery_cli.grpc_connection import with_client
+from apidiscovery_cli.help_pages import Command
 from apidiscovery_cli.history_calls import HistoryClient
 from apidiscovery_cli.history_words import MERGED, Told, rows, tell_change
 from apidiscovery_cli.options import TextType, duration_s
-from apidiscovery_cli.output import print_data, print_lines, print_text, tell
+from apidiscovery_cli.output import print_data, print_lines, tell
 from apidiscovery_cli.printing import table
+from apidiscovery_cli.sides import utc
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 _HEADINGS = ("TIME", "CLUSTER", "CAUSE", "CHANGE")
+_Tell: TypeAlias = Callable[[history_pb2.HistoryChange], Told | None]
 _DAYS = re.compile(r"([0-9]{1,5})d")
 
 
 def moment(text: str) -> datetime:
-    """Return a time: of RFC 3339, or so long ago, such as 7d, 12h or 90m.
+    """Return a time: a date, a time in UTC unless it says otherwise, or one so long ago, as 7d.
 
     Raises:
         ValueError: It is neither.
@@ -38,19 +45,29 @@ def moment(text: str) -> datetime:
         when = datetime.fromisoformat(text)
     except ValueError:
         when = None
-    if when is not None and when.tzinfo:
-        return when.astimezone(UTC)
     try:
+        if when is not None:
+            return utc(when)
         ago = timedelta(days=int(days[1])) if days else timedelta(seconds=duration_s(text))
         return datetime.now(UTC) - ago
     except (ValueError, OverflowError):
         raise ValueError(
-            f"{text!r} is neither a time such as 2026-11-20T10:00:00Z nor how long ago it was,"
-            " such as 7d or 12h"
+            f"{text!r} is neither a time, such as 2026-11-20 or 2026-11-20T10:00:00Z, nor how"
+            " long ago it was, such as 7d or 12h"
         ) from None
 
 
 _MOMENT = TextType("time", moment)
+
+
+def _complete_kinds(
+    ctx: click.Context, param: click.Parameter, incomplete: str
+) -> "list[CompletionItem]":
+    from apidiscovery_cli.resource_names import (  # noqa: PLC0415 - it imports HTTP
+        complete_resources,
+    )
+
+    return complete_resources(ctx, param, incomplete)
 
 
 class _Flags(TypedDict):
@@ -63,9 +80,10 @@ class _Flags(TypedDict):
     output: str
     no_headers: bool
     watch: bool
+    fields: bool
 
 
-@click.command("history")
+@click.command("history", cls=Command)
 @click.option(
     "--cluster",
     "clusters",
@@ -85,13 +103,14 @@ class _Flags(TypedDict):
     "kinds",
     multiple=True,
     metavar="KIND",
+    shell_complete=_complete_kinds,
     help="Only changes of this kind, such as Deployment or deployments. Repeatable.",
 )
 @click.option(
     "--since",
     type=_MOMENT,
     metavar="TIME",
-    help="Only changes from then on: 7d, 12h, or 2026-11-20T10:00:00Z.",
+    help="Only changes from then on: 7d, 12h, 2026-11-20, or 2026-11-20T10:00:00Z.",
 )
 @click.option("--until", type=_MOMENT, metavar="TIME", help="Only changes before then.")
 @click.option(
@@ -116,6 +135,11 @@ class _Flags(TypedDict):
     is_flag=True,
     help="Print the oldest change first, and then each change as it comes.",
 )
+@click.option(
+    "--fields",
+    is_flag=True,
+    help="Also what changed in the fields of kinds, as 'diff --fields' tells it.",
+)
 @with_client(HistoryClient, has_own_cluster=True)
 def history(client: HistoryClient, **flags: Unpack[_Flags]) -> bool:
     """Tell what changed when, in clusters and in what the server merges, the newest first.
@@ -127,23 +151,28 @@ def history(client: HistoryClient, **flags: Unpack[_Flags]) -> bool:
         if flags["until"] or flags["output"] == "markdown":
             raise click.UsageError("--watch cannot be used together with --until or -o markdown")
         _follow(client, flags)
-    found = list(islice(_told(client, flags), flags["limit"] + 1 if flags["limit"] else None))
-    shown = found[: flags["limit"]] if flags["limit"] else found
+    limit = flags["limit"]
+    told = _told(client, flags, _teller(client, flags))
+    found = list(islice(told, limit + 1 if limit else None))
+    shown = found[:limit] if limit else found
     _print(shown, flags)
     if len(shown) < len(found):
-        tell(f"there are older changes, too; --limit {2 * flags['limit']} prints more")
+        tell(f"there are older changes, too; --limit {2 * limit} prints more")
     return True
 
 
 def _selection(flags: _Flags) -> history_pb2.HistorySelection:
+    kinds = [history_pb2.HISTORY_CHANGE_KIND_GROUP] if flags["kinds"] else []
+    if kinds and flags["fields"]:
+        kinds.append(history_pb2.HISTORY_CHANGE_KIND_OPENAPI)
     return history_pb2.HistorySelection(
         clusters=["" if name == MERGED else name for name in flags["clusters"]],
         groups=["" if name == "core" else name for name in flags["groups"]],
-        kinds=[history_pb2.HISTORY_CHANGE_KIND_GROUP] if flags["kinds"] else [],
+        kinds=kinds,
     )
 
 
-def _told(client: HistoryClient, flags: _Flags) -> Iterator[Told]:
+def _told(client: HistoryClient, flags: _Flags, tell_one: _Tell) -> Iterator[Told]:
     """Yield what is selected, the newest first."""
     request = history_pb2.ListChangesRequest(
         selection=_selection(flags),
@@ -151,12 +180,18 @@ def _told(client: HistoryClient, flags: _Flags) -> Iterator[Told]:
         until=_timestamp(flags["until"]),
         with_groups=True,
     )
-    return _in_words(client.changes(request), flags)
+    return (told for change in client.changes(request) if (told := tell_one(change)))
 
 
-def _in_words(changes: Iterator[history_pb2.HistoryChange], flags: _Flags) -> Iterator[Told]:
+def _teller(client: HistoryClient, flags: _Flags) -> _Tell:
+    """Return what tells changes in words, and leaves out those that are not of the kinds."""
     kinds = [kind.lower() for kind in flags["kinds"]]
-    return (told for change in changes if (told := tell_change(change, kinds)))
+    if not flags["fields"]:
+        return lambda change: tell_change(change, kinds)
+    from apidiscovery_cli.history_fields import FieldHistory  # noqa: PLC0415 - rarely wanted
+
+    fields = FieldHistory(client, kinds)
+    return lambda change: tell_change(change, kinds, fields.of)
 
 
 def _timestamp(when: datetime | None) -> Timestamp | None:
@@ -177,8 +212,21 @@ def _print(told: Sequence[Told], flags: _Flags) -> None:
 
 
 def _print_table(told: Sequence[Told], headers: bool) -> None:  # noqa: FBT001 - one signature for all
-    if told:
-        print_text(table([*([_HEADINGS] if headers else []), *rows(told)]))
+    if not told:
+        return
+    head = [_HEADINGS] if headers else []
+    lines = table([*head, *rows(told)]).split("\n")
+    print_lines(*lines[: len(head)])
+    for one, line in zip(told, lines[len(head) :], strict=False):
+        print_lines(line, *_below(one))
+
+
+def _fields_of(told: Told) -> list[str]:
+    return field_lines(told.fields) if told.fields else []
+
+
+def _below(told: Told) -> list[str]:
+    return [f"    {line}" for line in _fields_of(told)]
 
 
 def _print_json(told: Sequence[Told], _headers: bool) -> None:  # noqa: FBT001 - the same
@@ -188,7 +236,10 @@ def _print_json(told: Sequence[Told], _headers: bool) -> None:  # noqa: FBT001 -
 
 def _print_markdown(told: Sequence[Told], headers: bool) -> None:  # noqa: FBT001 - the same
     head = ["| Time | Cluster | Cause | Change |", "|---|---|---|---|"] if headers else []
-    lines = [f"| {' | '.join(map(escaped, row))} |" for row in rows(told)]
+    lines = [
+        f"| {'<br>'.join([' | '.join(map(escaped, row)), *map(escaped, _fields_of(one))])} |"
+        for one, row in zip(told, rows(told), strict=True)
+    ]
     print_lines(*head, *lines)
 
 
@@ -214,8 +265,9 @@ def _follow(client: HistoryClient, flags: _Flags) -> NoReturn:
         DiscoveryError: The server does not answer any more, or has another history now.
     """
     after = client.last_id()
+    tell_one = _teller(client, flags)
     if flags["limit"]:
-        earlier = (told for told in _told(client, flags) if told.change.id <= after)
+        earlier = (told for told in _told(client, flags, tell_one) if told.change.id <= after)
         for told in reversed(list(islice(earlier, flags["limit"]))):
             _print_line(told, flags)
     outage = Outage(client.request_timeout_s)
@@ -228,7 +280,7 @@ def _follow(client: HistoryClient, flags: _Flags) -> NoReturn:
             for message in client.watch(request):
                 outage.end()
                 changes = message.changes.changes
-                for told in _in_words(iter(changes), flags):
+                for told in filter(None, map(tell_one, changes)):
                     _print_line(told, flags)
                 after = changes[-1].id if changes else message.heartbeat.after_id
         except (CallRefused, ServerUnreachable) as error:
@@ -241,5 +293,5 @@ def _print_line(told: Told, flags: _Flags) -> None:
     elif flags["output"] == "name":
         print_lines(f"changes/{told.change.id}")
     else:
-        print_lines("  ".join(rows([told])[0]))
+        print_lines("  ".join(rows([told])[0]), *_below(told))
     sys.stdout.flush()

@@ -19,6 +19,7 @@ from apidiscovery_cli.connection_options import CONNECTION, server_of
 from apidiscovery_cli.discovery import discover
 from apidiscovery_cli.exporting import kind_schemas
 from apidiscovery_cli.files import input_name, make_folder, read_input, write_file
+from apidiscovery_cli.help_pages import Group
 from apidiscovery_cli.openapi import bundle as bundling
 from apidiscovery_cli.openapi.documents import DocumentCache, OpenApiClient
 from apidiscovery_cli.openapi.explain import Explained, Question
@@ -40,11 +41,19 @@ from apidiscovery_cli.openapi_documents import (
     parsed,
 )
 from apidiscovery_cli.options import with_options
-from apidiscovery_cli.output import FAILED, print_bytes, print_data, print_lines, print_text, tell
+from apidiscovery_cli.output import (
+    FAILED,
+    print_bytes,
+    print_data,
+    print_lines,
+    print_text,
+    tell,
+    tell_warning,
+)
 from apidiscovery_cli.printing import json_text, table, yaml_text
 
 
-@click.group("openapi", invoke_without_command=True)
+@click.group("openapi", cls=Group, invoke_without_command=True)
 @click.pass_context
 def openapi(context: click.Context) -> None:
     """Print, merge, check and convert the OpenAPI v3 documents of a server.
@@ -86,12 +95,12 @@ def get(
 
 
 async def _index(server: Server) -> list[Location]:
-    async with OpenApiClient(server) as client:
+    async with OpenApiClient(server, warn=tell_warning) as client:
         return list((await client.index()).values())
 
 
 async def _protobuf(server: Server, name: str) -> FetchedDocument:
-    async with OpenApiClient(server) as client:
+    async with OpenApiClient(server, warn=tell_warning) as client:
         (location,) = chosen(await client.index(), [name])
         return await client.protobuf(location)
 

@@ -12,6 +12,7 @@ from apidiscovery_client.resolving import Explanation, Resolution, Resolver
 
 from apidiscovery_cli.commands.api_resources import NO_HEADERS, OUTPUT
 from apidiscovery_cli.discovery import SOURCE, Source, discover, source_of
+from apidiscovery_cli.help_pages import Command
 from apidiscovery_cli.options import with_options
 from apidiscovery_cli.output import FAILED, has_colour, print_painted, print_text, tell
 from apidiscovery_cli.printing import print_resources
@@ -26,7 +27,7 @@ class _Flags(TypedDict):
     no_headers: bool
 
 
-@click.command("resolve")
+@click.command("resolve", cls=Command)
 @click.argument(
     "texts", metavar="TEXT...", nargs=-1, required=True, shell_complete=complete_resources
 )

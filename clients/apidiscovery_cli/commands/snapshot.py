@@ -6,17 +6,19 @@ from pathlib import Path
 import click
 from apidiscovery_client import IncompleteDiscovery
 from apidiscovery_client._kubectl import failures
+from apidiscovery_client._server import Server
 from apidiscovery_client.snapshots.file import MAX_BYTES, dump, load
 from apidiscovery_client.transports.http import HttpTransport
 
 from apidiscovery_cli.commands.api_resources import LISTING, Listing, listing_of
 from apidiscovery_cli.discovery import SOURCE, WITH_RESOURCES, Source, discover, source_of
 from apidiscovery_cli.files import input_name, read_input, write_file
+from apidiscovery_cli.help_pages import Group
 from apidiscovery_cli.options import with_options
 from apidiscovery_cli.output import print_bytes
 
 
-@click.group("snapshot", invoke_without_command=True)
+@click.group("snapshot", cls=Group, invoke_without_command=True)
 @click.pass_context
 def snapshot(context: click.Context) -> None:
     """Save what a server serves in a file, and show such a file."""
@@ -54,6 +56,8 @@ def _schemas(source: Source) -> tuple[dict[str, object], dict[str, str]]:
         stored_schemas,
     )
 
+    if not isinstance(source.server, Server):
+        raise click.UsageError("--schemas: they are asked for over HTTP; want http:// or https://")
     with closing(HttpTransport(source.server, WITH_RESOURCES)) as transport:
         served = all_of(ServedSchemas(transport, source.server.url))
     return stored_schemas(served), {str(gv): why for gv, why in served.failures.items()}

@@ -15,6 +15,7 @@ from apidiscovery_client._grpc.calls import CallRefused
 from apidiscovery_client.storage_versions.service import StorageVersionClient
 
 from apidiscovery_cli.grpc_connection import with_client
+from apidiscovery_cli.help_pages import Group
 from apidiscovery_cli.options import DURATION
 from apidiscovery_cli.output import (
     has_colour,
@@ -38,7 +39,7 @@ _PAUSE_S = 0.5
 _CLEAR = "\x1b[H\x1b[2J\x1b[3J"
 
 
-class _Group(click.Group):
+class _Group(Group):
     """Runs `show` when there is no subcommand."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:

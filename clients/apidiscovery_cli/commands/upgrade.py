@@ -17,22 +17,26 @@ from typing import TypedDict, Unpack
 
 import click
 from apidiscovery_client import DiscoveryClient, DiscoveryError, InvalidConfiguration
-from apidiscovery_client._connecting import Flags, open_blocking
+from apidiscovery_client._connecting import Flags, http_target
 from apidiscovery_client.fleet import Fleet
 from apidiscovery_client.fleet._members import servers_of_contexts
 from apidiscovery_client.snapshots.releases import PREFIX, release
+from apidiscovery_client.transports import HttpTransport
 from apidiscovery_client.upgrading import Evidence, plan, read_cluster
 
 from apidiscovery_cli.commands._side_by_side import named
 from apidiscovery_cli.connection_options import flags_of
-from apidiscovery_cli.diffing import FORMATS
-from apidiscovery_cli.diffing.rendering import Format
+from apidiscovery_cli.diffing.rendering import FORMATS, Format
 from apidiscovery_cli.files import STDIN
-from apidiscovery_cli.options import with_options
+from apidiscovery_cli.help_pages import Command
+from apidiscovery_cli.options import report_output, with_options
 from apidiscovery_cli.output import TROUBLE, Trouble, print_report
+from apidiscovery_cli.side_names import complete_sides
 from apidiscovery_cli.sides import (
+    ALL_CONTEXTS,
     CLUSTER,
     CONTEXT,
+    CONTEXTS,
     SERVICE,
     SIDE_HELP,
     SIDE_OPTIONS,
@@ -74,6 +78,7 @@ class _Member:
 
 
 @click.command(
+    cls=Command,
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Tell what to do before a cluster is upgraded, most urgent first, each with a command.\n\n"
     f"Each CLUSTER is {SIDE_HELP}; with --server also cluster:NAME. By default it is the current"
@@ -85,24 +90,12 @@ class _Member:
     "Exit code 0 if nothing is to be done, 1 if something is, 2 for trouble, also where nothing is"
     " to be done and something could not be read.",
 )
-@click.argument("clusters", metavar="[CLUSTER]...", nargs=-1)
+@click.argument("clusters", metavar="[CLUSTER]...", nargs=-1, shell_complete=complete_sides)
 @click.option("--to", "target", required=True, metavar="RELEASE", help="The release, such as 1.36.")
 @click.option("--context", metavar="NAME", help="The cluster of this context of the kubeconfig.")
-@click.option(
-    "--contexts",
-    metavar="PATTERN",
-    multiple=True,
-    help="The clusters of all contexts of the kubeconfig with such a name, such as 'prod-*'.",
-)
-@click.option("--all-contexts", is_flag=True, help="Those of every context of the kubeconfig.")
-@click.option(
-    "--output",
-    "-o",
-    type=click.Choice(list(FORMATS)),
-    default="text",
-    show_default=True,
-    help="The form of the report.",
-)
+@CONTEXTS
+@ALL_CONTEXTS
+@report_output(FORMATS)
 @with_options((SERVICE, *SIDE_OPTIONS), flags_of)
 def upgrade(flags: Flags, *, clusters: tuple[str, ...], **options: Unpack[_Options]) -> None:
     """Print the report, and end with the exit code that it stands for."""
@@ -143,7 +136,7 @@ def _sides(flags: Flags, clusters: Sequence[str], options: _Options) -> list[str
         sides.append(CONTEXT + context)
     flags = {**flags, "context": None}
     if patterns := ("*",) if options["all_contexts"] else tuple(options["contexts"]):
-        sides += (CONTEXT + name for name in servers_of_contexts(patterns, **flags))
+        sides += (CONTEXT + name for name in servers_of_contexts(patterns, prefix="--", **flags))
     if (service := options["service"]) and not sides:
         with Fleet.of_server(service, **flags) as fleet:
             sides = [CLUSTER + column.name for column in fleet.clusters()]
@@ -187,6 +180,8 @@ def _evidence(member: _Member, flags: Flags) -> Evidence:
     side = member.side
     if side != _CURRENT and not is_server(side):
         return read_cluster(member.name, open_side(side, connector(flags)))
-    transport = transport_to(side, flags) if side else open_blocking(None, **flags).transport
+    transport = (
+        transport_to(side, flags) if side else HttpTransport(http_target(None, flags, prefix="--"))
+    )
     with DiscoveryClient(transport) as client:
         return read_cluster(member.name, client.refresh(), transport)

@@ -13,7 +13,7 @@ from types import FrameType
 from typing import TypeAlias, TypedDict, Unpack
 
 import click
-from apidiscovery_client import changes
+from apidiscovery_client import ClientClosed, changes
 from apidiscovery_client._connecting import Flags
 from apidiscovery_client._interfaces import Transport
 from apidiscovery_client.changes import Change
@@ -23,10 +23,14 @@ from apidiscovery_client.model import Current, Freshness, GroupVersion, Resource
 from apidiscovery_cli.connection_options import (
     CONNECTION,
     FOLDER,
+    any_server_named,
     flags_of,
+    grpc_server_named,
+    is_grpc,
     is_on_command_line,
     server_named,
 )
+from apidiscovery_cli.help_pages import Command
 from apidiscovery_cli.options import DURATION, GRPC_ADDRESS, with_options
 from apidiscovery_cli.output import print_lines, print_text, tell
 
@@ -53,7 +57,7 @@ class _Flags(TypedDict):
     output: str
 
 
-@click.command("watch")
+@click.command("watch", cls=Command)
 @click.option(
     "--output",
     "-o",
@@ -105,6 +109,11 @@ def watch(flags: Flags, cache_dir: Path | None, **own: Unpack[_Flags]) -> None:
         raise click.UsageError("--cache-dir is for --once")
     transport = _transport(flags, own["grpc"])
     with DiscoveryClient(transport) as client, _ended_by_signals(client):
+        try:
+            server = client.refresh().server
+        except ClientClosed:  # by a signal
+            return
+        tell(f"watching {server}, until you stop it")
         _print_each(client.watch(interval_s=own["interval_s"], initial=own["initial"]), printed)
 
 
@@ -122,7 +131,7 @@ def _print_since_last(flags: Flags, folder: Path | None, printed: Callable[[Chan
         snapshot_cache,
     )
 
-    source = Source(server_named(flags), snapshot_cache(folder, is_off=False))
+    source = Source(any_server_named(flags), snapshot_cache(folder, is_off=False))
     before = cached_snapshot(source)
     now = discover(source)
     if before is None:
@@ -138,28 +147,17 @@ def _print_each(news: Iterable[Change], printed: Callable[[Change], None]) -> No
 
 
 def _transport(flags: Flags, address: str | None) -> Transport:
-    if address is None:
+    if address is None and not is_grpc(flags):
         from apidiscovery_client.transports.http import HttpTransport  # noqa: PLC0415
 
         from apidiscovery_cli.discovery import WITH_RESOURCES  # noqa: PLC0415 - the same
 
         return HttpTransport(server_named(flags), replace(WITH_RESOURCES, needs_core=False))
-    return _grpc_transport(flags, address)
-
-
-def _grpc_transport(flags: Flags, address: str) -> Transport:
     from apidiscovery_client.transports.grpc import GrpcTransport  # noqa: PLC0415 - it imports grpc
 
-    from apidiscovery_cli.grpc_connection import (  # noqa: PLC0415 - it imports grpc
-        Own,
-        server_at,
-    )
-
-    if is_on_command_line("server"):
+    if address and is_on_command_line("server"):
         raise click.UsageError("--server and --grpc cannot be used together")
-    named: Flags = {**flags, "server": None}
-    own: Own = {"grpc_server": address, "token_file": None, "plaintext": False}
-    return GrpcTransport(server_at(own, named))
+    return GrpcTransport(grpc_server_named(flags, address))
 
 
 @contextmanager

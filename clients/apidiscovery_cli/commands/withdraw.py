@@ -14,6 +14,7 @@ from apidiscovery_cli.grpc_connection import (
     refusal_lines,
     with_registry,
 )
+from apidiscovery_cli.help_pages import Command
 from apidiscovery_cli.manifest_files import Named, objects, readable
 from apidiscovery_cli.output import print_lines, tell, tell_error
 from apidiscovery_cli.registration_objects import named, of_number
@@ -32,7 +33,7 @@ class _Flags(TypedDict):
     output: str | None
 
 
-@click.command("withdraw")
+@click.command("withdraw", cls=Command)
 @click.argument("words", nargs=-1, metavar="[TYPE NAME...|TYPE/NAME...]")
 @click.option(
     "--filename",

@@ -35,8 +35,8 @@ _NOT_ACCEPTABLE, _NOT_MODIFIED = 406, 304
 _REDIRECTIONS, _REFUSALS = range(300, 400), range(400, 500)
 
 
-def _as_aggregator(subject: Subject, *more: tuple[str, str], again: bool = False) -> Reply:
-    return subject.get("/apis", AGGREGATOR_ACCEPT, *AGGREGATOR_HEADERS[1:], *more, again=again)
+def _as_aggregator(subject: Subject) -> Reply:
+    return subject.get("/apis", AGGREGATOR_ACCEPT, *AGGREGATOR_HEADERS[1:])
 
 
 def _answers(subject: Subject) -> None:

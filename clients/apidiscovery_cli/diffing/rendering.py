@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from apidiscovery_client._terminal import printable
-
-from apidiscovery_cli.diffing.findings import Finding, Report, Severity
+from apidiscovery_client.diffing.findings import Finding, Report, Severity
 
 API_VERSION = "apidiscovery/v1"
 KIND = "DiscoveryDiff"
@@ -55,7 +54,7 @@ def render(
 
 
 def _text(report: Report, choice: _Choice) -> str:
-    lines = [printable(f"{report.before} -> {report.after}: {_summary(report)}")]
+    lines = [printable(f"{report.before} -> {report.after}: {report.summary}")]
     lines += [_line(found, coloured=choice.coloured) for found in choice.of(report)]
     lines += [printable(f"? {doubt.subject}: {doubt.reason}") for doubt in report.doubts]
     return "".join(f"{line}\n" for line in lines)
@@ -95,7 +94,7 @@ def finding_fields(found: Finding) -> dict[str, object]:
 
 def _markdown(report: Report, choice: _Choice) -> str:
     title = f"# API differences: {escaped(report.before)} → {escaped(report.after)}"
-    paragraphs = [title, f"{_summary(report).capitalize()}."]
+    paragraphs = [title, f"{report.summary.capitalize()}."]
     for severity, heading in _HEADINGS.items():
         found = [one for one in choice.of(report) if one.severity == severity]
         if found:
@@ -109,12 +108,6 @@ def _markdown(report: Report, choice: _Choice) -> str:
 def _items(found: list[Finding]) -> Iterator[str]:
     for one in found:
         yield f"- `{code(one.subject)}`: {escaped(one.message)} ({one.rule})"
-
-
-def _summary(report: Report) -> str:
-    counts = [(len(report.of(severity)), str(severity)) for severity in Severity]
-    told = ", ".join(f"{count} {severity}" for count, severity in counts if count)
-    return told or "no differences"
 
 
 def colour_of(severity: str) -> str:

@@ -15,6 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
 
+from apidiscovery_client._http.flow import HttpOptions
 from apidiscovery_client._http.reply import MAX_CONCURRENT_REQUESTS
 from apidiscovery_client._private_files import PrivateFolder, cache_folder
 from apidiscovery_client._server import Server
@@ -132,12 +133,19 @@ class OpenApiClient:
         UnexpectedDocument: A body that is not what was asked for, or a place on another server.
     """
 
-    def __init__(self, server: Server, cache: DocumentCache | None = None) -> None:
+    def __init__(
+        self,
+        server: Server,
+        cache: DocumentCache | None = None,
+        *,
+        warn: Callable[[str], object] | None = None,
+    ) -> None:
+        options = HttpOptions(warn=warn)
         self._server = server
         self._cache = cache
-        self._transport = AsyncHttpTransport(server)
+        self._transport = AsyncHttpTransport(server, options)
         # For URLs that are not below /openapi/v3, a path in the server's URL does not count.
-        self._root = AsyncHttpTransport(replace(server, url=origin(server.url)))
+        self._root = AsyncHttpTransport(replace(server, url=origin(server.url)), options)
         self._slots = asyncio.Semaphore(MAX_CONCURRENT_REQUESTS)
 
     async def __aenter__(self) -> Self:

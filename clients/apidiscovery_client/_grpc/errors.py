@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import cast
 
 import grpc
+from apidiscovery_formats.grpc_codes import HTTP_STATUSES
 from google.protobuf.message import DecodeError
 from google.rpc import (  # pyright: ignore[reportMissingTypeStubs] - stubs lie in it, unmarked
     error_details_pb2,
@@ -36,27 +37,6 @@ _BROKEN_CONNECTION = (
     "GOAWAY",
     "Received http2 header",
 )
-
-# Source: googleapis google/rpc/code.proto.
-_STATUSES = {
-    grpc.StatusCode.OK: 200,
-    grpc.StatusCode.CANCELLED: 499,
-    grpc.StatusCode.UNKNOWN: 500,
-    grpc.StatusCode.INVALID_ARGUMENT: 400,
-    grpc.StatusCode.DEADLINE_EXCEEDED: 504,
-    grpc.StatusCode.NOT_FOUND: 404,
-    grpc.StatusCode.ALREADY_EXISTS: 409,
-    grpc.StatusCode.PERMISSION_DENIED: 403,
-    grpc.StatusCode.UNAUTHENTICATED: 401,
-    grpc.StatusCode.RESOURCE_EXHAUSTED: 429,
-    grpc.StatusCode.FAILED_PRECONDITION: 400,
-    grpc.StatusCode.ABORTED: 409,
-    grpc.StatusCode.OUT_OF_RANGE: 400,
-    grpc.StatusCode.UNIMPLEMENTED: 501,
-    grpc.StatusCode.INTERNAL: 500,
-    grpc.StatusCode.UNAVAILABLE: 503,
-    grpc.StatusCode.DATA_LOSS: 500,
-}
 
 _NO_GRPC = ("Failed parsing HTTP/2", "Received http2 header")
 _NO_TLS = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST")
@@ -88,7 +68,7 @@ class CallRefused(RequestRefused):
         *,
         url: str = "",
     ) -> None:
-        super().__init__(message, url=url, status=_STATUSES[code], text=message)
+        super().__init__(message, url=url, status=HTTP_STATUSES[code.name], text=message)
         self.code = code
         self.problems = tuple(problems)
         self.retry_after_s = retry_after_s

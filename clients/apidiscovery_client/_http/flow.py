@@ -5,7 +5,7 @@ handle the first; and one for each group-version where a server has no aggregate
 """
 
 import re
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from http import HTTPStatus
@@ -52,12 +52,18 @@ class HttpOptions:
         needs_core: Whether it is an error that `/api` or `/apis` fails, as for kubectl; otherwise
             what was known of it stays, or the snapshot's `failures` say why it is missing.
         max_body_bytes: The largest body that is read, compressed or not.
+        query: What each request has in its query, such as `at=2026-11-20T10:00:00Z`; empty for
+            nothing.
+        warn: Called with the text of each warning that a server sends beside an answer, as often as
+            it sends it, in whatever thread reads the answer; None to pass over them.
     """
 
     protobuf: bool = True
     resources: bool = True
     needs_core: bool = False
     max_body_bytes: int = MAX_BODY_BYTES
+    query: str = ""
+    warn: Callable[[str], object] | None = None
 
 
 DEFAULT_OPTIONS = HttpOptions()

@@ -7,12 +7,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TypeVar
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from apidiscovery_client._errors import RequestRefused, UnexpectedDocument
 from apidiscovery_client._http import wrong_port
 from apidiscovery_client._reading.parsed import UnreadableError, status_message
 
+_WARNING = re.compile(r'(?:^|,\s*)299 \S+ "((?:[^"\\]|\\.)*)"')
+# What a discovery service has below its own paths.
+_PART = re.compile(r"^/(cluster|view)s/(.+)$")
 MAX_BODY_BYTES = 64 << 20  # uncompressed; 3 000 groups of five resources are 18 MB indented
 MAX_CONCURRENT_REQUESTS = 16
 MAX_RETRIES = 10  # client-go rest/request.go `maxRetries`
@@ -50,6 +53,7 @@ class Reply:
         body: Decompressed.
         tried_s: How long the request was repeated before the request timeout ended it; 0 where it
             was not repeated, or not until the timeout.
+        refused: What is known of the credentials that a 401 refuses; empty for nothing.
     """
 
     url: str
@@ -57,6 +61,7 @@ class Reply:
     headers: Mapping[str, str]
     body: bytes
     tried_s: float = 0
+    refused: str = ""
 
     @property
     def retry_after_s(self) -> int | None:
@@ -74,12 +79,24 @@ class Reply:
         """Return what `reader` makes of a 200; raise `RequestRefused`, `UnexpectedDocument`."""
         if self.status != HTTPStatus.OK:
             in_vain = f"; no other answer within {self.tried_s:g} s" if self.tried_s else ""
-            raise RequestRefused(self._refusal() + in_vain, url=self.url, status=self.status)
+            why = f"; {self.refused}" if self.refused else ""
+            raise RequestRefused(
+                f"{self._refusal()}{in_vain}{why}", url=self.url, status=self.status
+            )
         try:
             return reader(self.headers.get("content-type"), self.body)
         except UnreadableError as error:
             about = f"{WEB_PAGE}: " if self.is_page else ""
             raise UnexpectedDocument(f"{about}{error}", url=self.url) from None
+
+    def warnings(self) -> list[str]:
+        """Return the texts of warnings beside the answer, without escapes.
+
+        Source: apimachinery pkg/util/net/http.go `ParseWarningHeaders`; of code 299 alone, as
+        client-go rest/warnings.go `handleWarnings`.
+        """
+        found = _WARNING.findall(self.headers.get("warning", ""))
+        return [re.sub(r"\\(.)", r"\1", text) for text in found]
 
     @property
     def is_page(self) -> bool:
@@ -96,12 +113,22 @@ class Reply:
         said = " ".join(status_message(self.body)[:_MAX_MESSAGE_CHARACTERS].split())
         if not said and self.status == HTTPStatus.NOT_FOUND:
             if self.url.endswith("/apis"):
-                return NO_API_SERVER
+                return _no_api_server(self.url.removesuffix("/apis"))
             if self.is_page:
                 return WEB_PAGE
         return said or _STATUS_MESSAGES.get(
             self.status, f"the server gave no reason ({_phrase(self.status)})"
         )
+
+
+def _no_api_server(server: str) -> str:
+    """Return what may be wrong with the URL of a server that has no `/apis`."""
+    root, _, last = server.rpartition("/")
+    if last in ("api", "apis"):
+        return f"{NO_API_SERVER}; leave /{last} out of its URL: {root}"
+    if found := _PART.search(urlsplit(server).path):
+        return f"the server shows us no {found[1]} {unquote(found[2])!r}"
+    return NO_API_SERVER
 
 
 def _phrase(status: int) -> str:

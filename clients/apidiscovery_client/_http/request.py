@@ -60,6 +60,18 @@ class Shown:
     headers: Headers
     tls: "ssl.SSLContext | None"
 
+    def refused(self) -> str:
+        """Return what a 401 says of them, without any secret.
+
+        A client certificate is not told: TLS settings do not show whether they have one.
+        """
+        lines = (value for name, value in self.headers if name.lower() == "authorization")
+        scheme = next(lines, "").partition(" ")[0].lower()
+        if not scheme:
+            return "no token or password was sent"
+        named = {"bearer": "bearer token was", "basic": "user name and password were"}
+        return f"the {named.get(scheme, 'credentials were')} not accepted"
+
 
 class Credentials:
     """Gets credentials from an `Access`, and after a 401 asks it once for other ones.

@@ -14,7 +14,7 @@ _DOCUMENTS = ("/api", "/apis")
 
 
 def servers_of_contexts(
-    patterns: Sequence[str], **flags: Unpack[Flags]
+    patterns: Sequence[str], *, prefix: str = "", **flags: Unpack[Flags]
 ) -> dict[str, Server | Snapshot]:
     """Return the servers of contexts whose names match a pattern, by name, sorted.
 
@@ -22,6 +22,7 @@ def servers_of_contexts(
 
     Args:
         patterns: As of a shell: `prod-*`.
+        prefix: As of `read_server`.
         flags: The kubeconfig, and what goes before it, for each of them.
 
     Raises:
@@ -30,7 +31,7 @@ def servers_of_contexts(
     from apidiscovery_kubeconfig.kubeconfig import Resolved, read_contexts  # noqa: PLC0415 - few read one
 
     with translated():
-        found = read_contexts(flags.get("kubeconfig"), patterns, overrides_of(flags))
+        found = read_contexts(flags.get("kubeconfig"), patterns, overrides_of(flags, prefix))
     return {
         name: server_of(each.connection, flags.get("request_timeout_s"))
         if isinstance(each, Resolved)

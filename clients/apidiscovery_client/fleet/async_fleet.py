@@ -4,12 +4,12 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import aclosing
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Protocol, Self, Unpack
+from typing import Protocol, Self, Unpack
 
 from apidiscovery_formats import matrix
 from apidiscovery_formats.matrix import Column, Delta, Matrix
 
-from apidiscovery_client._connecting import grpc_target, http_target
+from apidiscovery_client._connecting import Flags, grpc_target, http_target, refuse_unknown
 from apidiscovery_client._errors import DiscoveryError, NotYetServed
 from apidiscovery_client._sans_io.options import SYSTEM_CLOCK
 from apidiscovery_client._server import Server
@@ -22,9 +22,6 @@ from apidiscovery_client.fleet._members import servers_of_contexts
 from apidiscovery_client.model import Snapshot
 from apidiscovery_client.resolving import Resolution, Resolver
 from apidiscovery_client.resolving.common_version import CommonVersion, best_common_version
-
-if TYPE_CHECKING:
-    from apidiscovery_client._connecting import Flags
 
 AT_ONCE = 32
 
@@ -115,7 +112,7 @@ class AsyncFleet:
         *,
         selector: str = "",
         at_once: int = AT_ONCE,
-        **flags: "Unpack[Flags]",
+        **flags: Unpack[Flags],
     ) -> Self:
         """Return the fleet of a running service (`apidiscovery serve`), which asks the clusters.
 
@@ -132,8 +129,10 @@ class AsyncFleet:
                 `request_timeout_s` and others.
 
         Raises:
+            TypeError: There is no flag of such a name.
             InvalidConfiguration: The configuration cannot be used.
         """
+        refuse_unknown(flags, Flags.__optional_keys__, ("selector", "at_once"))
         tells: AsyncTellsMatrix
         server = grpc_target(target, flags)
         if server is None:

@@ -44,14 +44,41 @@ _Found: TypeAlias = tuple[Mapping[str, object], Mapping[str, object], list[objec
 _FOUND: ContextVar[dict[_Key, _Found] | None] = ContextVar("_FOUND", default=None)
 
 
+class _Search:
+    """A search that goes on where the last reader stopped, also one that ended at its budget.
+
+    Both schemas are kept with it, so that no other gets their identity.
+    """
+
+    def __init__(self, old: Schema, new: Schema, values: Iterator[object]) -> None:
+        self._of = old.keywords, new.keywords
+        self._found = list[object]()
+        self._rest = values
+
+    def __iter__(self) -> Iterator[object]:
+        at = 0
+        while True:
+            if at == len(self._found):
+                try:
+                    self._found.append(next(self._rest))
+                except StopIteration:
+                    return
+            yield self._found[at]
+            at += 1
+
+
+_SEARCHES: ContextVar[dict[_Key, _Search] | None] = ContextVar("_SEARCHES", default=None)
+
+
 @contextmanager
 def remembered() -> Generator[None]:
     """Keep what is found until the end: a schema's rules, and those around it, ask for the same."""
-    token = _FOUND.set({})
+    token, searches = _FOUND.set({}), _SEARCHES.set({})
     try:
         yield
     finally:
         _FOUND.reset(token)
+        _SEARCHES.reset(searches)
 
 
 class Examples:
@@ -70,7 +97,16 @@ class Examples:
 
     def of(self, old: Schema, new: Schema, hints: Iterable[object] = ()) -> Iterator[object]:
         """Yield treated values that are valid under `old`, with what `new` says in mind."""
-        return self._known(old, new, 0, tuple(hints))
+        several = tuple(hints)
+        known = _SEARCHES.get()
+        if known is None or old.resolve is not None or new.resolve is not None:
+            yield from self._known(old, new, 0, several)
+            return
+        texts = tuple(map(canonical, several))
+        key = (id(old.keywords), id(new.keywords), texts, self._left, self._raw, self._doubtful)
+        if key not in known:
+            known[key] = _Search(old, new, self._known(old, new, 0, several))
+        yield from known[key]
 
     def _valid(
         self, old: Schema, new: Schema, depth: int, hints: tuple[object, ...]

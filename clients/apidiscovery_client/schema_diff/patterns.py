@@ -238,6 +238,8 @@ def find_string(
     Raises:
         UndecidableError: An expression is not read, or the search is too long.
     """
+    if unmatched in matched or (most is not None and most < least):
+        return None
     found = _search(tuple(matched), unmatched, least, most)
     if isinstance(found, UndecidableError):
         raise found

@@ -276,7 +276,7 @@ def decide_rule(rule: str, old: Schema, new: Schema) -> Answer:
         if told is not None:
             return Answer(told)
     several = (Examples().of(old, new), Examples(_HINTED).of(old, new, _hints(old, new)))
-    for value in itertools.chain.from_iterable(several):
+    for value in itertools.chain.from_iterable(several if cel.parsed(rule) is not None else ()):
         if value is not None and cel.holds(rule, value) is False:
             return Answer(holds=False)
     return Answer(None, "the CEL rule is neither shown to hold nor to fail")

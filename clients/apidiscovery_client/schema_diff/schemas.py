@@ -151,6 +151,8 @@ def read(value: object, resolve: Resolve | None = None) -> Schema:
         InvalidSchema: A `$ref` leads nowhere or round in a circle.
     """
     keywords = as_object(value)
+    if "$ref" not in keywords and "allOf" not in keywords:
+        return Schema(keywords, resolve)
     ref = ""
     for _ in range(_MAX_REFS):
         name = keywords.get("$ref")

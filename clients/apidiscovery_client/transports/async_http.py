@@ -42,17 +42,19 @@ class AsyncHttpTransport(AsyncPathTransport):
         *,
         progress: Callable[[int, int], object] | None = None,
     ) -> None:
-        session = _AsyncSession(server, options.max_body_bytes)
+        session = _AsyncSession(server, options)
         super().__init__(server.url, session, options, progress)
 
 
 class _AsyncSession:
     """Sends requests with credentials, and again where the server asks for that."""
 
-    def __init__(self, server: Server, max_body_bytes: int) -> None:
+    def __init__(self, server: Server, options: HttpOptions) -> None:
         self._server = server
+        self._query = options.query
+        self._warn = options.warn
         self._credentials = Credentials(server.access)
-        self._connections = AsyncConnections(server, max_body_bytes)
+        self._connections = AsyncConnections(server, options.max_body_bytes)
         self.traffic = self._connections.traffic
 
     async def close(self) -> None:
@@ -73,10 +75,12 @@ class _AsyncSession:
             InvalidConfiguration: There are no credentials to show.
             ClientClosed: The scope was ended meanwhile.
         """
+        if self._query:
+            ask = replace(ask, path=f"{ask.path}{'&' if '?' in ask.path else '?'}{self._query}")
         url = self._server.url + ask.path
         timeout_s = self._server.request_timeout_s
         try:
-            return await self._authorized(ask, Deadline(timeout_s), scope)
+            reply = await self._authorized(ask, Deadline(timeout_s), scope)
         except InvalidConfiguration:
             scope.ensure_open()
             raise
@@ -88,6 +92,10 @@ class _AsyncSession:
                 message = f"GET {url}: no answer within {timeout_s:g} s"
                 raise ServerUnreachable(message, url=url) from None
             raise ServerUnreachable(why_unreachable(error, url), url=url) from error
+        if self._warn:
+            for text in reply.warnings():
+                self._warn(text)
+        return reply
 
     async def _authorized(self, ask: Ask, deadline: Deadline, scope: AsyncScope) -> Reply:
         run_blocking = self._connections.run_blocking
@@ -96,7 +104,11 @@ class _AsyncSession:
         if reply.status != HTTPStatus.UNAUTHORIZED:
             return reply
         renewed = await run_blocking(partial(self._credentials.renewed, shown), deadline)
-        return await self._repeated(ask, renewed, deadline, scope) if renewed else reply
+        if renewed is not None:
+            shown = renewed
+            reply = await self._repeated(ask, shown, deadline, scope)
+        is_refused = reply.status == HTTPStatus.UNAUTHORIZED
+        return replace(reply, refused=shown.refused()) if is_refused else reply
 
     async def _repeated(
         self, ask: Ask, shown: Shown, deadline: Deadline, scope: AsyncScope

@@ -42,17 +42,19 @@ class HttpTransport(PathTransport):
         *,
         progress: Callable[[int, int], object] | None = None,
     ) -> None:
-        session = _Session(server, options.max_body_bytes)
+        session = _Session(server, options)
         super().__init__(server.url, session, options, progress)
 
 
 class _Session:
     """Sends requests with credentials, and again where the server asks for that."""
 
-    def __init__(self, server: Server, max_body_bytes: int) -> None:
+    def __init__(self, server: Server, options: HttpOptions) -> None:
         self._server = server
+        self._query = options.query
+        self._warn = options.warn
         self._credentials = Credentials(server.access)
-        self._connections = Connections(server, max_body_bytes)
+        self._connections = Connections(server, options.max_body_bytes)
         self.traffic = self._connections.traffic
 
     def close(self) -> None:
@@ -73,10 +75,12 @@ class _Session:
             InvalidConfiguration: There are no credentials to show.
             ClientClosed: The scope was ended meanwhile.
         """
+        if self._query:
+            ask = replace(ask, path=f"{ask.path}{'&' if '?' in ask.path else '?'}{self._query}")
         url = self._server.url + ask.path
         timeout_s = self._server.request_timeout_s
         try:
-            return self._authorized(ask, Deadline(timeout_s), scope)
+            reply = self._authorized(ask, Deadline(timeout_s), scope)
         except InvalidConfiguration:
             scope.ensure_open()
             raise
@@ -88,6 +92,10 @@ class _Session:
                 message = f"GET {url}: no answer within {timeout_s:g} s"
                 raise ServerUnreachable(message, url=url) from None
             raise ServerUnreachable(why_unreachable(error, url), url=url) from error
+        if self._warn:
+            for text in reply.warnings():
+                self._warn(text)
+        return reply
 
     def _authorized(self, ask: Ask, deadline: Deadline, scope: Scope) -> Reply:
         run_blocking = self._connections.run_blocking
@@ -96,7 +104,11 @@ class _Session:
         if reply.status != HTTPStatus.UNAUTHORIZED:
             return reply
         renewed = run_blocking(partial(self._credentials.renewed, shown), deadline)
-        return self._repeated(ask, renewed, deadline, scope) if renewed else reply
+        if renewed is not None:
+            shown = renewed
+            reply = self._repeated(ask, shown, deadline, scope)
+        is_refused = reply.status == HTTPStatus.UNAUTHORIZED
+        return replace(reply, refused=shown.refused()) if is_refused else reply
 
     def _repeated(self, ask: Ask, shown: Shown, deadline: Deadline, scope: Scope) -> Reply:
         """Return the answer, or the last one of a server that asks to come again later."""

@@ -22,6 +22,7 @@ from apidiscovery_service.app.settings import (
     configured_services,
     configured_upstreams,
     configured_views,
+    cors_origin,
     duration_s,
     flagged_upstreams,
 )
@@ -30,9 +31,11 @@ from apidiscovery_service.history.model import Retention
 from apidiscovery_service.serving.feature_gates import FeatureGates
 from apidiscovery_service.store.etcd_options import EtcdOptions
 from apidiscovery_service.store.urls import StoreUrl, default_store_url
+from apidiscovery_service.workers import leave
 
 # Of a history in memory.
 _BYTES_IN_MEMORY = 64 * 2**20
+_SWITCH = {"on": True, "true": True, "off": False, "false": False}
 
 T = TypeVar("T")
 
@@ -63,7 +66,9 @@ class Flags(TypedDict):
     ready_file: Path | None
     shutdown_delay: float
     history: Retention | Literal["off"] | None
+    web: bool
     insecure_bind: bool
+    cors_origin: tuple[str, ...]
     tls_cert_file: Path | None
     tls_private_key_file: Path | None
     client_ca_file: Path | None
@@ -108,11 +113,20 @@ def _history(text: str) -> Retention | Literal["off"]:
     return "off" if text in ("off", "false") else Retention.parse(text)
 
 
+def _on_or_off(text: str) -> bool:
+    # YAML reads them as true and false, where they are not quoted.
+    if text.lower() not in _SWITCH:
+        raise InvalidConfiguration(f"want on or off, got {text[:100]!r}")
+    return _SWITCH[text.lower()]
+
+
 HISTORY = Parsed("AGE,SIZE|off", _history)
+SWITCH = Parsed("on|off", _on_or_off)
 CATALOG = Parsed("kubernetes[:1.NN]|none", Catalog.parse)
 ADDRESS = Parsed("HOST:PORT|off", _address_or_off)
 GATES = Parsed("NAME=BOOL,...", FeatureGates.parse)
 UPSTREAM = Parsed("NAME=URL", _upstream)
+ORIGIN = Parsed("ORIGIN", cors_origin)
 STORE = Parsed("memory|sqlite:PATH|etcd://...", StoreUrl.parse)
 DURATION = Parsed("DURATION", duration_s)
 FILE = click.Path(path_type=Path, dir_okay=False)
@@ -229,6 +243,13 @@ def _end(_number: int, _frame: object) -> NoReturn:
     help="How long and in how much space changes are remembered, beside the store; "
     "the oldest are forgotten first.  [default: 90d,2GiB; in memory 90d,64MiB; off with etcd]",
 )
+@click.option(
+    "--web",
+    type=SWITCH,
+    metavar="on|off",
+    default="on",
+    help="Whether there are pages for browsers below /ui/, where the extra web is installed.",
+)
 @click.option("--etcd-cafile", type=FILE, help="Certificate authority of etcd.")
 @click.option("--etcd-certfile", type=FILE, help="Client certificate for etcd.")
 @click.option("--etcd-keyfile", type=FILE, help="Its key.")
@@ -258,6 +279,14 @@ def _end(_number: int, _frame: object) -> NoReturn:
     "--insecure-bind",
     is_flag=True,
     help="Allow addresses that other machines can reach, though callers are not identified.",
+)
+@click.option(
+    "--cors-origin",
+    type=ORIGIN,
+    metavar="ORIGIN",
+    multiple=True,
+    help="Let pages of this origin read HTTP's answers, such as http://localhost:5173; * for all; "
+    "may be given several times.",
 )
 @click.option(
     "--tls-cert-file",
@@ -323,7 +352,8 @@ def serve(**flags: Unpack[Flags]) -> None:
         raise click.UsageError(located(str(error), structured)) from None
     except (DiscoveryError, OSError) as error:
         click.echo(f"error: {error}", err=True)
-        sys.exit(1)
+        leave(1)
+    leave(0)
 
 
 def settings_of(flags: Flags, structured: Mapping[str, object]) -> Settings:
@@ -373,8 +403,10 @@ def settings_of(flags: Flags, structured: Mapping[str, object]) -> Settings:
         security=_security(flags, structured),
         ready_file=flags["ready_file"],
         insecure_bind=flags["insecure_bind"],
+        cors_origins=flags["cors_origin"],
         shutdown_delay_s=flags["shutdown_delay"],
         history=_retention(flags["history"], store),
+        web=flags["web"],
     )
 
 

@@ -1,7 +1,8 @@
 """The listeners of HTTP and gRPC, with TLS, authentication and limits in front of them."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from urllib.parse import quote
 
@@ -68,11 +69,12 @@ class HttpListener:
         Raises:
             OSError: The address cannot be listened on.
         """
-        self._front = fronts.front("http", address)
-        if self._front:
-            self._server = HttpServer(application, self._front.server_path)
-        else:
-            self._server = HttpServer(application, address.host, address.port)
+        with _other_address("--http"):
+            self._front = fronts.front("http", address)
+            if self._front:
+                self._server = HttpServer(application, self._front.server_path)
+            else:
+                self._server = HttpServer(application, address.host, address.port)
         own_port = self._front.port if self._front else self._server.port
         self.address = Address(address.host, own_port)
 
@@ -101,7 +103,8 @@ class GrpcListener:
         Raises:
             OSError: The address cannot be listened on.
         """
-        self._front = fronts.front("grpc", address)
+        with _other_address("--grpc"):
+            self._front = fronts.front("grpc", address)
         self._server = server
         self._serving: asyncio.Task[None] | None = None
         self.address = address
@@ -113,7 +116,8 @@ class GrpcListener:
             OSError: The address cannot be listened on.
         """
         if self._front is None:
-            port = await self._server.start(str(self.address))
+            with _other_address("--grpc"):
+                port = await self._server.start(str(self.address))
         else:
             await self._server.start(f"unix:{quote(str(self._front.server_path))}")
             self._serving = asyncio.create_task(self._front.serve())
@@ -133,6 +137,16 @@ class GrpcListener:
         await asyncio.gather(self._server.stop(grace_s), _stopped(self._front, grace_s))
         if self._serving is not None:
             await self._serving
+
+
+@contextmanager
+def _other_address(flag: str) -> Generator[None]:
+    """Add to the error of an address that cannot be listened on what names another one."""
+    try:
+        yield
+    except OSError as error:
+        hint = f"choose another address with {flag} HOST:PORT (port 0 for a free one)"
+        raise OSError(f"{error}; {hint}") from error
 
 
 async def _stopped(front: Front | None, grace_s: float) -> None:
@@ -181,9 +195,18 @@ class SecureServing:
         """Authorization for gRPC handlers."""
         return CallAccess(self.access) if self.access else None
 
-    def interceptors(self, metrics: Metrics) -> Sequence[ServerInterceptor]:
-        """Return the interceptors of gRPC calls."""
-        return [AdmissionInterceptor(self.access, metrics)] if self.access else []
+    def interceptors(
+        self, metrics: Metrics, *, limits_rate: bool = True
+    ) -> Sequence[ServerInterceptor]:
+        """Return the interceptors of calls.
+
+        Args:
+            metrics: Counts calls that are refused.
+            limits_rate: Whether the rate of calls is limited; False where HTTP limits it.
+        """
+        if self.access is None:
+            return []
+        return [AdmissionInterceptor(self.access, metrics, limits_rate=limits_rate)]
 
     def warnings(self) -> list[str]:
         """Return a line for each file that cannot be used as it is now."""

@@ -10,6 +10,7 @@ import signal
 import sys
 from collections.abc import Awaitable, Callable, Sequence
 from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from typing import cast
 
 import structlog
@@ -19,6 +20,7 @@ from apidiscovery_releases import Release, newest
 from apidiscovery_service import workers
 from apidiscovery_service.app import process
 from apidiscovery_service.app.listeners import GrpcListener, HttpListener, SecureServing
+from apidiscovery_service.app.readiness import Readiness
 from apidiscovery_service.app.settings import Security, Settings
 from apidiscovery_service.app.upstream_specs import ClusterSpecs, service_settings
 from apidiscovery_service.core.registry import Registry
@@ -32,9 +34,11 @@ from apidiscovery_service.history.history import History, history_path
 from apidiscovery_service.history.model import HistoryError
 from apidiscovery_service.metrics import Metrics
 from apidiscovery_service.openapi.documents import Documents
+from apidiscovery_service.serving.connect import ConnectCalls
 from apidiscovery_service.serving.feature_gates import OPENAPI_V3, STORAGE_VERSION_API
 from apidiscovery_service.serving.grpc import DiscoveryService, GrpcServer
 from apidiscovery_service.serving.grpc.admission import CallAccess
+from apidiscovery_service.serving.grpc.calls import Service
 from apidiscovery_service.serving.grpc.fleet import FleetService
 from apidiscovery_service.serving.grpc.history import HistoryService
 from apidiscovery_service.serving.grpc.openapi import OpenAPIService
@@ -44,9 +48,11 @@ from apidiscovery_service.serving.grpc.unread import UnreadInterceptor
 from apidiscovery_service.serving.health import Checks
 from apidiscovery_service.serving.http import Gateway, Site
 from apidiscovery_service.serving.http.clusters import ClusterAnswers
+from apidiscovery_service.serving.http.cross_origin import CrossOrigin
 from apidiscovery_service.serving.http.fleet import FleetAnswers
 from apidiscovery_service.serving.http.objects.gateway import ObjectAnswers
 from apidiscovery_service.serving.http.openapi import OpenAPIAnswers
+from apidiscovery_service.serving.http.pages import UserInterface
 from apidiscovery_service.serving.http.past import PastAnswers
 from apidiscovery_service.serving.http.views import ViewAnswers
 from apidiscovery_service.serving.unread import UnreadBudget
@@ -56,7 +62,6 @@ from apidiscovery_service.sources.declarations import Declarations
 from apidiscovery_service.sources.document_recipes import DocumentRecipes
 from apidiscovery_service.sources.manifests.folder import Manifests
 from apidiscovery_service.sources.registrations import Registrations
-from apidiscovery_service.sources.storage_version_api import SOURCE as STORAGE_VERSION_SOURCE
 from apidiscovery_service.sources.storage_version_api import StorageVersionApi
 from apidiscovery_service.sources.upstreams.cluster_documents import ClusterDocuments
 from apidiscovery_service.sources.upstreams.follower import Upstreams
@@ -74,11 +79,8 @@ DRAIN_S = 5.0
 # Between attempts to read a store that is not available yet.
 _STORE_RETRY_S = 0.5
 
-# Between checks for a first answer of an upstream.
-_READY_CHECK_S = 0.1
-
-# Sources that are not local: upstreams, and our own API, which says nothing about them.
-_NOT_LOCAL = ("upstream:", STORAGE_VERSION_SOURCE)
+# What the extra `web` brings.
+_WEB_PACKAGES = ("jinja2", "markdown_it")
 
 _log = structlog.get_logger(__name__)
 
@@ -163,7 +165,6 @@ class _Server:
         services: ServiceSettings,
     ) -> None:
         self._settings = settings
-        self._ready = self._has_something = False
         self._stopping = asyncio.Event()
         self._hurried = asyncio.Event()
         self._metrics = metrics
@@ -190,6 +191,7 @@ class _Server:
             specs=upstreams,
             services=services,
         )
+        self._readiness = Readiness(self._registry, self._upstreams)
         self._clusters = self._make_clusters(specs, upstreams)
         self._fleet = Fleet(settings.views)
         self._upstreams.on_clusters(self._fleet.update)
@@ -197,6 +199,7 @@ class _Server:
         self._documents = self._make_documents(declarations)
         self._checks = self._make_checks()
         self._history: History | None = None
+        self._web: UserInterface | None = None
         _count_snapshots(self._registry, self._metrics)
 
     def _make_clusters(self, specs: ClusterSpecs, upstreams: list[UpstreamSpec]) -> Clusters:
@@ -248,7 +251,7 @@ class _Server:
         checks = Checks(self._metrics.observe_check)
         checks.add("ping", lambda: None)
         checks.add("log", lambda: None)
-        checks.add("local-sources", self._why_not_ready, ["readyz"])
+        checks.add("local-sources", self._readiness.why_not, ["readyz"])
         checks.add(
             "shutdown",
             lambda: "process is shutting down" if self._stopping.is_set() else None,
@@ -279,7 +282,7 @@ class _Server:
                 history_path(self._settings.store),
                 self._settings.history,
                 lambda name: self._fleet.etag(name) if name else self._registry.snapshot.named.etag,
-                lambda name: self._upstreams.documents.all_of(f"upstream:{name}"),
+                lambda name: self._upstreams.documents.all_known(f"upstream:{name}"),
             )
         except (HistoryError, OSError) as error:
             reason = str(error)
@@ -295,10 +298,11 @@ class _Server:
         self._checks.add_warnings(history.warnings)
         self._claims.register("history", history.record)
 
-    def _remember(self, groups: frozenset[str]) -> None:
+    def _remember(self, groups: frozenset[str], cause: str) -> None:
         if self._history:
             sources = {s for group in groups for s in self._registry.winners(group).values()}
-            self._history.merged_changed(self._registry.snapshot, sources or {"withdrawn"})
+            causes = {cause} if cause else sources or {"withdrawn"}
+            self._history.merged_changed(self._registry.snapshot, causes)
 
     async def close(self) -> None:
         """Close the files, once nothing is served any more."""
@@ -311,7 +315,9 @@ class _Server:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stop)
-        http, grpc = self._http(), self._grpc()
+        services = self._services()
+        counted = UnreadInterceptor(self._unread, self._security.call_access, self._security.peers)
+        http, grpc = self._http(services, counted), self._grpc(services, counted)
         failure: Exception | None = None
         async with asyncio.TaskGroup() as tasks:
             if http is not None:
@@ -321,7 +327,7 @@ class _Server:
             except (DiscoveryError, OSError) as error:
                 failure = error
             finally:
-                await self._drain(http, grpc)
+                await self._drain(services, http, grpc)
         # After the last poll, which would report it as a failure of the upstream.
         workers.close()
         if failure is not None:
@@ -372,8 +378,7 @@ class _Server:
                 await self._hurried.wait()
 
     async def _say_ready(self, grpc: GrpcListener) -> None:
-        while self._awaited():  # noqa: ASYNC110 - several parts may end it
-            await asyncio.sleep(_READY_CHECK_S)
+        await self._readiness.has_something()
         if not self._stopping.is_set():
             await grpc.set_ready()
 
@@ -387,7 +392,7 @@ class _Server:
             loading.cancel()
             return False
         await loading
-        self._ready = True
+        self._readiness.set_loaded()
         return True
 
     async def _load_sources(self) -> None:
@@ -395,15 +400,21 @@ class _Server:
             for source in self._sources:
                 await _once_available(source.load)
 
-    async def _drain(self, http: HttpListener | None, grpc: GrpcListener | None) -> None:
-        """Stop both listeners concurrently."""
+    async def _drain(
+        self,
+        services: Sequence[Service],
+        http: HttpListener | None,
+        grpc: GrpcListener | None,
+    ) -> None:
+        """Stop both listeners concurrently, and the streams of both."""
         self._stopping.set()
-        if self._objects is not None:
-            self._objects.stop()
+        for streaming in (self._objects, self._web):
+            if streaming is not None:
+                streaming.stop()
         stops = [server.stop(DRAIN_S) for server in (http, grpc) if server is not None]
-        await asyncio.gather(*stops)
+        await asyncio.gather(*stops, *(service.streams.end() for service in services))
 
-    def _http(self) -> HttpListener | None:
+    def _http(self, services: Sequence[Service], counted: UnreadInterceptor) -> HttpListener | None:
         address = self._settings.http
         if address is None:
             return None
@@ -416,7 +427,7 @@ class _Server:
             openapi=OpenAPIAnswers(self._documents),
             objects=self._objects,
             is_defined=self._declarations.defines,
-            awaited=self._awaited,
+            awaited=self._readiness.awaited,
             aggregated_versions=self._older.aggregated_versions if self._older else None,
         )
         documents = ClusterDocuments(self._upstreams.documents, self._metrics.observe_openapi)
@@ -432,29 +443,69 @@ class _Server:
         gateway = Gateway(
             self._encoding,
             site,
-            lambda: self._ready,
+            self._readiness.is_loaded,
             self._security.access,
             self._unread,
             self._security.peers,
             fleet,
             past,
+            self._make_web(site, documents),
+            ConnectCalls(
+                services,
+                (*self._security.interceptors(self._metrics, limits_rate=False), counted),
+                self._metrics,
+            ),
         )
-        listener = HttpListener(address, gateway, self._security.fronts)
+        allowed = self._settings.cors_origins
+        application = CrossOrigin(gateway, allowed) if allowed else gateway
+        listener = HttpListener(address, application, self._security.fronts)
         # Port 0 is replaced by a free one only now.
         site.server_address = str(listener.address)
         return listener
 
-    def _grpc(self) -> GrpcListener | None:
+    def _make_web(self, site: Site, documents: ClusterDocuments) -> UserInterface | None:
+        """Return the pages for browsers; None where they are off or not installed."""
+        if not self._settings.web:
+            return None
+        missing = [name for name in _WEB_PACKAGES if find_spec(name) is None]
+        if missing:
+            _log.info("no pages for browsers", missing=missing, extra="apidiscovery[web]")
+            return None
+        # Imported here, as it needs packages that an installation may lack.
+        from apidiscovery_service.web import Served, WebInterface  # noqa: PLC0415
+
+        served = Served(
+            self._registry,
+            self._encoding,
+            self._fleet,
+            documents,
+            site,
+            self._statuses,
+            self._checks,
+            self._readiness.is_loaded,
+            self._history,
+            self._storage_versions,
+        )
+        self._web = WebInterface(served, self._security.access)
+        return self._web
+
+    def _grpc(self, services: Sequence[Service], counted: UnreadInterceptor) -> GrpcListener | None:
         address = self._settings.grpc
         if address is None:
             return None
+        interceptors = (*self._security.interceptors(self._metrics), counted)
+        server = GrpcServer(*services, interceptors=interceptors)
+        return GrpcListener(address, server, self._security.fronts)
+
+    def _services(self) -> Sequence[Service]:
+        """Return the services, which both listeners serve."""
         discovery = DiscoveryService(
             self._registry,
             self._encoding,
             self._settings.gates,
             self._metrics,
-            ready=lambda: self._ready,
-            awaited=self._awaited,
+            ready=self._readiness.is_loaded,
+            awaited=self._readiness.awaited,
             statuses=self._statuses,
             access=self._security.call_access,
         )
@@ -462,62 +513,35 @@ class _Server:
             self._registrations,
             self._metrics,
             self._security.call_access,
-            ready=lambda: self._ready,
+            ready=self._readiness.is_loaded,
             statuses=self._statuses,
         )
         openapi = OpenAPIService(
             self._documents,
             self._metrics,
             enabled=self._settings.gates[OPENAPI_V3],
-            ready=lambda: self._ready and not self._awaited(),
-        )
-        interceptors = (
-            *self._security.interceptors(self._metrics),
-            UnreadInterceptor(self._unread, self._security.call_access, self._security.peers),
+            ready=self._readiness.is_ready,
         )
         storage_versions = StorageVersionService(
             self._storage_versions,
             self._registry,
             self._metrics,
             self._security.call_access,
-            ready=lambda: self._ready,
+            ready=self._readiness.is_loaded,
         )
         access = self._security.call_access or CallAccess()
         fleet = FleetService(
             lambda context: self._fleet.scope(access.admit(context).clusters),
             self._metrics,
-            ready=lambda: self._ready,
+            ready=self._readiness.is_loaded,
         )
         history = HistoryService(
             self._history,
             self._metrics,
-            ready=lambda: self._ready,
+            ready=self._readiness.is_loaded,
             access=self._security.call_access,
         )
-        services = (discovery, registry, openapi, storage_versions, fleet, history)
-        server = GrpcServer(*services, interceptors=interceptors)
-        return GrpcListener(address, server, self._security.fronts)
-
-    def _why_not_ready(self) -> str | None:
-        """Return why the server is not ready; None if it is."""
-        if not self._ready:
-            return "catalogue, manifests and store are still being read"
-        awaited = self._awaited()
-        return (
-            f"there is no local source, and no upstream has answered: {awaited}"
-            if awaited
-            else None
-        )
-
-    def _awaited(self) -> str:
-        """Return the upstreams whose answer is awaited; empty once there is anything to serve."""
-        if self._has_something:
-            return ""
-        awaited = self._upstreams.awaited()
-        self._has_something = self._ready and (
-            not awaited or self._registry.offers_besides(_NOT_LOCAL)
-        )
-        return "" if self._has_something else awaited
+        return discovery, registry, openapi, storage_versions, fleet, history
 
     def _statuses(self) -> list[SourceStatus]:
         return [state for source in self._sources for state in source.states()]

@@ -33,6 +33,9 @@ _VIEW_KEYS = ("of", "clusters")
 
 _SERVICE = re.compile(r"[a-z0-9][-a-z0-9]*/[a-z0-9][-a-z0-9]*(:[0-9]{1,5})?")
 
+# As browsers send it (RFC 6454, section 6.2).
+_ORIGIN = re.compile(r"[a-z][-a-z0-9+.]*://(\[[0-9a-f:.]+\]|[^\s/:?#@*\[\]A-Z]+)(:[0-9]{1,5})?")
+
 _DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h)")
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _LONGEST_S = 24 * 3600.0
@@ -227,6 +230,8 @@ class Settings:
         insecure_bind: Allow addresses that other machines can reach without authentication.
         shutdown_delay_s: How long requests are answered after SIGTERM, without being ready.
         history: What is remembered of changes; None for nothing.
+        web: Whether there are pages for browsers.
+        cors_origins: Origins whose pages may read the answers of HTTP; `*` for all.
     """
 
     http: Address | None
@@ -254,6 +259,8 @@ class Settings:
     insecure_bind: bool = False
     shutdown_delay_s: float = 0.0
     history: Retention | None = None
+    web: bool = True
+    cors_origins: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.http is None and self.grpc is None:
@@ -276,6 +283,20 @@ class Settings:
                     "--tls-private-key-file and --client-ca-file or --token-auth-file, or accept "
                     "that with --insecure-bind"
                 )
+
+
+def cors_origin(text: str) -> str:
+    """Read an origin as browsers send it, `SCHEME://HOST[:PORT]`, or `*`.
+
+    Raises:
+        InvalidConfiguration: It is something else.
+    """
+    if text != "*" and not _ORIGIN.fullmatch(text):
+        raise InvalidConfiguration(
+            "want an origin without a path, such as https://tools.example.com or "
+            f"http://localhost:5173, or * for all, got {text[:100]!r}"
+        )
+    return text
 
 
 def flagged_upstreams(

@@ -10,6 +10,7 @@ import hashlib
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from operator import attrgetter
 from typing import TypeAlias
 
@@ -61,6 +62,12 @@ class PublishedGroup:
         self.hash = digest.hexdigest()[:32]
         drawn = int.from_bytes(hashlib.blake2s(self.name.encode(), digest_size=4).digest())
         self.ends_chunk = drawn * _CHUNK_BYTES < len(self.json) << 32
+
+    @cached_property
+    def kinds(self) -> int:
+        """How many kinds of objects it has, each in one version or several."""
+        versions = self.group.versions
+        return len({r.resource for v in versions for r in v.resources if not r.is_made_up})
 
 
 @dataclass(eq=False)

@@ -70,7 +70,7 @@ class Registry:
         self._snapshot = Snapshot()
         self._serial = 0
         self._listeners: list[Callable[[Snapshot], None]] = []
-        self._touch_listeners: list[Callable[[frozenset[str]], None]] = []
+        self._touch_listeners: list[Callable[[frozenset[str], str], None]] = []
 
     @property
     def snapshot(self) -> Snapshot:
@@ -104,10 +104,10 @@ class Registry:
         """Call `listener` with each new snapshot, at once and in this thread."""
         self._listeners.append(listener)
 
-    def on_touched(self, listener: Callable[[frozenset[str]], None]) -> None:
-        """Call `listener` after each update with the groups that may have changed.
+    def on_touched(self, listener: Callable[[frozenset[str], str], None]) -> None:
+        """Call `listener` after each update with the groups that may have changed, and the cause.
 
-        They may look as before, and have another source.
+        They may look as before, and have another source. The cause is that of `update`.
         """
         self._touch_listeners.append(listener)
 
@@ -131,6 +131,7 @@ class Registry:
         contributions: Iterable[Contribution],
         withdrawn: Iterable[str],
         prepared: Update | None = None,
+        cause: str = "",
     ) -> Snapshot:
         """Withdraw and publish in one step, with one snapshot; what is published stays.
 
@@ -139,14 +140,15 @@ class Registry:
             withdrawn: Names of sources; unknown ones are ignored.
             prepared: The result of `prepare` for the same change, if there is one; a state
                 that was updated since is merged anew.
+            cause: Why, in one line; empty where the names of the sources say all.
 
         Raises:
             InvalidContribution: As `publish`; then nothing is withdrawn either.
         """
         changes = self._changes(contributions, withdrawn)
         if prepared and (prepared.serial, prepared.changes) == (self._serial, changes):
-            return self._commit(prepared)
-        return self._commit(self._merged(changes))
+            return self._commit(prepared, cause)
+        return self._commit(self._merged(changes), cause)
 
     def prepare(self, *contributions: Contribution) -> Update:
         """Merge contributions ahead of publishing them; what is served stays as it is.
@@ -210,7 +212,7 @@ class Registry:
             group, key, list_key, has_creation_timestamp=self._has_creation_timestamps
         )
 
-    def _commit(self, update: Update) -> Snapshot:
+    def _commit(self, update: Update, cause: str) -> Snapshot:
         self._serial += 1
         _assign(self._contributions, update.changes)
         _assign(self._candidates, update.candidates)
@@ -224,7 +226,7 @@ class Registry:
                 listener(self._snapshot)
         if update.touched:
             for touch_listener in self._touch_listeners:
-                touch_listener(update.touched)
+                touch_listener(update.touched, cause)
         return self._snapshot
 
 

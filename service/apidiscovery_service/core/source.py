@@ -23,6 +23,7 @@ class SourceStatus:
         since: Time of the last change of `state`; None if not known.
         error: Why it is stale; empty when it is not. One line, without secrets.
         address: Its URL, without credentials; empty for a local source.
+        withheld: Why it contributes nothing whatever it serves; empty where that is not so.
     """
 
     name: str
@@ -30,6 +31,7 @@ class SourceStatus:
     since: datetime | None = None
     error: str = ""
     address: str = ""
+    withheld: str = ""
 
 
 class Source:

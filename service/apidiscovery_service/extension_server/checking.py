@@ -1,5 +1,6 @@
 """Validates declared groups, field by field."""
 
+import difflib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
@@ -7,13 +8,14 @@ from typing import TypeAlias, TypeGuard, TypeVar, cast
 
 import orjson
 
-from apidiscovery_service.errors import FieldViolation
+from apidiscovery_service.errors import FieldViolation, InvalidFields
 from apidiscovery_service.extension_server.groups import (
     ApiGroup,
     ApiResource,
     ApiSubresource,
     ApiVersion,
 )
+from apidiscovery_service.extension_server.models import Model, is_model, structural_schema
 from apidiscovery_service.kube.objects.formats import dns1035_label, dns_subdomain
 from apidiscovery_service.openapi.crd import structural
 
@@ -27,6 +29,9 @@ _MAX_PRIORITY = 2**31 - 1  # both are int32
 _KIND = re.compile(r"[A-Z][A-Za-z0-9]*")
 _CHECK = re.compile(r"[A-Za-z0-9_-]+(/[A-Za-z0-9_-]+)*")
 _VERB = re.compile(r"[a-z]+")
+# Those of kube-apiserver: k8s.io/apiserver pkg/endpoints/installer.go. Others may be custom.
+_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
+_MISSPELT = 0.75  # `lits`, `watc`; not `set`, `use`, `bind`, `approve`
 _SUBRESOURCE = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?(/[a-z]([-a-z0-9]*[a-z0-9])?)*")
 
 
@@ -161,8 +166,16 @@ def _schema(schema: object, path: str) -> Found:
     """
     if schema is None:
         return
+    if is_model(schema):
+        model = schema
+        try:
+            schema = structural_schema(model)
+        except InvalidFields as invalid:
+            yield from (_of_model(one, model, path) for one in invalid.violations)
+            return
     if not isinstance(schema, Mapping):
-        yield FieldViolation(path, f"want a JSON schema as a mapping, not {_shown(schema)}")
+        wanted = "want a JSON schema as a mapping, or a Pydantic model"
+        yield FieldViolation(path, f"{wanted}, not {_shown(schema)}")
         return
     try:
         value: object = orjson.loads(orjson.dumps(dict(cast("Mapping[object, object]", schema))))
@@ -174,6 +187,13 @@ def _schema(schema: object, path: str) -> Found:
         # The first step belongs to the path as any other: `schema.properties[spec].type`.
         inside = structural.field_path(("schema", *place)).removeprefix("schema")
         yield FieldViolation(f"{path}{inside}", message)
+
+
+def _of_model(violation: FieldViolation, model: Model, path: str) -> FieldViolation:
+    """Return the error of a field of a model, such as `Widget.spec.size: is a union of ...`."""
+    name = getattr(model, "__name__", "")
+    place = f"{name}.{violation.field}" if violation.field else name
+    return FieldViolation(path, f"{place}: {violation.message}")
 
 
 def _text(value: object, path: str, wrong: Callable[[str], Iterable[str]]) -> Found:
@@ -210,7 +230,14 @@ def _kind(text: str) -> list[str]:
 
 
 def _verb(text: str) -> list[str]:
-    return [] if _VERB.fullmatch(text) else ["want a verb in lower case, such as 'get' or 'list'"]
+    """Return what is wrong with a verb; a custom one is right unless it looks misspelt."""
+    if not _VERB.fullmatch(text):
+        return ["want a verb in lower case, such as 'get' or 'list'"]
+    if text in _VERBS:
+        return []
+    close = [known for known in _VERBS if sorted(known) == sorted(text)]
+    close += difflib.get_close_matches(text, _VERBS, 1, _MISSPELT)
+    return [f"no verb of Kubernetes; did you mean {close[0]!r}?"] if close else []
 
 
 def _subresource_name(text: str) -> list[str]:

@@ -23,6 +23,7 @@ from apidiscovery_service.extension_server.groups import (
     ApiSubresource,
     ApiVersion,
 )
+from apidiscovery_service.extension_server.models import is_model, structural_schema
 from apidiscovery_service.openapi.crd.document import kind_schema
 from apidiscovery_service.openapi.generated import Given, generated_document
 from apidiscovery_service.openapi.validation import (
@@ -147,8 +148,9 @@ def _given(group: ApiGroup, version: ApiVersion, one: ApiResource) -> Given:
     list_kind = f"{one.kind}List" if one.list_kind is None else one.list_kind
     if one.schema is None:
         return Given(list_kind)
+    declared = structural_schema(one.schema) if is_model(one.schema) else one.schema
     # A copy, since `kind_schema` changes it.
-    schema: object = orjson.loads(orjson.dumps(dict(one.schema)))
+    schema: object = orjson.loads(orjson.dumps(dict(cast("Mapping[str, object]", declared))))
     named = {"group": group.name, "kind": one.kind, "version": version.name}
     return Given(
         list_kind, kind_schema(schema, {"x-kubernetes-group-version-kind": [named]}, ("schema",))

@@ -2,7 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypedDict, Unpack
+
+from apidiscovery_service.extension_server.models import Model
 
 # Kubernetes' default priorities: k8s.io/apiserver pkg/endpoints/discovery/aggregated/handler.go,
 # `AddGroupVersion`.
@@ -32,6 +34,19 @@ class ApiSubresource:
     version: str = ""
 
 
+class Declared(TypedDict, total=False):
+    """The fields of `ApiResource` that a model does not tell."""
+
+    namespaced: bool
+    verbs: Sequence[str]
+    singular: str | None
+    list_kind: str | None
+    short_names: Sequence[str]
+    categories: Sequence[str]
+    subresources: Sequence[str | ApiSubresource]
+    storage_version: str
+
+
 SCALE = ApiSubresource("scale", "Scale", group="autoscaling", version="v1")
 
 
@@ -51,8 +66,8 @@ class ApiResource:
         subresources: The text `scale` is one with autoscaling/v1 Scale, any other text one with the
             resource's kind.
         schema: JSON schema of objects for `kubectl explain`, structural as that of a
-            CustomResourceDefinition, and without null; apiVersion, kind and metadata are added.
-            None for any object.
+            CustomResourceDefinition, and without null; apiVersion, kind and metadata are added. Or
+            a Pydantic model, whose schema is made structural. None for any object.
         storage_version: The version in which objects are stored, to show clients when it changes
             (`storageVersionHash`); empty to hide it.
     """
@@ -66,8 +81,23 @@ class ApiResource:
     short_names: Sequence[str] = ()
     categories: Sequence[str] = ()
     subresources: Sequence[str | ApiSubresource] = ()
-    schema: Mapping[str, Any] | None = None
+    schema: Mapping[str, Any] | Model | None = None
     storage_version: str = ""
+
+    @classmethod
+    def from_model(
+        cls, model: Model, plural: str, *, kind: str = "", **declared: Unpack[Declared]
+    ) -> "ApiResource":
+        """Return the resource of the objects that a Pydantic model describes.
+
+        Args:
+            model: The class of a whole object, with fields such as `spec` and `status`. Whether it
+                has a structural schema is checked with the other fields, by `discovery_app`.
+            plural: As in URLs, such as `widgets`.
+            kind: Empty for the name of the model.
+            declared: Other fields of `ApiResource`.
+        """
+        return cls(plural, kind or getattr(model, "__name__", ""), schema=model, **declared)
 
     def below(self) -> tuple[ApiSubresource, ...]:
         """Return the subresources, with texts replaced by declarations."""

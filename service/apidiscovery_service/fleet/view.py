@@ -2,14 +2,16 @@
 
 import asyncio
 from collections.abc import Mapping
+from threading import Lock
 
 from apidiscovery_service.core.cluster import Cluster
-from apidiscovery_service.core.model import CORE_GROUP
+from apidiscovery_service.core.model import CORE_GROUP, Group
 from apidiscovery_service.core.snapshot import Snapshot
 from apidiscovery_service.core.source import SourceState
 from apidiscovery_service.encoding import EncodedSnapshot
 from apidiscovery_service.fleet.publisher import Publisher
-from apidiscovery_service.fleet.views import Member, Merged, ViewKind, merged
+from apidiscovery_service.fleet.told import Member
+from apidiscovery_service.fleet.views import Merger, ViewKind
 
 
 class View:
@@ -25,7 +27,11 @@ class View:
         self._publisher = publisher
         self._turn = asyncio.Lock()
         self._clusters: Mapping[str, Cluster] | None = None
-        self._merged = Merged()
+        self._groups: tuple[Group, ...] = ()
+        # What was merged last, which a thread may change.
+        self._merging = Lock()
+        self._merger = Merger(kind)
+        self._members: dict[str, Cluster] = {}
         self._encoded = EncodedSnapshot(Snapshot())
 
     def encoded(self, clusters: Mapping[str, Cluster]) -> EncodedSnapshot:
@@ -35,27 +41,34 @@ class View:
             clusters: What it is made of, by name; another object when they are others.
         """
         if self._clusters is not clusters:
-            self._take(clusters, self._merge(clusters, self._merged))
+            self._take(clusters, self._merge(clusters))
         return self._encoded
 
     async def prepared(self, clusters: Mapping[str, Cluster]) -> EncodedSnapshot:
         """Return what `encoded` does, merged in a thread, by one caller at a time."""
         async with self._turn:
             if self._clusters is not clusters:
-                found = await asyncio.to_thread(self._merge, clusters, self._merged)
+                found = await asyncio.to_thread(self._merge, clusters)
                 self._take(clusters, found)
             return self._encoded
 
-    def _merge(self, clusters: Mapping[str, Cluster], former: Merged) -> Merged:
-        members = [_member(cluster, self._kind) for cluster in clusters.values()]
-        return merged(self._kind, members, former)
+    def _merge(self, clusters: Mapping[str, Cluster]) -> tuple[Group, ...]:
+        with self._merging:
+            gone = self._members.keys() - clusters.keys()
+            changed = [
+                cluster
+                for name, cluster in clusters.items()
+                if self._members.get(name) is not cluster
+            ]
+            self._members = dict(clusters)
+            return self._merger.merged((_member(one, self._kind) for one in changed), gone)
 
-    def _take(self, clusters: Mapping[str, Cluster], found: Merged) -> None:
-        is_same = found.groups == self._merged.groups
-        self._clusters, self._merged = clusters, found
+    def _take(self, clusters: Mapping[str, Cluster], groups: tuple[Group, ...]) -> None:
+        is_same = groups == self._groups
+        self._clusters, self._groups = clusters, groups
         if not is_same:
-            core = [group for group in found.groups if group.name == CORE_GROUP]
-            named = [group for group in found.groups if group.name != CORE_GROUP]
+            core = [group for group in groups if group.name == CORE_GROUP]
+            named = [group for group in groups if group.name != CORE_GROUP]
             document = self._publisher.document
             self._encoded = EncodedSnapshot(Snapshot(document(core), document(named)))
 

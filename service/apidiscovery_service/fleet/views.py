@@ -6,13 +6,13 @@ k8s.io/apimachinery pkg/util/sort/sort.go:MergePreservingRelativeOrder.
 """
 
 import heapq
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from enum import StrEnum
 from functools import reduce
 from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
-from typing import TypeAlias, TypeVar
+from typing import TypeVar
 
 from apidiscovery_service.core.model import (
     Freshness,
@@ -22,6 +22,7 @@ from apidiscovery_service.core.model import (
     Subresource,
     Version,
 )
+from apidiscovery_service.fleet.told import Member, Statements, Told
 
 T = TypeVar("T")
 
@@ -33,28 +34,12 @@ class ViewKind(StrEnum):
     COMMON = "common"
 
 
-@dataclass(frozen=True, slots=True)
-class Member:
-    """A cluster that a view is made of.
-
-    Attributes:
-        groups: What it serves, or last was known to serve; None where nothing is known.
-        is_stale: Whether all of that is only known as it last was.
-        unknown: Names of groups of which it is not known whether it serves them.
-    """
-
-    name: str
-    groups: tuple[Group, ...] | None
-    is_stale: bool = False
-    unknown: tuple[str, ...] = ()
-
-
 def union(members: Iterable[Member]) -> tuple[Group, ...]:
     """Return every group-version that any cluster serves, its resources merged.
 
     A version is `Stale` where it would be another without the clusters that are.
     """
-    return merged(ViewKind.UNION, members).groups
+    return _of(ViewKind.UNION, members)
 
 
 def common(members: Iterable[Member]) -> tuple[Group, ...]:
@@ -63,69 +48,68 @@ def common(members: Iterable[Member]) -> tuple[Group, ...]:
     Resources keep the verbs, subresources, short names and categories that all have. What a cluster
     of which nothing is known might deny is `Stale`, never absent.
     """
-    return merged(ViewKind.COMMON, members).groups
+    return _of(ViewKind.COMMON, members)
 
 
-@dataclass(frozen=True, slots=True)
-class Merged:
-    """A view, and what each of its groups was made of, so that only others are made again."""
-
-    groups: tuple[Group, ...] = ()
-    made: Mapping[str, "_Made"] = field(default_factory=dict[str, "_Made"])
+def _of(kind: ViewKind, members: Iterable[Member]) -> tuple[Group, ...]:
+    return Merger(kind).merged(members)
 
 
-def merged(kind: ViewKind, members: Iterable[Member], former: Merged | None = None) -> Merged:
-    """Return a view over clusters.
+class Merger:
+    """Merges clusters into a view; those groups are made again of which something else is told.
 
     Args:
-        kind: What it keeps.
-        members: The clusters, in any order.
-        former: The same view as it was before.
+        kind: What the view keeps.
     """
-    members = sorted(members, key=lambda each: each.name)
-    known = [each for each in members if each.groups is not None]
-    told = _told(known)
-    lists = list(dict.fromkeys(map(_names_of, known)))
-    is_union = kind is ViewKind.UNION
-    names = relative_order(lists) if is_union else _names_in_all(lists)
-    made_before: Mapping[str, _Made] = former.made if former else {}
-    made: dict[str, _Made] = {}
-    for name in names:
-        if name in told:
-            made_of = tuple(told[name].values())
-            before = made_before.get(name)
-            if before is None or before[0] != made_of:
-                before = (made_of, _union_of(made_of) if is_union else _common_of(made_of))
-            made[name] = before
-    found = [group for _, group in made.values() if group is not None]
-    if not is_union:
-        unsure = {name for each in known for name in each.unknown}
-        is_unsure = len(known) < len(members)
-        found = [_all_stale(g) if is_unsure or g.name in unsure else g for g in found]
-    return Merged(tuple(found), made)
+
+    def __init__(self, kind: ViewKind) -> None:
+        self._is_union = kind is ViewKind.UNION
+        self._told = Told()
+        self._lists: tuple[tuple[str, ...], ...] = ()
+        self._names: tuple[str, ...] = ()
+        # Each group with what it was made of; None for a group of which nothing is common.
+        self._made: dict[str, tuple[Statements, Group | None]] = {}
+
+    def merged(self, changed: Iterable[Member], gone: Iterable[str] = ()) -> tuple[Group, ...]:
+        """Return the groups of the view.
+
+        Args:
+            changed: Clusters that are new or changed, in any order.
+            gone: The names of those that are not part of it any more.
+        """
+        touched = self._told.update(changed, gone)
+        lists = self._told.lists()
+        if lists != self._lists:
+            self._lists = lists
+            self._names = tuple(relative_order(lists) if self._is_union else _names_in_all(lists))
+        wanted = dict.fromkeys(self._names)
+        for name in self._made.keys() - wanted:
+            del self._made[name]
+        for name in wanted:
+            if name in touched or name not in self._made:
+                self._make(name)
+        found = [made[1] for name in wanted if (made := self._made.get(name))]
+        return tuple(self._as_sure_as_told(group for group in found if group is not None))
+
+    def _make(self, name: str) -> None:
+        statements = self._told.of(name)
+        if not statements:  # it is only not known whether it is served
+            self._made.pop(name, None)
+            return
+        made = self._made.get(name)
+        if made is None or made[0] != statements:
+            group = _union_of(statements) if self._is_union else _common_of(statements)
+            self._made[name] = statements, group
+
+    def _as_sure_as_told(self, groups: Iterable[Group]) -> Iterable[Group]:
+        unsure = frozenset[str]() if self._is_union else self._told.unknown()
+        return (
+            _all_stale(group) if unsure is None or group.name in unsure else group
+            for group in groups
+        )
 
 
-# What different clusters say of a group, in the order of their names, and whether it is stale.
-_Told: TypeAlias = tuple[tuple[Group, bool], ...]
-_Made: TypeAlias = tuple[_Told, Group | None]
-
-
-def _told(members: Iterable[Member]) -> dict[str, dict[tuple[int, bool], tuple[Group, bool]]]:
-    """Return what is told of each group; clusters mostly share what they serve, so each once."""
-    told: dict[str, dict[tuple[int, bool], tuple[Group, bool]]] = {}
-    for member in members:
-        for group in member.groups or ():
-            said = told.setdefault(group.name, {})
-            said.setdefault((id(group), member.is_stale), (group, member.is_stale))
-    return told
-
-
-def _names_of(member: Member) -> tuple[str, ...]:
-    """Return the groups that a cluster serves, or may serve."""
-    return (*member.unknown, *(group.name for group in member.groups or ()))
-
-
-def _union_of(told: _Told) -> Group:
+def _union_of(told: Statements) -> Group:
     """Return what any cluster serves of a group."""
     # A cluster that serves what an earlier one does adds nothing.
     known = {each: _normal(each[0]) for each in dict.fromkeys(told)}
@@ -141,7 +125,7 @@ def _union_of(told: _Told) -> Group:
     )
 
 
-def _common_of(told: _Told) -> Group | None:
+def _common_of(told: Statements) -> Group | None:
     """Return what all clusters serve of a group; None for nothing."""
     groups = [(_normal(group), is_stale) for group, is_stale in dict.fromkeys(told)]
     lists = [[version.version for version in group.versions] for group, _ in groups]
@@ -171,9 +155,8 @@ def relative_order(lists: Sequence[Sequence[str]]) -> list[str]:
         if len(one) == len(every):
             return list(one)
     graph = TopologicalSorter[str](dict.fromkeys(every, ()))
-    for one in lists:
-        for before, after in pairwise(one):
-            graph.add(after, before)
+    for before, after in {pair for one in lists for pair in pairwise(one)}:
+        graph.add(after, before)
     try:
         graph.prepare()
     except CycleError:

@@ -10,8 +10,10 @@ A commit survives kill -9; after a power loss the last ones may be missing, but 
 
 import contextlib
 import hashlib
+import itertools
 import json
 import sqlite3
+import sys
 import time
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -68,8 +70,8 @@ _SCHEMA = f"""
     CREATE INDEX IF NOT EXISTS by_name ON changes (cluster, kind, name, id, after);
     CREATE INDEX IF NOT EXISTS by_cluster ON changes (cluster);
     CREATE INDEX IF NOT EXISTS by_time ON changes (time);
-    CREATE INDEX IF NOT EXISTS by_before ON changes (before);
-    CREATE INDEX IF NOT EXISTS by_after ON changes (after);
+    CREATE INDEX IF NOT EXISTS by_before ON changes (before) WHERE before != '';
+    CREATE INDEX IF NOT EXISTS by_after ON changes (after) WHERE after != '';
     CREATE TABLE IF NOT EXISTS kept_since (time INTEGER NOT NULL);
     PRAGMA application_id = {_APPLICATION_ID};
     PRAGMA user_version = {_VERSION};
@@ -103,6 +105,22 @@ _STATE = """
     SELECT kind_of, name_of, (SELECT after FROM changes WHERE cluster = ?1
         AND kind = kind_of AND name = name_of AND id <= ?2 ORDER BY id DESC LIMIT 1)
     FROM seen
+"""
+# Rows of one statement: between two statements the thread waits for its turn to run Python, and a
+# new fleet has tens of thousands of rows.
+_ROWS_AT_ONCE = 500
+_INSERT = (
+    "INSERT INTO changes"
+    " (time, cluster, kind, name, cause, before, after, etag_before, etag_after) VALUES {rows}"
+)
+# Lets the last change of each name lead to another content, if it led to the one before that.
+_COMPLETE = """
+    WITH new(cluster, kind, name, before, after, etag_after) AS (VALUES {rows})
+    UPDATE changes SET after = new.after, etag_after = new.etag_after FROM new
+    WHERE changes.after = new.before AND changes.id = (SELECT id FROM changes AS last
+        WHERE last.cluster = new.cluster AND last.kind = new.kind AND last.name = new.name
+        ORDER BY id DESC LIMIT 1)
+    RETURNING cluster, kind, name, id
 """
 _LISTED = "(SELECT value FROM json_each(?))"
 _FIRST_ID_SINCE = (
@@ -171,13 +189,17 @@ class HistoryFile:
     def latest(self) -> dict[str, dict[tuple[Kind, str], str]]:
         """Return, by cluster, the hash of each content that is there now, by kind and name."""
         found: dict[str, dict[tuple[Kind, str], str]] = {}
+        keys: dict[tuple[Kind, str], tuple[Kind, str]] = {}
         with self._translated():
             for cluster, kind, name, after, _ in self._connection.execute(
                 "SELECT cluster, kind, name, after, max(id) FROM changes"
                 " GROUP BY cluster, kind, name"
             ):
                 if after:
-                    found.setdefault(cluster, {})[Kind(kind), name] = after
+                    key = Kind(kind), name
+                    # A thousand clusters have mostly the same.
+                    key = keys.setdefault(key, key)
+                    found.setdefault(cluster, {})[key] = sys.intern(after)
         return found
 
     def append(
@@ -190,46 +212,57 @@ class HistoryFile:
         Raises:
             HistoryError: Nothing was written.
         """
-        packed = {key: self._packer.compress(content) for key, content in contents.items()}
+        packed = {
+            key: self._packer.compress(contents[key]) for key in sorted(self.missing(contents))
+        }
         with self._writing():
             (last,) = self._connection.execute("SELECT max(time) FROM changes").fetchone()
             now = max(int(self._clock() * 1000), last or 0)
             self._connection.executemany(
                 "INSERT OR IGNORE INTO contents (hash, packed) VALUES (?, ?)", packed.items()
             )
-            written: list[Change] = []
-            for new in changes:
-                if new.completes and self._completed(new):
-                    continue
-                cursor = self._connection.execute(
-                    "INSERT INTO changes (time, cluster, kind, name, cause, before, after,"
-                    " etag_before, etag_after) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                    (now, *_values(new)),
-                )
-                written.append(Change(cursor.lastrowid or 0, from_milliseconds(now), *_of(new)))
-        return tuple(written)
+            completed = self._completed([new for new in changes if new.completes])
+            added = [new for new in changes if (new.cluster, new.kind, new.name) not in completed]
+            self._execute_rows(_INSERT, [(now, *_of(new)) for new in added])
+            first = self.last_id() - len(added) + 1
+        return tuple(
+            Change(number, from_milliseconds(now), *_of(new))
+            for number, new in enumerate(added, first)
+        )
 
-    def _completed(self, new: NewChange) -> bool:
-        """Let the last change of a name lead to another content; return whether it could."""
-        updated = self._connection.execute(
-            "UPDATE changes SET after = ?, etag_after = ? WHERE id = (SELECT id FROM changes"
-            " WHERE cluster = ? AND kind = ? AND name = ? ORDER BY id DESC LIMIT 1) AND after = ?",
-            (new.after, new.etag_after, new.cluster, new.kind, new.name, new.before),
-        ).rowcount
-        if updated:
-            self._forget_unused([new.before])
-        return bool(updated)
+    def _completed(self, changes: Sequence[NewChange]) -> set[tuple[str, str, str]]:
+        """Let last changes lead to other contents; return cluster, kind and name of these."""
+        rows = [(c.cluster, c.kind, c.name, c.before, c.after, c.etag_after) for c in changes]
+        found = self._execute_rows(_COMPLETE, rows)
+        # Some led back to what was there before, as after a start without known states.
+        self._connection.execute(
+            f"DELETE FROM changes WHERE before = after AND id IN {_LISTED}",  # noqa: S608 - constant
+            (json.dumps([number for *_, number in found]),),
+        )
+        self._forget_unused({new.before for new in changes})
+        return {(str(cluster), str(kind), str(name)) for cluster, kind, name, _ in found}
+
+    def _execute_rows(
+        self, statement: str, rows: Sequence[tuple[object, ...]]
+    ) -> list[tuple[object, ...]]:
+        """Execute a statement, which has `{rows}`, with some rows at once; return its results."""
+        found: list[tuple[object, ...]] = []
+        for start in range(0, len(rows), _ROWS_AT_ONCE):
+            some = rows[start : start + _ROWS_AT_ONCE]
+            places = ", ".join([f"({', '.join('?' * len(some[0]))})"] * len(some))
+            values = tuple(itertools.chain.from_iterable(some))
+            found += self._connection.execute(statement.format(rows=places), values)
+        return found
 
     def missing(self, keys: Iterable[str]) -> frozenset[str]:
         """Return the hashes for which there is no content."""
         with self._translated():
-            return frozenset(
-                key
-                for key in keys
-                if not self._connection.execute(
-                    "SELECT 1 FROM contents WHERE hash = ?", (key,)
-                ).fetchone()
+            rows = self._connection.execute(
+                "SELECT value FROM json_each(?)"
+                " WHERE NOT EXISTS (SELECT 1 FROM contents WHERE hash = value)",
+                (json.dumps(list(keys)),),
             )
+            return frozenset(key for (key,) in rows)
 
     def content(self, key: str) -> bytes:
         """Return a content by its hash.
@@ -383,6 +416,9 @@ class HistoryFile:
                 " AND (after = '' AND NOT EXISTS (SELECT 1 FROM changes AS earlier WHERE"
                 " earlier.cluster = old.cluster AND earlier.kind = old.kind"
                 " AND earlier.name = old.name AND earlier.id < old.id)"
+                # One remains, so that it is known that the cluster was there, and was empty.
+                " AND EXISTS (SELECT 1 FROM changes AS other WHERE"
+                " other.cluster = old.cluster AND other.id > old.id AND other.time <= ?1)"
                 " OR EXISTS (SELECT 1 FROM changes AS later WHERE"
                 " later.cluster = old.cluster AND later.kind = old.kind"
                 " AND later.name = old.name AND later.id > old.id AND later.time <= ?1))"
@@ -401,8 +437,8 @@ class HistoryFile:
         """Remove contents that no change names: they come with one, and go with the last one."""
         self._connection.execute(
             "DELETE FROM contents WHERE hash IN (SELECT value FROM json_each(?))"
-            " AND NOT EXISTS (SELECT 1 FROM changes WHERE before = hash)"
-            " AND NOT EXISTS (SELECT 1 FROM changes WHERE after = hash)",
+            " AND NOT EXISTS (SELECT 1 FROM changes WHERE before = hash AND before != '')"
+            " AND NOT EXISTS (SELECT 1 FROM changes WHERE after = hash AND after != '')",
             (json.dumps(list(keys)),),
         )
 
@@ -476,10 +512,6 @@ def _not_recorded(cluster: str, when: datetime, since: int | None) -> NotRecorde
         f" {when:%Y-%m-%dT%H:%M:%SZ}"
     )
     return NotRecorded(message, begun)
-
-
-def _values(new: NewChange) -> tuple[str, ...]:
-    return tuple(str(value) for value in _of(new))
 
 
 def _of(new: NewChange) -> tuple[str, Kind, str, str, str, str, str, str]:

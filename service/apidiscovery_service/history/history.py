@@ -6,10 +6,10 @@ Reading and writing have a thread of their own, and nobody who applies or polls 
 """
 
 import asyncio
+import time
 from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -20,17 +20,15 @@ import structlog
 from apidiscovery_service.core.cluster import Cluster
 from apidiscovery_service.core.model import Group
 from apidiscovery_service.core.snapshot import Snapshot
-from apidiscovery_service.core.source import SourceState, SourceStatus
+from apidiscovery_service.core.source import SourceStatus
 from apidiscovery_service.errors import DiscoveryError
 from apidiscovery_service.history.contents import (
     cluster_at,
-    group_content,
     group_or_damage,
-    is_completed,
     release_or_damage,
-    surroundings,
 )
-from apidiscovery_service.history.file import HistoryFile, hash_of
+from apidiscovery_service.history.differences import Differences, Written
+from apidiscovery_service.history.file import HistoryFile
 from apidiscovery_service.history.model import (
     EVERYTHING,
     MERGED,
@@ -45,8 +43,11 @@ from apidiscovery_service.history.model import (
 from apidiscovery_service.openapi.recipe import Recipe
 from apidiscovery_service.store.urls import StoreUrl
 
-# Changes that come together are written together.
+# Changes that come together are written together. When writing takes long, as while the first
+# answers of a fleet come in, there is a longer pause: nobody waits for it, but for its computing.
 _SETTLE_S = 0.05
+_PAUSE_AFTER = 4.0  # times as long as writing took
+_LONGEST_PAUSE_S = 5.0
 _RETRY_S = 5.0
 _COMPACT_EVERY_S = 600.0
 _COMPACT_PAUSE_S = 0.02
@@ -55,7 +56,6 @@ _AT_ONCE = 20
 # Other processes may write.
 LOOK_EVERY_S = 1.0
 
-Key = tuple[Kind, str]
 Told: TypeAlias = Group | str | ContentDamaged | None
 T = TypeVar("T")
 
@@ -65,21 +65,6 @@ _READERS: Mapping[Kind, Callable[[str, Callable[[str], bytes]], Told]] = {
 }
 
 _log = structlog.get_logger(__name__)
-
-
-@dataclass(slots=True)
-class _Written:
-    """What the file has of a cluster.
-
-    Attributes:
-        hashes: By kind and name.
-        groups: The groups as they were when their hash was taken.
-        etag: Of the aggregated document of the named groups.
-    """
-
-    hashes: dict[Key, str] = field(default_factory=dict[Key, str])
-    groups: dict[str, Group] = field(default_factory=dict[str, Group])
-    etag: str = ""
 
 
 def history_path(store: StoreUrl) -> Path | None:
@@ -117,7 +102,7 @@ class History:
         self._merged = Snapshot()
         self._dirty: dict[str, set[str]] = {}
         self._noted = asyncio.Event()
-        self._written: dict[str, _Written] = {}
+        self._written: dict[str, Written] = {}
         self._problem = ""
         self._appended: set[asyncio.Event] = set()
 
@@ -196,19 +181,22 @@ class History:
         self._written = {}
         hashes = await self._until_it_works(self._file.latest)
         for name, known in hashes.items():
-            self._written[name] = _Written(known)
+            self._written[name] = Written(known)
             if name not in self._current and name != MERGED:
                 self._note(name, "no longer configured")
         for name in (MERGED, *self._current):
             self._note(name)
         compacting = asyncio.create_task(self._compact())
+        pause_s = 0.0
         try:
             while True:
                 await self._noted.wait()
-                await asyncio.sleep(_SETTLE_S)
+                await asyncio.sleep(max(pause_s, _SETTLE_S))
                 self._noted.clear()
                 dirty = dict(self._dirty)
+                began = time.monotonic()
                 await self._write(dirty)
+                pause_s = min((time.monotonic() - began) * _PAUSE_AFTER, _LONGEST_PAUSE_S)
                 for name in dirty:
                     await self._write_openapi(name)
         finally:
@@ -225,27 +213,22 @@ class History:
             if place % _AT_ONCE == _AT_ONCE - 1:
                 await asyncio.sleep(0)
         # Thousands of groups may be new: in a thread, while nobody else uses what was written.
-        changes, contents, written = await self._run(lambda: self._differences(now, dirty))
-        if changes:
-            await self._append(changes, contents)
-        self._written |= written
+        found = await self._run(lambda: self._differences(now, dirty))
+        if found.changes:
+            await self._append(found.changes, found.contents)
+        self._written |= found.written
 
     def _now(self, name: str) -> Cluster | None:
         return _merged(self._merged) if name == MERGED else self._current.get(name)
 
     def _differences(
         self, now: Mapping[str, tuple[Cluster | None, str]], causes: Mapping[str, Iterable[str]]
-    ) -> tuple[list[NewChange], dict[str, bytes], dict[str, _Written]]:
-        """Return what has changed, the contents that may be new, and what is written then."""
-        changes: list[NewChange] = []
-        contents: dict[str, bytes] = {}
-        written: dict[str, _Written] = {}
+    ) -> Differences:
+        found = Differences()
         for name, (cluster, etag) in now.items():
-            before = self._written.get(name, _Written())
-            written[name] = _after(cluster, before, etag, contents)
             cause = ", ".join(sorted(causes[name])) or "first seen by this process"
-            changes += _changes(name, cluster, before, written[name], cause)
-        return changes, contents, written
+            found.add(name, self._written.get(name, Written()), cluster, etag, cause)
+        return found
 
     async def _write_openapi(self, name: str) -> None:
         """Write which OpenAPI documents of a cluster have changed."""
@@ -260,20 +243,21 @@ class History:
         changed = [k for k in sorted(before.keys() | after.keys()) if before.get(k) != after.get(k)]
         wanted = {after[key] for key in changed if key in after}
         missing = await self._until_it_works(lambda: self._file.missing(wanted))
-        for key in changed:
-            digest = after.get(key, "")
-            contents: dict[str, bytes] = {}
-            if digest in missing:
-                try:
-                    contents = {digest: await recipes[key].make()}
-                except (DiscoveryError, OSError) as error:
-                    _log.info("document not remembered", cluster=name, key=key, reason=str(error))
-                    continue
-            change = NewChange(name, Kind.OPENAPI, key, "poll", before.get(key, ""), digest)
-            await self._append([change], contents)
-            written.hashes[Kind.OPENAPI, key] = digest
-            if not digest:
-                del written.hashes[Kind.OPENAPI, key]
+        # Documents that other clusters publish as well are written in one step.
+        known = [key for key in changed if after.get(key, "") not in missing]
+        changes = [_of_document(name, key, before, after) for key in known]
+        if changes:
+            await self._append(changes, {})
+            written.take(changes)
+        for key in (key for key in changed if after.get(key) in missing):
+            try:
+                content = await recipes[key].make()
+            except (DiscoveryError, OSError) as error:
+                _log.info("document not remembered", cluster=name, key=key, reason=str(error))
+                continue
+            change = _of_document(name, key, before, after)
+            await self._append([change], {change.after: content})
+            written.take([change])
 
     async def _append(self, changes: Sequence[NewChange], contents: Mapping[str, bytes]) -> None:
         await self._until_it_works(lambda: self._file.append(changes, contents))
@@ -391,14 +375,19 @@ class History:
         Raises:
             HistoryError: The history cannot be read.
         """
+        return (await self.told_by_each([change]))[0]
+
+    async def told_by_each(self, changes: Iterable[Change]) -> list[tuple[Told, Told]]:
+        """Return for each change what `told_by` does."""
+        return await self._run(lambda: [self._told_by(change) for change in changes])
+
+    def _told_by(self, change: Change) -> tuple[Told, Told]:
         read = _READERS.get(change.kind)
         if read is None:
             return None, None
-        return await self._run(
-            lambda: (
-                read(change.before, self._file.content) if change.before else None,
-                read(change.after, self._file.content) if change.after else None,
-            )
+        return (
+            read(change.before, self._file.content) if change.before else None,
+            read(change.after, self._file.content) if change.after else None,
         )
 
     async def content(self, key: str) -> bytes:
@@ -429,66 +418,7 @@ def _merged(snapshot: Snapshot) -> Cluster:
     )
 
 
-def _after(
-    cluster: Cluster | None, before: _Written, etag: str, contents: dict[str, bytes]
-) -> _Written:
-    """Return what the file will have of a cluster, and add contents that it may not have yet."""
-    if cluster is None:
-        return _Written()
-    after = _Written(dict(before.hashes), dict(before.groups), etag or before.etag)
-    if cluster.core is not None or cluster.named is not None:
-        _take(cluster, before, after, contents)
-    if cluster.name != MERGED:
-        content = cluster.status.state.encode()
-        _put(after, (Kind.STATE, ""), (hash_of(content), content), contents)
-    return after
-
-
-def _take(cluster: Cluster, before: _Written, after: _Written, contents: dict[str, bytes]) -> None:
-    groups = {group.name: group for group in (*(cluster.core or ()), *(cluster.named or ()))}
-    for kind, name in before.hashes:
-        is_known = (cluster.named if name else cluster.core) is not None
-        if kind is Kind.GROUP and name not in groups and is_known:
-            del after.hashes[kind, name]
-    after.groups = groups
-    for name, group in groups.items():
-        if before.groups.get(name) != group:
-            _put(after, (Kind.GROUP, name), group_content(group), contents)
-    _put(after, (Kind.DOCUMENT, ""), surroundings(cluster), contents)
-
-
-def _put(after: _Written, key: Key, found: tuple[str, bytes], contents: dict[str, bytes]) -> None:
-    digest, content = found
-    if after.hashes.get(key) != digest:
-        after.hashes[key] = digest
-        contents[digest] = content
-
-
-def _changes(
-    name: str, cluster: Cluster | None, before: _Written, after: _Written, cause: str
-) -> list[NewChange]:
-    keys = before.hashes.keys() | after.hashes.keys()
-    return [
-        NewChange(
-            name,
-            kind,
-            of,
-            _cause_of(kind, cluster) or cause,
-            before.hashes.get((kind, of), ""),
-            after.hashes.get((kind, of), ""),
-            before.etag,
-            after.etag,
-            kind is Kind.GROUP and is_completed(before.groups.get(of), after.groups.get(of)),
-        )
-        for kind, of in sorted(keys)
-        if before.hashes.get((kind, of)) != after.hashes.get((kind, of))
-    ]
-
-
-def _cause_of(kind: Kind, cluster: Cluster | None) -> str:
-    """Return why a cluster answers or not; empty for changes of what it serves."""
-    if kind is not Kind.STATE or cluster is None:
-        return ""
-    if cluster.status.state is SourceState.CURRENT:
-        return "it answers"
-    return cluster.status.error or "it has not been asked yet"
+def _of_document(
+    cluster: str, key: str, before: Mapping[str, str], after: Mapping[str, str]
+) -> NewChange:
+    return NewChange(cluster, Kind.OPENAPI, key, "poll", before.get(key, ""), after.get(key, ""))

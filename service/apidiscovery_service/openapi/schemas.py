@@ -216,7 +216,7 @@ def own_kinds(text: bytes, key: str) -> tuple[Kind, ...]:
     Raises:
         UnusableDocument: It is no JSON object.
     """
-    return tuple(k for k in kinds(_read(text)) if (k.group, k.version) == _group_version(key))
+    return tuple(k for k in kinds(read(text)) if (k.group, k.version) == _group_version(key))
 
 
 def schema_text(text: bytes, kind: Kind, named: Named) -> bytes:
@@ -226,14 +226,19 @@ def schema_text(text: bytes, kind: Kind, named: Named) -> bytes:
         UnusableDocument: It is no JSON object, has no such kind, or is nested too deeply.
     """
     try:
-        return go_json.dumps(json_schema(_read(text), kind, strict=named.strict))
+        return go_json.dumps(json_schema(read(text), kind, strict=named.strict))
     except NoSuchKind as error:  # it is another document than the one whose kinds are known
         raise UnusableDocument(str(error)) from None
     except (RecursionError, TypeError):  # orjson's own limit is a TypeError
         raise UnusableDocument(f"the document of {kind.api_version} is nested too deeply") from None
 
 
-def _read(text: bytes) -> dict[str, object]:
+def read(text: bytes) -> dict[str, object]:
+    """Return a document.
+
+    Raises:
+        UnusableDocument: It is no JSON object.
+    """
     try:
         document: object = orjson.loads(text)
     except orjson.JSONDecodeError as error:

@@ -54,6 +54,10 @@ class Checks:
         """Show warnings in reports of `/readyz`, which they never make fail."""
         self._warnings.append(warnings)
 
+    def warnings(self) -> list[str]:
+        """Return a line for each problem that makes no check fail."""
+        return [text for warnings in self._warnings for text in warnings()]
+
     def names(self, endpoint: Endpoint) -> tuple[str, ...]:
         """Return the names of an endpoint's checks, in order."""
         return tuple(check.name for check in self._checks if endpoint in check.endpoints)
@@ -77,7 +81,7 @@ class Checks:
             names = ",".join(json.dumps(name, ensure_ascii=False) for name in sorted(unmatched))
             lines.append(f"warn: some health checks cannot be excluded: no matches for {names}")
         if endpoint == "readyz":
-            lines += [f"warn: {text}" for warnings in self._warnings for text in warnings()]
+            lines += [f"warn: {text}" for text in self.warnings()]
         lines.append(f"{endpoint} check {'passed' if passed else 'failed'}")
         return Report(passed, "".join(f"{line}\n" for line in lines))
 

@@ -78,6 +78,7 @@ class Declarations:
         declared: Mapping[str, Declared],
         withdrawn: Iterable[str] = (),
         prepared: Update | None = None,
+        cause: str = "",
     ) -> None:
         """Replace the declarations of origins, in one step.
 
@@ -85,6 +86,7 @@ class Declarations:
             declared: By origin.
             withdrawn: Origins to remove; unknown ones are ignored, and one in `declared` stays.
             prepared: The result of `prepare` for the same change, if there is one.
+            cause: As of `Registry.update`.
 
         Raises:
             InvalidContribution: An origin declares something twice; then nothing is changed.
@@ -110,7 +112,7 @@ class Declarations:
                 contributions.append(Contribution(crd_source(group), Precedence.CRD, offers))
             else:
                 gone.append(crd_source(group))
-        self._registry.update(contributions, gone, prepared)
+        self._registry.update(contributions, gone, prepared, cause)
         for listener in self._service_listeners if services else ():
             listener()
         groups = documents | offered.keys()
@@ -198,14 +200,13 @@ class Declarations:
 
     def warnings(self) -> list[str]:
         """Return a line for each CustomResourceDefinition whose names another one has, sorted."""
-        statuses = {
-            name: one for several in self._statuses.values() for name, one in several.items()
+        taken = {
+            name: words
+            for several in self._statuses.values()
+            for name, one in several.items()
+            if (words := one.names_taken)
         }
-        return [
-            f"CustomResourceDefinition {name} {taken}"
-            for name in sorted(statuses)
-            if (taken := statuses[name].names_taken)
-        ]
+        return [f"CustomResourceDefinition {name} {taken[name]}" for name in sorted(taken)]
 
     @property
     def api_services(self) -> Mapping[str, ApiService]:

@@ -608,6 +608,7 @@ class DiscoverySource(_message.Message):
     ERROR_FIELD_NUMBER: _builtins.int
     ADDRESS_FIELD_NUMBER: _builtins.int
     GROUP_VERSIONS_FIELD_NUMBER: _builtins.int
+    WITHHELD_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """Kind and name, such as `catalog`, `manifests:apis.yaml` or `upstream:east`."""
     state: Global___SourceState.ValueType
@@ -615,6 +616,10 @@ class DiscoverySource(_message.Message):
     """Why the source is stale; empty when it is not."""
     address: _builtins.str
     """The address of the source, without credentials; empty for local sources."""
+    withheld: _builtins.str
+    """Why it offers nothing whatever it serves, such as `not merged` of a cluster that is only shown by
+    itself; empty where that is not so.
+    """
     @_builtins.property
     def since(self) -> _timestamp_pb2.Timestamp:
         """When the source entered this state; absent when that is not known."""
@@ -632,10 +637,11 @@ class DiscoverySource(_message.Message):
         error: _builtins.str = ...,
         address: _builtins.str = ...,
         group_versions: _abc.Iterable[Global___OfferedGroupVersion] | None = ...,
+        withheld: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["since", b"since"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "error", b"error", "group_versions", b"group_versions", "name", b"name", "since", b"since", "state", b"state"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "error", b"error", "group_versions", b"group_versions", "name", b"name", "since", b"since", "state", b"state", "withheld", b"withheld"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -353,7 +353,7 @@ class FleetSelection(_message.Message):
 
     @_builtins.property
     def kinds(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Kinds or plural names of resources, in any case; empty for all."""
+        """Kinds, or plural or short names of resources, in any case; empty for all."""
 
     def __init__(
         self,

@@ -108,8 +108,10 @@ class HistoryChange(_message.Message):
     `apis/apps/v1`; otherwise empty.
     """
     cause: _builtins.str
-    """Why, in one line: `poll`, why a cluster does not answer, or the names of the sources that changed,
-    as in ListSources.
+    """Why, in one line: `poll`, why a cluster does not answer; of what this server itself serves `apply`
+    or `publish`, with `by USER` where callers are authenticated, `withdraw`, `lease ended`, `lease
+    renewed`, or else the names of the sources that changed, as in ListSources. Causes that came
+    together are separated by commas.
     """
     hash_before: _builtins.str
     """Opaque hash of the content before; empty when there was none."""

@@ -164,9 +164,8 @@ class SizeLimit:
     gigabytes.
     """
 
-    def __init__(self, allowed_bytes: int = MAX_REPEATED_BYTES) -> None:
-        self._allowed = allowed_bytes
-        self._left = allowed_bytes
+    def __init__(self) -> None:
+        self._left = MAX_REPEATED_BYTES
         # By identity: the value is kept, so that no other one takes its place in memory.
         self._sizes: dict[int, tuple[JSONValue, int]] = {}
 
@@ -189,5 +188,5 @@ class SizeLimit:
         """
         self._left -= size
         if self._left < 0:
-            message = f"repeats so much that it would grow by more than {self._allowed} bytes"
+            message = f"repeats so much that it would grow by more than {MAX_REPEATED_BYTES} bytes"
             raise InvalidOpenAPI((), message)

@@ -112,10 +112,12 @@ class AdmissionInterceptor(grpc.aio.ServerInterceptor):
     Args:
         access: Decides.
         metrics: Counts calls that do not reach their handler.
+        limits_rate: Whether calls count as requests of their callers; False where HTTP counts them.
     """
 
-    def __init__(self, access: Access, metrics: Metrics) -> None:
+    def __init__(self, access: Access, metrics: Metrics, *, limits_rate: bool = True) -> None:
         self._access = access
+        self._limits_rate = limits_rate
         self._calls = CallAccess(access)
         self._metrics = metrics
 
@@ -150,7 +152,7 @@ class AdmissionInterceptor(grpc.aio.ServerInterceptor):
             with self._watching(limit_key) as may_watch:
                 if not may_watch:
                     await self._exhausted(context, method, "too many streams", _STREAM_RETRY_S)
-                work = _writing(behaviour)(await read(requests, context), context)
+                work = writing(behaviour)(await read(requests, context), context)
                 await self._follow(work, context, needed)
 
         async def read(requests: AsyncIterable[object], context: Context) -> object:
@@ -193,7 +195,7 @@ class AdmissionInterceptor(grpc.aio.ServerInterceptor):
         return admission.limit_key
 
     async def _throttle(self, context: Context, method: str, limit_key: str) -> None:
-        retry_s = self._access.throttle(limit_key)
+        retry_s = self._access.throttle(limit_key) if self._limits_rate else 0.0
         if retry_s:
             await self._exhausted(context, method, "too many requests", retry_s)
 
@@ -268,7 +270,7 @@ def behaviour_of(handler: Handler) -> Any:  # noqa: ANN401 - one of four signatu
     )
 
 
-def _writing(behaviour: Callable[..., Any]) -> Callable[..., Coroutine[Any, Any, None]]:
+def writing(behaviour: Callable[..., Any]) -> Callable[..., Coroutine[Any, Any, None]]:
     """Return the behaviour of a stream as a coroutine that writes its messages itself."""
     if not inspect.isasyncgenfunction(behaviour):
         return behaviour

@@ -343,11 +343,12 @@ class Streams:
     async def end(self) -> None:
         """End every stream with UNAVAILABLE, so that its caller goes on at another replica.
 
-        Returns once they have ended, or soon: a caller that does not read cannot be told.
+        Returns once they have ended, or soon: a caller that does not read cannot be told. A second
+        call only waits.
         """
-        self._stopping = True
-        for stream in self._open:
+        for stream in () if self._stopping else self._open:
             stream.end()
+        self._stopping = True
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_END_WITHIN_S):
                 await self._none_open.wait()

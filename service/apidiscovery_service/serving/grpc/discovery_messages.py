@@ -368,6 +368,7 @@ def _source(
         since=_timestamp(status),
         error=status.error,
         address=status.address,
+        withheld=status.withheld,
     )
     offers = contribution.offers if contribution else ()
     for offer in sorted(offers, key=lambda offer: (offer.group, offer.version.version)):

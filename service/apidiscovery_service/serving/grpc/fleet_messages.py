@@ -47,7 +47,7 @@ class Selection:
     Attributes:
         labels: Selects clusters.
         groups: Names of groups; empty for all.
-        kinds: Names of kinds or resources in lower case; empty for all.
+        kinds: Names of kinds or resources in lower case, or short names; empty for all.
         only_different: Whether rows that are the same everywhere are left out.
     """
 
@@ -60,7 +60,7 @@ class Selection:
         """Return whether a row is selected, as `Matrix.selected` does."""
         return (
             (not self.groups or row.group in self.groups)
-            and (not self.kinds or bool(self.kinds & {row.kind.lower(), row.resource}))
+            and (not self.kinds or row.is_named(self.kinds))
             and not (self.only_different and row.agreement is Agreement.SAME)
         )
 

@@ -54,11 +54,13 @@ class Admitted:
         role: Its role.
         limit_key: Key by which its requests are limited.
         clusters: Patterns of the clusters that it may read about.
+        user: Its name; empty without credentials.
     """
 
     role: Role
     limit_key: str
     clusters: tuple[str, ...]
+    user: str = ""
 
 
 # The caller of a server without authentication.
@@ -138,11 +140,11 @@ def admit(
             return Admitted(Role.NONE, key, ())
         raise Refused(401, "Unauthorized", caller=key) from None
     _throttle(access, admission.limit_key)
+    user = admission.caller.user
     if admission.role is not Role.ADMIN and admission.role < needed_role(path, query):
-        user = admission.caller.user
         message = _forbidden(user, method, path)
         raise Refused(403, message, user=user, caller=admission.limit_key)
-    return Admitted(admission.role, admission.limit_key, admission.clusters)
+    return Admitted(admission.role, admission.limit_key, admission.clusters, user)
 
 
 def _throttle(access: Access, limit_key: str | None) -> None:

@@ -6,11 +6,11 @@ therefore one look-up: it allocates no document, negotiates nothing and hashes n
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from time import perf_counter
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 from weakref import WeakKeyDictionary
 
 import structlog
@@ -44,10 +44,12 @@ from apidiscovery_service.serving.http.messages import (
 )
 from apidiscovery_service.serving.http.objects.gateway import Exchange, ObjectGateway
 from apidiscovery_service.serving.http.objects.routes import object_route
+from apidiscovery_service.serving.http.objects.watch import stream as stream_frames
+from apidiscovery_service.serving.http.pages import Events, PageExchange, UserInterface
 from apidiscovery_service.serving.http.past import PastAnswers, asks_for_past
 from apidiscovery_service.serving.http.respond import Site, respond
 from apidiscovery_service.serving.http.response_cache import ResponseCache
-from apidiscovery_service.serving.http.sending import Delivery
+from apidiscovery_service.serving.http.sending import Delivery, disconnected
 from apidiscovery_service.serving.http.statuses import (
     internal_error,
     invalid_timeout,
@@ -69,6 +71,11 @@ _OPENAPI = ("/openapi/", "/schemas")
 _OPENAPI_CACHE_BYTES = 8 * 1024 * 1024
 _OPENAPI_CACHE_S = 60.0
 
+# A browser opens the stream of a page again when it ends.
+_STREAM_S = 3600.0
+# Documents in a few forms, which nothing else keeps.
+_CALL_CACHE_BYTES = 8 * 1024 * 1024
+
 _METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"))
 _HUMAN_AGENTS = (b"curl", b"Wget", b"Mozilla/5.0")
 _TOO_LARGE = 431
@@ -80,6 +87,25 @@ _log = structlog.get_logger(__name__)
 _Key: TypeAlias = tuple[
     str, str, bytes, bytes | None, bytes, bytes, bytes | None, bytes, bool, bool
 ]
+
+
+class Calls(Protocol):
+    """Answers calls of methods by other protocols over HTTP."""
+
+    @property
+    def prefix(self) -> str:
+        """What the paths of all methods begin with."""
+        ...
+
+    def refusal(self, request: Request, refused: Refused) -> Response:
+        """Answer a refused caller."""
+        ...
+
+    async def answer(
+        self, request: Request, scope: Scope, receive: Receive, send: Send
+    ) -> Response | None:
+        """Answer a call; return None for an answer that is sent already."""
+        ...
 
 
 class Gateway:
@@ -94,6 +120,8 @@ class Gateway:
         peers: The connections of the front; None without a front.
         fleet: Answers below `/clusters`, `/fleet` and `/views`; None for 404.
         past: Answers with what was served at a time; None where such requests are refused.
+        interface: Answers browsers; None where there is nothing for them.
+        calls: Answers calls of the services; None for 404.
     """
 
     def __init__(  # noqa: PLR0913, PLR0917 - each is another part of the server
@@ -106,8 +134,13 @@ class Gateway:
         peers: Peers | None = None,
         fleet: FleetAnswers | None = None,
         past: PastAnswers | None = None,
+        interface: UserInterface | None = None,
+        calls: Calls | None = None,
     ) -> None:
         self._access = access
+        self._interface = interface
+        self._calls = calls
+        self._call_prefixes = (calls.prefix,) if calls else ()
         self._encoding = encoding
         self._site = site
         self._past = past or PastAnswers(None, site)
@@ -117,6 +150,7 @@ class Gateway:
         self._openapi_cache: ResponseCache[_Key] = ResponseCache(
             _OPENAPI_CACHE_BYTES, _OPENAPI_CACHE_S
         )
+        self._call_cache: ResponseCache[_Key] = ResponseCache(_CALL_CACHE_BYTES)
         # What is cached of the fleet is for those who see the same of it.
         self._fleet_caches: WeakKeyDictionary[FleetScope, ResponseCache[_Key]] = WeakKeyDictionary()
         self._peers = Peers() if peers is None else peers  # which is false while it is empty
@@ -132,6 +166,9 @@ class Gateway:
             return
         started = perf_counter()
         key = _key(scope)
+        if self._interface is not None and self._interface.takes(key[1], key[3]):
+            await self._interface.serve(self._page_exchange(key, scope, receive, send, started))
+            return
         current = self._encoding.current
         # Cached answers are for all callers: authorization comes first.
         admitted, answer = LOCAL, None
@@ -158,7 +195,13 @@ class Gateway:
                 )
                 await self._objects.serve(exchange, self._early(exchange.request, scope, key))
                 return
-            answer, cacheable = await self._answer(key, scope, current, admitted)
+            if key[1].startswith(self._call_prefixes):
+                called = await self._call(key, scope, receive, send)
+                if called is None:
+                    return
+                answer, cacheable = called
+            else:
+                answer, cacheable = await self._answer(key, scope, current, admitted)
             if cacheable:
                 cache.put(key, state, answer)
         await self._deliver(scope, receive, send, caller, answer, started)
@@ -169,6 +212,8 @@ class Gateway:
         """Return the cache of a path, and the state for which its answers are."""
         if path.startswith(_OPENAPI) and self._site.openapi is not None:
             return self._openapi_cache, self._site.openapi.generation
+        if path.startswith(self._call_prefixes):
+            return self._call_cache, current
         if self._fleet is None or not is_fleet_path(path):
             return self._cache, current
         seen = self._fleet.scope(admitted.clusters)
@@ -205,6 +250,33 @@ class Gateway:
         await send(answer.body)
         answer.stats.observe(perf_counter() - started)
 
+    def _page_exchange(
+        self, key: _Key, scope: Scope, receive: Receive, send: Send, started: float
+    ) -> PageExchange:
+        async def answer(caller: str, response: Response) -> None:
+            refused = self._refusal(scope, too_large=key[-1])
+            prepared = self._prepare(key[0], refused or response)
+            await self._deliver(scope, receive, send, caller, prepared, started)
+
+        async def stream(caller: str, headers: Headers, events: Events) -> None:
+            connection = end_name(scope.get("client"))
+            whose = partial(self._caller, scope, caller)
+            forward = partial(self._delivery.send_frame, connection, whose, send)
+            start = {"type": "http.response.start", "status": 200, "headers": headers}
+            ends = (disconnected(receive),)
+            await stream_frames(start, events, forward, ends=ends, timeout_s=_STREAM_S)
+
+        headers: Headers = scope["headers"]
+        return PageExchange(
+            _request(key),
+            {name.decode("latin-1"): value.decode("latin-1") for name, value in headers},
+            _credentials(scope),
+            scope.get("root_path", "").rstrip("/"),
+            receive,
+            answer,
+            stream,
+        )
+
     def _caller(self, scope: Scope, limited_by: str) -> str:
         """Return the limit key of a caller; by its address where it is not authenticated."""
         if limited_by:
@@ -221,7 +293,10 @@ class Gateway:
             return admit(access, _credentials(scope), method, path, query), None
         except Refused as refused:
             request = _request(key)
-            denied = self._objects.denial(request, refused) if self._objects else None
+            if self._calls is not None and path.startswith(self._call_prefixes):
+                denied: Response | None = self._calls.refusal(request, refused)
+            else:
+                denied = self._objects.denial(request, refused) if self._objects else None
             answer = self._prepare(method, denied or refusal(request, refused))
             return Admitted(Role.NONE, refused.caller, ()), answer
 
@@ -241,9 +316,18 @@ class Gateway:
             _log.warning(
                 "bad request", method=request.method, path=request.path, status=response.status
             )
-        size = sum(len(part) for part in key[:-2] if part)
-        cacheable = response.cacheable and size <= _MAX_KEY_BYTES
-        return self._prepare(request.method, response), cacheable
+        return self._prepare(request.method, response), response.cacheable and _may_be_key(key)
+
+    async def _call(
+        self, key: _Key, scope: Scope, receive: Receive, send: Send
+    ) -> tuple[PreparedResponse, bool] | None:
+        """Return the answer to a call, and whether it may be cached; None if it is sent already."""
+        response = self._refusal(scope, too_large=key[-1])
+        if response is None and self._calls is not None:
+            response = await self._calls.answer(_request(key), scope, receive, send)
+        if response is None:
+            return None
+        return self._prepare(key[0], response), response.cacheable and _may_be_key(key)
 
     async def _respond(
         self, request: Request, current: EncodedSnapshot, admitted: Admitted
@@ -255,7 +339,10 @@ class Gateway:
             past = await self._past.merged(request, admitted.clusters)
             if past is not None:
                 return past
-        return await respond(request, current, self._site, ready=ready)
+        paths: Sequence[str] = ()
+        if self._fleet and request.path == "/":
+            paths = self._fleet.paths(self._fleet.scope(admitted.clusters))
+        return await respond(request, current, self._site, ready=ready, more_paths=paths)
 
     def _early(self, request: Request, scope: Scope, key: _Key) -> Response | None:
         """Return the answer to a request about objects that is not routed further."""
@@ -352,6 +439,11 @@ def _key(scope: Scope) -> _Key:
         agent.startswith(_HUMAN_AGENTS),
         size > MAX_HEADER_BYTES,
     )
+
+
+def _may_be_key(key: _Key) -> bool:
+    """Return whether a request is small enough to be kept with its answer."""
+    return sum(len(part) for part in key[:-2] if part) <= _MAX_KEY_BYTES
 
 
 def _connection(scope: Scope) -> str:

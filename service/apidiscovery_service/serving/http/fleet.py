@@ -3,7 +3,7 @@
 Those below `/views`, `/clusters/NAME`, and of former times are made by the modules of these names.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from http import HTTPStatus
 from weakref import WeakKeyDictionary
@@ -87,6 +87,13 @@ class FleetAnswers:
     def scope(self, patterns: Iterable[str]) -> Scope:
         """Return what a caller sees who may read about clusters with such names."""
         return self._fleet.scope(patterns)
+
+    def paths(self, scope: Scope) -> Sequence[str]:
+        """Return the paths here that `/` lists for a caller: none where it sees no cluster."""
+        if not scope.clusters:
+            return ()
+        views = (f"{_VIEWS}/{name}" for name in scope.view_names())
+        return (CLUSTERS.rstrip("/"), _INDEX, _CLUSTERS, _MATRIX, _VIEWS, *views)
 
     def state(self, scope: Scope) -> object:
         """Return a value that changes with any answer to a caller with this scope."""

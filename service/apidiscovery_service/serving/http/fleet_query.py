@@ -25,7 +25,7 @@ class Filter:
 
     Attributes:
         groups: Names of groups, empty for the core group; none for all.
-        kinds: Names of kinds or resources; none for all.
+        kinds: Names of kinds or resources, or short names; none for all.
         different: Whether rows that are the same everywhere are left out.
     """
 

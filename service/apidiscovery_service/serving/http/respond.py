@@ -2,7 +2,7 @@
 
 import platform
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from apidiscovery_formats.negotiation import (
@@ -72,6 +72,13 @@ from apidiscovery_service.sources.priorities import BUILT_IN_GROUPS
 # discovery/discovery_client.go, AcceptV2NoPeer.
 _NO_PEER = "nopeer"
 
+# What users of kubectl are told who take us for the server that discovery is about.
+_NO_OBJECTS = (
+    "this server does discovery only and has no objects; ask the API server that stores them"
+)
+# Of an extension API server, whose objects are in routes of their own.
+_NO_ROUTE = "discovery names the resource, but no route of this server answers the path"
+
 
 @dataclass(slots=True)
 class Site:
@@ -122,7 +129,12 @@ class Site:
 
 
 async def respond(  # noqa: PLR0911 - one for each kind of path
-    request: Request, encoded: EncodedSnapshot, site: Site, *, ready: bool
+    request: Request,
+    encoded: EncodedSnapshot,
+    site: Site,
+    *,
+    ready: bool,
+    more_paths: Sequence[str] = (),
 ) -> Response:
     """Answer a request.
 
@@ -132,6 +144,7 @@ async def respond(  # noqa: PLR0911 - one for each kind of path
         site: Everything else that answers depend on.
         ready: Whether the local sources are in the snapshot; until then only health, version and
             metrics are answered, since clients would believe an empty document.
+        more_paths: What `/` lists that others answer.
     """
     invalid = invalid_timeout(request)
     if invalid is not None:
@@ -150,6 +163,8 @@ async def respond(  # noqa: PLR0911 - one for each kind of path
             return await site.schemas.facts(request, _coding(request, site.gates))
         case _ if not ready or site.awaited():
             return starting(request, _awaiting(request, site) if ready else "")
+        case Page.INDEX:
+            return _index(encoded.snapshot, site, more_paths)
         case _:
             return await answer_documents(request, target, encoded, site)
 
@@ -174,7 +189,7 @@ async def answer_documents(  # noqa: PLR0911 - one for each kind of path
         case SchemaRoute() | Page.SCHEMAS | Page.SCHEMAS_WITHOUT_SLASH:
             return await _schemas(request, target, site)
         case MissingRoute():
-            return _missing(request, target, encoded)
+            return _missing(request, target, encoded, site)
         case Page.FACTS:
             return page_not_found()  # they are of no cluster, view or extension server
         case _:
@@ -203,7 +218,7 @@ async def _document(
     request: Request, target: DocumentRoute, encoded: EncodedSnapshot, site: Site
 ) -> Response:
     if target.plain is not None and not encoded.serves(target.plain):
-        return _missing(request, _missing_route(target), encoded)
+        return _missing(request, _missing_route(target), encoded, site)
     if _is_stale(target.plain, encoded):
         # The unaggregated form cannot say so. Source: k8s.io/kube-aggregator
         # pkg/apiserver/handler_proxy.go:ServeHTTP.
@@ -356,7 +371,9 @@ def _missing_route(target: DocumentRoute) -> MissingRoute:
             return MissingRoute()
 
 
-def _missing(request: Request, target: MissingRoute, encoded: EncodedSnapshot) -> Response:
+def _missing(
+    request: Request, target: MissingRoute, encoded: EncodedSnapshot, site: Site
+) -> Response:
     """Answer 404: a Status below paths that go-restful serves, else text.
 
     These are `/api`, every group-version that is served, and all paths below the groups of
@@ -368,7 +385,22 @@ def _missing(request: Request, target: MissingRoute, encoded: EncodedSnapshot) -
         or (target.group in BUILT_IN_GROUPS and encoded.group(target.group) is not None)
     ):
         return page_not_found()
-    return not_found(request)
+    if not _is_of_objects(request.path, target, encoded):
+        return not_found(request)
+    return not_found(request, _NO_ROUTE if site.extension else _NO_OBJECTS)
+
+
+def _is_of_objects(path: str, target: MissingRoute, encoded: EncodedSnapshot) -> bool:
+    """Tell whether a path is that of objects of a resource in discovery, as of `kubectl get pods`.
+
+    Of other resources nothing is added to kube-apiserver's message.
+    """
+    version = encoded.version(target.group or "", target.version)
+    below = path.split("/")[4 if target.group else 3 :]
+    if below[:1] == ["namespaces"] and len(below) > 2:  # noqa: PLR2004 - namespaces/NAME/pods
+        below = below[2:]
+    names = (resource.resource for resource in version.resources) if version else ()
+    return below[:1] != [] and below[0] in names
 
 
 # Health, version, index.
@@ -428,8 +460,9 @@ def _own_version(site: Site) -> bytes:
     )
 
 
-def _index(snapshot: Snapshot, site: Site) -> Response:
-    paths = [*([] if site.extension else ["/api"]), "/apis", "/apis/", "/metrics", "/version"]
+def _index(snapshot: Snapshot, site: Site, more_paths: Sequence[str] = ()) -> Response:
+    paths = ["/apis", "/apis/", "/metrics", "/version", *more_paths]
+    paths += [] if site.extension else ["/api"]
     for published in (*snapshot.core.groups, *snapshot.named.groups):
         root = f"/apis/{published.name}" if published.name else "/api"
         paths.append(root)

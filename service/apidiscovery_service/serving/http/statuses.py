@@ -91,9 +91,10 @@ def internal_error() -> PlainDocument:
     return plain.status(500, "InternalError", "the server failed; its log says why")
 
 
-def not_found(request: Request) -> Response:
-    """Answer 404 with a Status, as go-restful does."""
+def not_found(request: Request, why: str = "") -> Response:
+    """Answer 404 with a Status, as go-restful does; `why` is added to its message."""
     message = "the server could not find the requested resource"
+    message += f": {why}" if why else ""
     return negotiated_status(request, plain.status(404, "NotFound", message, details=True))
 
 

@@ -4,7 +4,7 @@ Both have one prefix, so that its watch brings an owner before what it owns.
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import TypeAlias, cast
@@ -48,12 +48,15 @@ class Record:
         owner_id: The id of the owner's life; a name that was removed may be used again.
         created: Time of the first registration, RFC 3339.
         content: A list of groups as `published` reads it, or a manifest.
+        by: The user who wrote it last; empty when callers are not identified. The same content of
+            another user is the same registration.
     """
 
     owner: str
     owner_id: str
     created: str
     content: JSONValue
+    by: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +151,8 @@ def encode(record: Record, content: bytes | None = None) -> bytes:
             "ownerId": record.owner_id,
             "created": record.created,
             "content": orjson.Fragment(content),
+            # Older releases pass over it, so the format of records is the same.
+            **({"by": record.by} if record.by else {}),
         }
     )
 
@@ -167,6 +172,7 @@ def decode(value: bytes) -> Record:
         _text(fields, "ownerId"),
         _moment(fields, "created"),
         cast("JSONValue", content),
+        _text(fields, "by") if "by" in fields else "",
     )
 
 

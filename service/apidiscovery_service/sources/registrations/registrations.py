@@ -263,7 +263,7 @@ class Registrations(Source):
         entry = await self._store.get(wanted.key)
         size = wanted.size + (len(entry.value) if entry else 0)
         return await run_sized(
-            size, lambda: decide(state_of(entry), wanted, ownership, requester.permit, self._now)
+            size, lambda: decide(state_of(entry), wanted, ownership, requester, self._now)
         )
 
     async def _prepare_by_table(
@@ -281,7 +281,7 @@ class Registrations(Source):
             if state is None:
                 return None
             try:
-                return decide(state, wanted, ownership, requester.permit, self._now)
+                return decide(state, wanted, ownership, requester, self._now)
             except DiscoveryError:
                 return None
 

@@ -57,6 +57,7 @@ class Row:
         owner_id: The id of the owner's life.
         created: Time of the first registration, RFC 3339.
         declared: What it declares while its owner is alive.
+        by: The user who wrote it last; empty when callers are not identified.
     """
 
     kind: Kind
@@ -66,6 +67,7 @@ class Row:
     owner_id: str
     created: str
     declared: Declared
+    by: str
 
     @property
     def origin(self) -> str:
@@ -184,7 +186,7 @@ class Table:
             return State()
         (crd,) = row.declared.crds
         content = as_object(orjson.loads(crd.document))
-        return State(row.revision, Record(row.owner, row.owner_id, row.created, content))
+        return State(row.revision, Record(row.owner, row.owner_id, row.created, content, row.by))
 
     def size(self, key: str) -> int:
         """Return the number of bytes that `state` reads."""
@@ -243,7 +245,7 @@ class Table:
         present = {entry.key for entry in listing.entries}
         changes = [Change(entry.key, entry) for entry in listing.entries]
         changes += [Change(key, None) for key in self._marks.keys() - present]
-        await self._take(changes, listing.revision)
+        await self._take(changes, listing.revision, tells_causes=False)
         self._is_behind = False  # before those run who wait for it
         return listing.revision
 
@@ -295,8 +297,17 @@ class Table:
                     f"no news of the store for {VISIBLE_WITHIN_S:g} s after a write"
                 ) from None
 
-    async def _take(self, changes: Iterable[Change], revision: int) -> None:
-        """Take changes of the store, and declare what they change, in one step."""
+    async def _take(
+        self, changes: Iterable[Change], revision: int, *, tells_causes: bool = True
+    ) -> None:
+        """Take changes of the store, and declare what they change, in one step.
+
+        Args:
+            changes: What is there now under some keys.
+            revision: The last one of the store.
+            tells_causes: Whether each was caused by a request or a lease: not those of a list, in
+                which most is as it was.
+        """
         news = [change for change in changes if self._is_news(change)]
         outcomes, others, update = self._match_prepared(news)
         outcomes += await asyncio.to_thread(_read, others) if _is_much(others) else _read(others)
@@ -307,17 +318,33 @@ class Table:
                 self._marks[change.key] = change.entry.mark
         touched = self._take_owners(news)
         touched.update(key for key, _ in outcomes)
-        before = {key: row.origin for key in touched if (row := self._rows.get(key))}
+        before = {key: row for key in touched if (row := self._rows.get(key))}
         for key, outcome in outcomes:
             self._take_row(key, outcome)
         after = {key: row for key in touched if (row := self._rows.get(key))}
-        gone = [origin for key, origin in before.items() if key not in after]
+        gone = [row.origin for key, row in before.items() if key not in after]
         if after or gone:
+            causes = {self._cause(before.get(key), after.get(key)) for key in touched}
+            cause = ", ".join(sorted(filter(None, causes))) if tells_causes else ""
             declared = {row.origin: self._as_of_owner(row) for row in after.values()}
-            self._declarations.update(declared, gone, update)
+            self._declarations.update(declared, gone, update, cause)
         self.revision = revision
         for advanced in self._advanced:
             advanced.set()
+
+    def _cause(self, before: Row | None, after: Row | None) -> str:
+        """Return why a registration is another one now, or another state of its owner counts."""
+        row = after or before
+        if row is None:
+            return ""
+        if self.stale_since(row.owner, row.owner_id) is not None:
+            return "lease ended"
+        if after is None or after.terminating:
+            return "withdraw"
+        if before is not None and before.revision == after.revision:
+            return "lease renewed"
+        verb = "publish" if after.kind is Kind.GROUPS else "apply"
+        return f"{verb} by {after.by}" if after.by else verb
 
     def _match_prepared(
         self, changes: Iterable[Change]
@@ -432,4 +459,13 @@ def _row(key: str, entry: Entry | None) -> Row | str | None:
 
 
 def _row_of(kind: Kind, name: str, revision: int, record: Record, declared: Declared) -> Row:
-    return Row(kind, name, revision, record.owner, record.owner_id, record.created, declared)
+    return Row(
+        kind,
+        name,
+        revision,
+        record.owner,
+        record.owner_id,
+        record.created,
+        declared,
+        record.by,
+    )

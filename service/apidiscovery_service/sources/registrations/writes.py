@@ -30,8 +30,8 @@ from apidiscovery_service.sources.registrations.record import (
 from apidiscovery_service.sources.registrations.requests import (
     Denied,
     Outcome,
-    Permit,
     Registered,
+    Requester,
     RevisionMismatch,
     Written,
 )
@@ -106,7 +106,7 @@ def state_of(entry: Entry | None) -> State:
 
 
 def decide(
-    state: State, wanted: Wanted, ownership: Ownership, permit: Permit, now: Callable[[], str]
+    state: State, wanted: Wanted, ownership: Ownership, requester: Requester, now: Callable[[], str]
 ) -> Prepared:
     """Decide what writing a registration comes to; nothing is written.
 
@@ -119,9 +119,9 @@ def decide(
     groups = objects.groups_of(wanted.kind, wanted.content)
     if current is not None:
         groups |= objects.groups_of(wanted.kind, current.content)
-    if reason := permit(groups):
+    if reason := requester.permit(groups):
         raise Denied(reason)
-    made = _made(wanted, current, ownership, now())
+    made = replace(_made(wanted, current, ownership, now()), by=requester.caller.user)
     if made == current:
         return Prepared(wanted, state.revision, made, Outcome.UNCHANGED)
     for expected in wanted.expected:

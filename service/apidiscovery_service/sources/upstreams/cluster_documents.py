@@ -12,7 +12,6 @@ from apidiscovery_service.openapi.entries import group_of
 from apidiscovery_service.openapi.making import DocumentUnavailable, Observer
 from apidiscovery_service.openapi.recipe import Recipe
 from apidiscovery_service.sources.upstreams.openapi import UpstreamDocuments
-from apidiscovery_service.sources.upstreams.openapi_record import Form as PublishedForm
 from apidiscovery_service.sources.upstreams.openapi_record import OwnV2, Published
 
 # Documents of other clusters are read from the store again.
@@ -45,7 +44,7 @@ class ClusterDocuments:
         """
         source = f"upstream:{name}"
         published = self._upstreams.published(source)
-        if published is None or not _is_known(published):
+        if published is None or not published.is_known:
             return None
         found = self._kept.get(name)
         if found is None or found.published is not published:
@@ -57,17 +56,6 @@ class ClusterDocuments:
         if len(self._kept) > _MAX_CLUSTERS:
             self._kept.popitem(last=False)
         return found
-
-
-def _is_known(published: Published) -> bool:
-    """Tell whether an index can be served: not while the first documents are fetched, or all fail.
-
-    Clients would believe an index that lacks documents.
-    """
-    if published.form is not PublishedForm.V3:
-        return published.form is not PublishedForm.UNKNOWN
-    has_failed = bool(published.error or published.refused)
-    return bool(published.documents) if has_failed else bool(published.digest)
 
 
 class OfCluster:

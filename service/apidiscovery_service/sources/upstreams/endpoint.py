@@ -1,12 +1,10 @@
 """Where an API server is and how it is reached: address, TLS, credentials, proxy."""
 
-import http.cookiejar
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from importlib.metadata import version
-from types import TracebackType
-from typing import Self
 
 import httpx2
 from apidiscovery_kubeconfig import addresses, kubeconfig
@@ -24,7 +22,7 @@ from apidiscovery_kubeconfig.tls import Tls, check_trust
 from apidiscovery_service.errors import InvalidConfiguration
 from apidiscovery_service.sources.upstreams.credentials import AskedCredentials, translated
 from apidiscovery_service.sources.upstreams.reachability import address
-from apidiscovery_service.sources.upstreams.transport import RenewingTransport
+from apidiscovery_service.sources.upstreams.transport import Connections, Response
 
 SETTINGS = (
     "as",
@@ -45,7 +43,7 @@ SETTINGS = (
 class _Open:
     """What is created when it is first needed."""
 
-    client: httpx2.AsyncClient | None = None
+    connections: Connections | None = None
     asked: AskedCredentials | None = None
 
 
@@ -83,20 +81,20 @@ class Endpoint:
         host, port = address(proxy)
         return f"{host}:{port}"
 
-    def client(self) -> httpx2.AsyncClient:
-        """Return the client for this server: the same one until `aclose`.
+    async def get(self, path: str, headers: Sequence[tuple[str, str]] = ()) -> Response:
+        """GET a path below the URL; the caller closes the answer, and bounds the exchange.
 
-        `async with` does not close it. It renews certificates, follows no redirects, keeps no
-        cookies and sets no timeout: the caller bounds each exchange. It sends impersonation headers
-        but no credentials; these come from `headers`. A URL without a host means this server. An
-        unusable certificate or plugin is a `ConnectError`.
+        Impersonation headers are sent, but no credentials; these come from `headers`. Certificates
+        are renewed, redirects are not followed, cookies not kept.
 
         Raises:
             InvalidConfiguration: The proxy that the environment names cannot be used.
+            httpcore2.NetworkError: Or another of `transport.FAILURES`. An unusable certificate or
+                plugin is a `ConnectError`.
         """
-        if self._open.client is None:
-            self._open.client = self._made_client()
-        return self._open.client
+        if self._open.connections is None:
+            self._open.connections = self._made_connections()
+        return await self._open.connections.get(path, headers)
 
     async def headers(self) -> dict[str, str]:
         """Return the credential headers for one request.
@@ -131,9 +129,9 @@ class Endpoint:
     async def aclose(self) -> None:
         """Close the connections, and end a plugin that runs."""
         await self._asked().aclose()
-        if self._open.client is not None:
-            client, self._open.client = self._open.client, None
-            await client.aclose()
+        if self._open.connections is not None:
+            connections, self._open.connections = self._open.connections, None
+            await connections.aclose()
 
     def _asked(self) -> AskedCredentials:
         if self._open.asked is None:
@@ -146,38 +144,22 @@ class Endpoint:
                 return environment_proxy(self.url, os.environ)
         return self.proxy_url or None
 
-    def _made_client(self) -> httpx2.AsyncClient:
-        lines = [(b"User-Agent", f"apidiscovery/{version('apidiscovery')}".encode())]
-        if not self.compress:
-            lines.append((b"Accept-Encoding", b"identity"))
+    def _made_connections(self) -> Connections:
+        lines = [
+            (b"Connection", b"keep-alive"),
+            (b"User-Agent", _user_agent()),
+            (b"Accept-Encoding", b"gzip" if self.compress else b"identity"),
+        ]
         if self.impersonation is not None:
             whom = self.impersonation.lines()
             lines += [(name.encode(), value.encode()) for name, value in whom]
-        no_cookies = http.cookiejar.DefaultCookiePolicy(allowed_domains=[])
-        return _LentClient(
-            base_url=self.url,
-            cookies=http.cookiejar.CookieJar(no_cookies),
-            follow_redirects=False,
-            headers=httpx2.Headers(lines),
-            timeout=None,
-            transport=RenewingTransport(self.tls, self._asked(), self._proxy()),
-            trust_env=False,
-        )
+        tls = self.tls if self.url.startswith("https:") else None
+        return Connections(self.url, lines, tls, self._asked(), self._proxy())
 
 
-class _LentClient(httpx2.AsyncClient):
-    """A client that `async with` does not close."""
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None = None,
-        exc_value: BaseException | None = None,
-        traceback: TracebackType | None = None,
-    ) -> None:
-        """Leave it open."""
+@cache  # the metadata of a package is a file
+def _user_agent() -> bytes:
+    return f"apidiscovery/{version('apidiscovery')}".encode()
 
 
 def endpoint_from_settings(url: str, settings: Mapping[str, object]) -> Endpoint:

@@ -2,12 +2,11 @@
 
 import asyncio
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TypeVar
 
-import httpx2
 from apidiscovery_formats.media_types import JSON, aggregated, parse_media_type
 
 from apidiscovery_service import workers
@@ -16,6 +15,7 @@ from apidiscovery_service.sources.upstreams.body import Body
 from apidiscovery_service.sources.upstreams.failure import Reason, UpstreamFailed, shown
 from apidiscovery_service.sources.upstreams.reachability import answered_without_tls, explained
 from apidiscovery_service.sources.upstreams.spec import Kind, UpstreamSpec
+from apidiscovery_service.sources.upstreams.transport import FAILURES, Response
 from apidiscovery_service.workers import WorkerFailed
 
 AGGREGATED_VERSIONS = ("v2", "v2beta1")
@@ -131,7 +131,7 @@ class Exchange:
     def _headers(
         self, accept: str, etag: str, user: str, *, as_master: bool
     ) -> list[tuple[str, str]]:
-        headers = [("Accept", accept), ("Accept-Encoding", "gzip")]
+        headers = [("Accept", accept)]
         if self._spec.kind is not Kind.CLUSTER:
             headers.append(("X-Remote-User", user))
             if as_master:
@@ -147,7 +147,7 @@ class Exchange:
         try:
             async with asyncio.timeout(limit_s):
                 credentials = await self._spec.endpoint.headers()
-                sent = httpx2.Headers([*headers, *credentials.items()])
+                sent = [*headers, *credentials.items()]
                 return await self._exchange(path, sent), credentials
         except TimeoutError:
             message = f"GET {path}: no whole answer within {limit_s:g} s"
@@ -156,43 +156,39 @@ class Exchange:
             raise UpstreamFailed(failure.reason, f"GET {path}: {failure}") from None
         except DiscoveryError as error:
             raise UpstreamFailed(Reason.CREDENTIALS, f"GET {path}: {error}") from error
-        except (httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError) as error:
+        except (*FAILURES, OSError, ValueError) as error:
             text = await explained(error, self._spec.endpoint.url, self._spec.endpoint.proxy)
             raise UpstreamFailed(Reason.UNREACHABLE, f"GET {path}: {text}") from error
 
-    async def _exchange(self, path: str, headers: httpx2.Headers) -> Answer:
-        client = self._spec.endpoint.client()
-        request = client.build_request(
-            "GET", f"{self._spec.endpoint.url}{path}", headers=headers, timeout=None
-        )
-        response = await client.send(request, stream=True, follow_redirects=False)
+    async def _exchange(self, path: str, headers: Sequence[tuple[str, str]]) -> Answer:
+        response = await self._spec.endpoint.get(path, headers)
         try:
             body = await self._body(response)
         finally:
             await response.aclose()
-        if response.status_code == HTTPStatus.BAD_REQUEST:
+        if response.status == HTTPStatus.BAD_REQUEST:
             reason = answered_without_tls(bytes(body[:_SHOWN_OF_BODY]))
             if reason:
                 raise UpstreamFailed(Reason.UNREACHABLE, reason)
-        coding = response.headers.get("content-encoding", "").strip().lower()
+        coding = response.header("content-encoding").strip().lower()
         if body and coding not in ("", "identity", "gzip"):
             message = f"got Content-Encoding {coding!r}, want gzip or none"
             raise UpstreamFailed(Reason.CONTENT_TYPE, message)
         return Answer(
             path,
-            response.status_code,
-            response.headers.get("content-type", ""),
-            _usable_etag(response.headers.get("etag", "")),
+            response.status,
+            response.header("content-type"),
+            _usable_etag(response.header("etag")),
             body,
             coding == "gzip",
-            response.headers.get("location", ""),
+            response.header("location"),
         )
 
-    async def _body(self, response: httpx2.Response) -> Body:
+    async def _body(self, response: Response) -> Body:
         limit = self._spec.limits.body_bytes
         body = bytearray()
         try:
-            async for piece in response.aiter_raw():
+            async for piece in response.pieces():
                 body += piece
                 if len(body) > limit:
                     raise _too_large(limit)

@@ -23,7 +23,6 @@ from apidiscovery_service.sources.api_service import ApiService
 from apidiscovery_service.sources.upstreams.failure import shown
 from apidiscovery_service.sources.upstreams.openapi import UpstreamDocuments
 from apidiscovery_service.sources.upstreams.poller import (
-    DETAILS_AT_ONCE,
     DOCUMENT_ROUNDS_AT_ONCE,
     Poller,
 )
@@ -45,6 +44,7 @@ from apidiscovery_service.sources.upstreams.services import (
 )
 from apidiscovery_service.sources.upstreams.spec import UpstreamSpec
 from apidiscovery_service.sources.upstreams.state import KNOWN_RECORDS
+from apidiscovery_service.sources.upstreams.turns import Turns
 from apidiscovery_service.sources.upstreams.unaggregated import rounds_for_all_lists
 from apidiscovery_service.store import Batch, Entry, Store
 from apidiscovery_service.store.claims import PREFIX as CLAIMS
@@ -62,6 +62,7 @@ _LOOKS = 6
 
 _MAX_WARNINGS = 50
 _MAX_WARNING = 400
+_NOT_MERGED = "not merged"
 _NO_MARK = (0, 0)
 
 ClusterListener: TypeAlias = Callable[[Sequence[Cluster], Sequence[str]], None]
@@ -163,8 +164,8 @@ class Upstreams(Source):
         silence_s: float = SILENCE_S,
     ) -> None:
         self.documents = UpstreamDocuments(store)
-        self._turns = asyncio.Semaphore(DOCUMENT_ROUNDS_AT_ONCE)
-        self._details = asyncio.Semaphore(DETAILS_AT_ONCE)
+        self._turns = Turns()
+        self._document_rounds = asyncio.Semaphore(DOCUMENT_ROUNDS_AT_ONCE)
         self._store = store
         self._registry = registry
         self._declarations = declarations
@@ -239,18 +240,22 @@ class Upstreams(Source):
     def states(self) -> list[SourceStatus]:
         """Return the status of each source, in the order of their names."""
         return sorted(
-            (c.status for f in self._followed.values() for c in f.conditions.values()),
+            (
+                replace(c.status, withheld="" if f.contributors else _NOT_MERGED)
+                for f in self._followed.values()
+                for c in f.conditions.values()
+            ),
             key=lambda status: status.name,
         )
 
     def warnings(self) -> list[str]:
         """Return a line for each source that is not current and for each omission, bounded."""
         lines = [_warning(s) for s in self.states() if s.state is not SourceState.CURRENT]
-        for followed in self._followed.values():
+        for spec_id, followed in self._followed.items():
             name = followed.spec.name
             for root in followed.view.roots:
                 lines += [f"upstream {name}: {root.path}: {text}" for text in root.warnings]
-            documents = self.documents.warnings(followed.spec.id)
+            documents = self.documents.warnings(spec_id)
             lines += [f"upstream {name}: OpenAPI: {text}" for text in documents]
         if len(lines) > _MAX_WARNINGS:
             more = len(lines) - _MAX_WARNINGS
@@ -328,8 +333,8 @@ class Upstreams(Source):
                 self._metrics,
                 group_versions,
                 turns=self._turns,
+                documents=self._document_rounds,
                 rounds=lambda: rounds_for_all_lists(len(self._followed)),
-                details=self._details,
             )
             followed = self._followed[spec_id] = _Followed(spec, poller)
             self._claims.register(KNOWN_RECORDS.key(spec_id), poller.work)

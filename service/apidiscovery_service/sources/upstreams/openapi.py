@@ -85,6 +85,11 @@ class UpstreamDocuments:
         documents = self._published.get(upstream, _NOTHING).documents
         return {key: self._recipe(upstream, key, ref) for key, ref in documents.items()}
 
+    def all_known(self, source: str) -> dict[str, Recipe]:
+        """Return all documents that a source publishes; none while it is not known which."""
+        published = self.published(source)
+        return self.all_of(source) if published is not None and published.is_known else {}
+
     def common(self) -> dict[str, Recipe]:
         """Return the documents of paths that belong to no group, each from the first upstream."""
         found: dict[str, Recipe] = {}

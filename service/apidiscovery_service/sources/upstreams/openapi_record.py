@@ -130,6 +130,17 @@ class Published:
     is_untyped: bool = False
 
     @property
+    def is_known(self) -> bool:
+        """Whether the documents can be told: not while the first are fetched, or all of them fail.
+
+        Whoever hears of some would believe that the others are gone.
+        """
+        if self.form is not Form.V3:
+            return self.form is not Form.UNKNOWN
+        has_failed = bool(self.error or self.refused)
+        return bool(self.documents) if has_failed else bool(self.digest)
+
+    @property
     def refs(self) -> Iterator[DocumentRef]:
         """All documents in the store."""
         yield from self.documents.values()

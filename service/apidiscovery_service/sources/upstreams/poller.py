@@ -26,6 +26,7 @@ from apidiscovery_service.sources.upstreams.record import RecordWriter
 from apidiscovery_service.sources.upstreams.rounds import Rounds
 from apidiscovery_service.sources.upstreams.spec import Kind, UpstreamSpec
 from apidiscovery_service.sources.upstreams.state import KNOWN_RECORDS, Known, Root
+from apidiscovery_service.sources.upstreams.turns import Turns
 from apidiscovery_service.sources.upstreams.unaggregated import (
     EVERYTHING_WITHIN_ROUNDS,
     UnaggregatedLists,
@@ -39,19 +40,13 @@ A round with a server that does not answer takes `openapi_s` for each of three d
 next round comes after a minute at the earliest.
 """
 
-DETAILS_AT_ONCE = 8
-"""Servers of one process whose lists and dialect are requested at the same time.
-
-Those of a thousand servers at once would take all connections, and none would come in time.
-"""
-# The share of the pause between two polls in which a server waits for its turn.
-_MOST_OF_A_POLL = 0.5
-
 # The address of a server may change while the former address still answers.
 _NEW_CONNECTION_EVERY_ROUNDS = 10
 # So that rounds of many servers do not stay synchronized.
 _JITTER = 0.1
 _FORGET_S = 10.0
+# What changed is answered to clients before more is asked of its server.
+_AFTER_CHANGE_S = 0.05
 # How often to try to connect to a server that refuses connections, before the next poll.
 _CONNECT_EVERY_S = 2.0
 
@@ -66,9 +61,9 @@ class Poller:
         store: The store with the records.
         metrics: The metrics to update.
         wanted: The group-versions of a service that have an APIService now.
-        turns: Limits rounds for OpenAPI documents at once; None to not poll for these.
+        turns: When lists and dialect are requested; shared by all of this process.
+        documents: Limits rounds for OpenAPI documents at once; None to not poll for these.
         rounds: Returns within how many rounds all unaggregated lists are requested.
-        details: Limits servers whose lists and dialect are requested at once.
     """
 
     def __init__(  # noqa: PLR0913 - those behind the star have names
@@ -78,16 +73,16 @@ class Poller:
         metrics: Metrics,
         wanted: frozenset[GroupVersion] = frozenset(),
         *,
-        turns: asyncio.Semaphore | None = None,
+        turns: Turns | None = None,
+        documents: asyncio.Semaphore | None = None,
         rounds: Callable[[], int] = lambda: EVERYTHING_WITHIN_ROUNDS,
-        details: asyncio.Semaphore | None = None,
     ) -> None:
-        self._details = details or asyncio.Semaphore(DETAILS_AT_ONCE)
         self._spec = spec
         self._store = store
         self._metrics = metrics.upstreams
         self._wanted = wanted
-        self._turns = turns
+        self._turns = turns or Turns()
+        self._documents = documents
         self._rounds = rounds
         self._woken = asyncio.Event()
         self._replaced = asyncio.Event()
@@ -147,8 +142,8 @@ class Poller:
         self._replaced.clear()
         spec = self._spec
         documents: _DocumentsLoop | None = None
-        if self._turns and spec.openapi:
-            documents = _DocumentsLoop(spec, self._metrics, writer, self._turns)
+        if self._documents and spec.openapi:
+            documents = _DocumentsLoop(spec, self._metrics, writer, self._documents)
         discovery = _DiscoveryLoop(
             spec,
             self._metrics,
@@ -158,7 +153,7 @@ class Poller:
             wanted=lambda: self._wanted,
             woken=self._woken,
             rounds=self._rounds,
-            details=self._details,
+            turns=self._turns,
         )
         loops = (discovery, documents) if documents else (discovery,)
         self._polling = [asyncio.create_task(loop.run()) for loop in loops]
@@ -272,7 +267,7 @@ class _DiscoveryLoop(_Loop):
         wanted: Callable[[], frozenset[GroupVersion]],
         woken: asyncio.Event,
         rounds: Callable[[], int],
-        details: asyncio.Semaphore,
+        turns: Turns,
     ) -> None:
         super().__init__(spec, metrics, woken)
         exchange = Exchange(spec, self._count_bytes)
@@ -281,12 +276,21 @@ class _DiscoveryLoop(_Loop):
         self._documents = documents
         self._wanted = wanted
         self._rounds = Rounds(spec, exchange, wanted)
-        self._details = details
+        self._turns = turns
         self._lists = UnaggregatedLists(spec, exchange, rounds)
         self._about = AboutServer(spec, exchange, rounds)
         self._log_changes = _HealthLog(spec)
         self._rounds_since_connected = 0
         self._is_starting = False
+        # Whether details were not had in this round because it was not the turn of the server.
+        self._is_late = False
+
+    async def run(self) -> None:
+        self._turns.begin(self)
+        try:
+            await super().run()
+        finally:
+            self._turns.end(self)
 
     async def _load(self) -> None:
         """Start from what is recorded of the configured paths, under the claim of this holder."""
@@ -297,12 +301,16 @@ class _DiscoveryLoop(_Loop):
         self._known = Known(self._known.claim, tuple(roots), dialect)
 
     async def _round(self, failures: int) -> int:
-        self._known = await self._rounds.round(self._known)
-        is_recorded = await self._save()
+        async with self._turns.discovery(self):
+            before = self._known.roots
+            self._known = await self._rounds.round(self._known)
+            is_recorded = await self._save()
         self._log_changes(self._known)
         self._count()
         wanted = self._wanted() if self._spec.kind is Kind.SERVICE else None
         # Lists come later, so that clients do not wait for them.
+        if self._known.roots != before:
+            await asyncio.sleep(_AFTER_CHANGE_S)
         await self._read_details(wanted)
         is_recorded = await self._save() and is_recorded
         if self._documents:
@@ -319,16 +327,12 @@ class _DiscoveryLoop(_Loop):
 
     async def _read_details(self, wanted: frozenset[GroupVersion] | None) -> None:
         """Read what discovery does not tell; in the next round if too many servers are before."""
-        longest_s = max(self._spec.limits.exchange_s, self._spec.timing.poll_s * _MOST_OF_A_POLL)
-        try:
-            async with asyncio.timeout(longest_s):
-                await self._details.acquire()
-        except TimeoutError:
-            return
-        try:
-            self._known = await self._about.read(await self._lists.read(self._known, wanted))
-        finally:
-            self._details.release()
+        # The next round begins at once then, so polls keep their interval.
+        longest_s = max(self._spec.limits.exchange_s, self._spec.timing.poll_s)
+        async with self._turns.details(longest_s) as is_its_turn:
+            self._is_late = not is_its_turn
+            if is_its_turn:
+                self._known = await self._about.read(await self._lists.read(self._known, wanted))
 
     async def _save(self) -> bool:
         """Record what is known; return False when the store fails."""
@@ -358,6 +362,8 @@ class _DiscoveryLoop(_Loop):
             await self._spec.endpoint.aclose()
 
     def _pause_s(self, failures: int) -> float:
+        if self._is_late and not failures:
+            return 0.0  # it has waited in the round
         return self._spec.timing.pause_s(failures)
 
     async def _wait(self, failures: int) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import cast
 from urllib.parse import urlsplit
 
-import httpx2
+import httpcore2
 
 _LOOK_S = 1.0
 # OpenSSL's name of an error and the line of its source.
@@ -56,7 +56,7 @@ async def explained(error: BaseException, url: str, proxy: str = "") -> str:
         if words:
             return words
     text = str(error) or type(error).__name__
-    if isinstance(error, httpx2.RemoteProtocolError) and not proxy:
+    if isinstance(error, httpcore2.RemoteProtocolError) and not proxy:
         return await _describe_protocol(text, url, host, port)
     return text
 

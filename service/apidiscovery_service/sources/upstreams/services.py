@@ -1,11 +1,10 @@
 """The servers behind APIServices, as upstreams."""
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-import httpx2
 from apidiscovery_kubeconfig.credentials import Material
 from apidiscovery_kubeconfig.tls import Tls
 
@@ -19,6 +18,7 @@ from apidiscovery_service.sources.upstreams.spec import (
     Timing,
     UpstreamSpec,
 )
+from apidiscovery_service.sources.upstreams.transport import Response
 
 # Upstreams, each with the APIServices that name it.
 SpecsById: TypeAlias = dict[str, tuple[UpstreamSpec, tuple[ApiService, ...]]]
@@ -52,7 +52,8 @@ class _UnusableEndpoint:
         self.proxy = ""
         self._error = error
 
-    def client(self) -> httpx2.AsyncClient:
+    async def get(self, path: str, headers: Sequence[tuple[str, str]] = ()) -> Response:
+        del path, headers
         raise self._error
 
     async def headers(self) -> dict[str, str]:

@@ -3,13 +3,13 @@
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from typing import Protocol
 
-import httpx2
+from apidiscovery_service.sources.upstreams.transport import Response
 
 # The name of the core group in patterns, because its own name is empty.
 CORE_IN_PATTERNS = "core"
@@ -33,8 +33,8 @@ class Endpoint(Protocol):
         """`HOST:PORT` of the proxy in front of the server; empty for none."""
         ...
 
-    def client(self) -> httpx2.AsyncClient:
-        """Return the client, with TLS and proxy configured; the same one until `aclose`."""
+    async def get(self, path: str, headers: Sequence[tuple[str, str]] = ()) -> Response:
+        """GET a path below the URL; the caller closes the answer."""
         ...
 
     async def headers(self) -> dict[str, str]:
@@ -46,7 +46,7 @@ class Endpoint(Protocol):
         ...
 
     async def aclose(self) -> None:
-        """Close the connections; the next client has new ones."""
+        """Close the connections; the next request has new ones."""
         ...
 
 

@@ -2,36 +2,44 @@
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache, lru_cache
+from typing import cast
 
+import httpcore2
 import httpx2
 from apidiscovery_kubeconfig.contexts import RenewedContext
 from apidiscovery_kubeconfig.tls import Tls
 
 from apidiscovery_service.errors import DiscoveryError
 from apidiscovery_service.sources.upstreams.credentials import AskedCredentials, translated
+from apidiscovery_service.sources.upstreams.network import Network, Stream, has_connected
 
 # Further requests wait for one to end; with HTTP/2 all share one connection.
 MAX_CONNECTIONS = 16
 MAX_IDLE_CONNECTIONS = 4
 IDLE_S = 90.0  # Go net/http `DefaultTransport.IdleConnTimeout`
 
+FAILURES = (
+    httpcore2.NetworkError,
+    httpcore2.ProtocolError,
+    httpcore2.ProxyError,
+    httpcore2.TimeoutException,
+    httpcore2.UnsupportedProtocol,
+    httpx2.InvalidURL,
+)
+"""What a request raises that was not answered, or whose answer cannot be read."""
+
 # The errors of an idle connection that the server has closed.
-_CLOSED = (httpx2.ReadError, httpx2.WriteError, httpx2.RemoteProtocolError)
-
-# How much is read before other tasks run: 64 KiB, which httpcore reads, have some thousands of the
-# smallest chunks or frames, and parsing these takes 0.3 s.
-_READ_AT_ONCE = 8 * 1024
-
-_Trace = Callable[[str, dict[str, object]], Awaitable[None]]
+_CLOSED = (httpcore2.ReadError, httpcore2.WriteError, httpcore2.RemoteProtocolError)
 
 
 @dataclass(slots=True, eq=False)
 class _Pool:
     """Connections with one TLS context; closed when retired and unused."""
 
-    inner: httpx2.AsyncHTTPTransport
+    inner: httpcore2.AsyncConnectionPool
     context: ssl.SSLContext
     users: int = 0
     retired: bool = False
@@ -49,30 +57,108 @@ class _Pool:
             await self.inner.aclose()
 
 
-class RenewingTransport(httpx2.AsyncBaseTransport):
+class Response:
+    """The answer to a request; its connection is in use until it is closed.
+
+    Attributes:
+        status: The status.
+        is_http_2: Whether it came over HTTP/2.
+    """
+
+    def __init__(self, response: httpcore2.Response, pool: _Pool) -> None:
+        self.status = response.status
+        self.is_http_2 = _is_http_2(response)
+        self._response = response
+        self._pool: _Pool | None = pool
+
+    def header(self, name: str) -> str:
+        """Return the value of a header, of several joined by commas; empty for none.
+
+        Args:
+            name: Its name in lower case.
+        """
+        wanted = name.encode()
+        found = [value for key, value in self._response.headers if key.lower() == wanted]
+        return ", ".join(_text(value) for value in found)
+
+    def pieces(self) -> AsyncIterator[bytes]:
+        """Return the body as it was sent, piece by piece."""
+        return self._response.aiter_stream()
+
+    async def aclose(self) -> None:
+        """End the use of the connection, which is kept if everything was read."""
+        try:
+            await self._response.aclose()
+        finally:
+            if self._pool is not None:
+                pool, self._pool = self._pool, None
+                await pool.release()
+
+
+class Connections:
     """The connections of one server.
 
     A request uses connections with the current certificates: when a file or the output of the
     plugin has changed, new connections are made, and old ones end with their last response.
+
+    httpcore is used directly: httpx would take as long again for each request. No redirect is
+    followed, no cookie kept, and no time limited: the caller bounds each exchange.
+
+    Args:
+        url: Goes before every path.
+        headers: Sent with every request.
+        tls: How the server is verified; None for one without TLS.
+        credentials: Give the certificate of a plugin.
+        proxy_url: The proxy to connect to; None for none.
     """
 
-    def __init__(self, tls: Tls, credentials: AskedCredentials, proxy_url: str | None) -> None:
-        self._server_name = tls.server_name
-        self._context = RenewedContext(tls)
+    def __init__(
+        self,
+        url: str,
+        headers: Iterable[tuple[bytes, bytes]],
+        tls: Tls | None,
+        credentials: AskedCredentials,
+        proxy_url: str | None,
+    ) -> None:
+        self._url = httpx2.URL(url)
+        self._prefix = self._url.raw_path.decode("ascii").rstrip("/")
+        self._headers = ((b"Host", self._url.netloc), *headers)
+        server_name = tls.server_name if tls else ""
+        self._extensions = {"sni_hostname": server_name} if server_name else {}
+        self._context = RenewedContext(tls) if tls else None
         self._credentials = credentials
         self._proxy = None if proxy_url is None else httpx2.Proxy(proxy_url)
         self._pool: _Pool | None = None
         self._renewing = asyncio.Lock()
 
-    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        """Send a request; unusable certificates or plugins are a `ConnectError`."""
+    async def get(self, path: str, headers: Sequence[tuple[str, str]]) -> Response:
+        """GET a path; unusable certificates or plugins are a `ConnectError`.
+
+        The caller closes the answer.
+
+        Raises:
+            httpcore2.NetworkError: Or another of `FAILURES`.
+            UnicodeEncodeError: A header is not ASCII.
+        """
+        sent = [(name.encode("ascii"), value.encode("ascii")) for name, value in headers]
+        request = httpcore2.Request(
+            "GET",
+            httpcore2.URL(
+                scheme=self._url.raw_scheme,
+                host=self._url.raw_host,
+                port=self._url.port,
+                target=_target(self._prefix + path),
+            ),
+            headers=[*self._headers, *sent],
+            extensions=self._extensions,
+        )
         try:
             pool = await self._current()
         except DiscoveryError as error:
-            raise httpx2.ConnectError(str(error), request=request) from error
+            raise httpcore2.ConnectError(str(error)) from error
         pool.users += 1
         try:
-            response = await self._send(pool, request)
+            return Response(await self._send(pool, request), pool)
         except BaseException:
             if self._proxy:
                 self._pool = None if self._pool is pool else self._pool
@@ -81,12 +167,6 @@ class RenewingTransport(httpx2.AsyncBaseTransport):
                 pool.retired = True
             await pool.release()
             raise
-        return httpx2.Response(
-            response.status_code,
-            headers=response.headers,
-            stream=_Body(response, pool),
-            extensions=response.extensions,
-        )
 
     async def aclose(self) -> None:
         """Close all connections; responses that are being read end with an error."""
@@ -95,31 +175,28 @@ class RenewingTransport(httpx2.AsyncBaseTransport):
             pool.retired = True
             await pool.inner.aclose()
 
-    async def _send(self, pool: _Pool, request: httpx2.Request) -> httpx2.Response:
+    async def _send(self, pool: _Pool, request: httpcore2.Request) -> httpcore2.Response:
         """Send a request; retry it when the server had closed the idle connection.
 
         Source: Go net/http transport.go `persistConn.shouldRetryRequest`.
         """
-        outer: _Trace | None = request.extensions.get("trace")
-        if self._server_name:
-            request.extensions = {**request.extensions, "sni_hostname": self._server_name}
         for left in reversed(range(MAX_IDLE_CONNECTIONS + 1)):
-            trace = _RequestTrace(outer)
-            request.extensions = {**request.extensions, "trace": trace}
+            has_connected.set(False)
             try:
-                return await pool.inner.handle_async_request(request)
-            except BaseException as error:
-                await trace.abandon()
-                if isinstance(error, AttributeError):
-                    # anyio asks a connection that was closed just now for its socket, which is
-                    # None then (`SocketStream.extra_attributes`).
-                    text = "closed while it was made"
-                    raise httpx2.ConnectError(text, request=request) from error
-                if not left or trace.is_new or not isinstance(error, _CLOSED):
+                response = await pool.inner.handle_async_request(request)
+                if not has_connected.get():
+                    await _refuse_if_early(response)
+            except _CLOSED:
+                if not left or has_connected.get():
                     raise
+            else:
+                return response
         raise AssertionError("the last attempt raises")
 
     async def _current(self) -> _Pool:
+        if self._context is None:
+            self._pool = self._pool or self._made(_unused_context())
+            return self._pool
         async with self._renewing:
             certificate = await self._credentials.certificate()
             # Without files there is nothing to wait for; a thread takes as long as half a request.
@@ -136,103 +213,68 @@ class RenewingTransport(httpx2.AsyncBaseTransport):
             return self._pool
 
     def _made(self, context: ssl.SSLContext) -> _Pool:
-        inner = httpx2.AsyncHTTPTransport(
-            verify=context,
-            http2=True,
-            limits=httpx2.Limits(
+        if self._proxy is None:
+            inner = httpcore2.AsyncConnectionPool(
+                ssl_context=context,
                 max_connections=MAX_CONNECTIONS,
                 max_keepalive_connections=MAX_IDLE_CONNECTIONS,
                 keepalive_expiry=IDLE_S,
+                http2=True,
+                network_backend=Network(),
+            )
+            return _Pool(inner, context)
+        url = self._proxy.url
+        inner = httpcore2.AsyncHTTPProxy(
+            proxy_url=httpcore2.URL(
+                scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path
             ),
-            proxy=self._proxy,
-            trust_env=False,
+            proxy_auth=self._proxy.raw_auth,
+            ssl_context=context,
+            max_connections=MAX_CONNECTIONS,
+            max_keepalive_connections=MAX_IDLE_CONNECTIONS,
+            keepalive_expiry=IDLE_S,
+            http2=True,
+            network_backend=Network(),
         )
         return _Pool(inner, context)
 
 
-class _Body(httpx2.AsyncByteStream):
-    """The body of a response; its pool is in use until it is closed."""
+async def _refuse_if_early(response: httpcore2.Response) -> None:
+    """Refuse an answer that was there before its request; over HTTP/2 its stream tells that.
 
-    def __init__(self, response: httpx2.Response, pool: _Pool) -> None:
-        self._response = response
-        self._pool: _Pool | None = pool
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        stream = self._response.stream
-        if not isinstance(stream, httpx2.AsyncByteStream):
-            raise TypeError(f"want a body that is read asynchronously, got {type(stream)}")
-        async for chunk in stream:
-            yield chunk
-
-    async def aclose(self) -> None:
-        try:
-            await self._response.aclose()
-        finally:
-            if self._pool is not None:
-                pool, self._pool = self._pool, None
-                await pool.release()
-
-
-class _RequestTrace:
-    """Traces a request, to make up for two gaps of httpcore.
-
-    httpcore closes the socket when a TLS handshake fails, but not when it is cancelled (`start_tls`
-    of its backends), so a server that hangs would cost a socket at each attempt. And it takes bytes
-    beyond the end of an answer for the answer to the next request (`AsyncHTTP11Connection`).
-
-    Attributes:
-        is_new: Whether a connection was made for the request.
+    Raises:
+        httpcore2.RemoteProtocolError: It was.
     """
-
-    def __init__(self, outer: _Trace | None) -> None:
-        self.is_new = False
-        self._outer = outer
-        self._close: Callable[[], Awaitable[None]] | None = None
-        self._has_waited = True
-
-    async def __call__(self, event: str, details: dict[str, object]) -> None:
-        """Handle an event; raise `RemoteProtocolError` for an answer before its request."""
-        if event == "connection.connect_tcp.started":
-            self.is_new = True
-        elif event == "connection.connect_tcp.complete":
-            self._close = getattr(details["return_value"], "aclose", None)
-            _read_in_pieces(details["return_value"])
-        elif event == "connection.start_tls.complete":
-            self._close = None
-        elif event == "http11.receive_response_headers.started":
-            self._has_waited = False
-            asyncio.get_running_loop().call_soon(self._wait)
-        elif event == "http11.receive_response_headers.complete":
-            self._check()
-        if event.endswith(".start_tls.complete"):
-            _read_in_pieces(details["return_value"])
-        if self._outer is not None:
-            await self._outer(event, details)
-
-    async def abandon(self) -> None:
-        if self._close is not None:
-            await self._close()
-
-    def _wait(self) -> None:
-        self._has_waited = True
-
-    def _check(self) -> None:
-        """Refuse an answer that was there before the loop could read one from the socket."""
-        if not (self.is_new or self._has_waited):
-            raise httpx2.RemoteProtocolError("an answer came before its request")
+    stream = _extension(response, "network_stream")
+    if isinstance(stream, Stream) and not (stream.has_read or _is_http_2(response)):
+        await stream.aclose()
+        await response.aclose()
+        raise httpcore2.RemoteProtocolError("an answer came before its request")
 
 
-def _read_in_pieces(stream: object) -> None:
-    """Make a connection read little at once, and let other tasks run before it reads more."""
-    read: Callable[..., Awaitable[bytes]] | None = getattr(stream, "read", None)
-    if read is None:
-        return
+def _is_http_2(response: httpcore2.Response) -> bool:
+    return _extension(response, "http_version") == b"HTTP/2"
 
-    async def read_piece(
-        max_bytes: int,
-        timeout: float | None = None,  # noqa: ASYNC109 - as httpcore calls it
-    ) -> bytes:
-        await asyncio.sleep(0)
-        return await read(min(max_bytes, _READ_AT_ONCE), timeout)
 
-    vars(stream)["read"] = read_piece
+def _extension(response: httpcore2.Response, name: str) -> object:
+    known = response.extensions  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    return cast("Mapping[str, object]", known)[name]
+
+
+@lru_cache(maxsize=4096)  # the paths of all servers are much the same
+def _target(path: str) -> bytes:
+    """Return a path as it is sent, percent-encoded."""
+    return httpx2.URL(f"http://host{path}").raw_path
+
+
+def _text(value: bytes) -> str:
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return value.decode("iso-8859-1")
+
+
+@cache
+def _unused_context() -> ssl.SSLContext:
+    """Return the context of servers without TLS: httpcore would load all trusted roots for each."""
+    return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

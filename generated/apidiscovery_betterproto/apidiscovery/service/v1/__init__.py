@@ -493,6 +493,12 @@ class DiscoverySource(betterproto.Message):
     group_versions: List["OfferedGroupVersion"] = betterproto.message_field(6)
     """The group-versions that the source offers, sorted by name."""
 
+    withheld: str = betterproto.string_field(7)
+    """
+    Why it offers nothing whatever it serves, such as `not merged` of a cluster that is only shown by
+     itself; empty where that is not so.
+    """
+
 
 @dataclass(eq=False, repr=False)
 class OfferedGroupVersion(betterproto.Message):
@@ -657,7 +663,9 @@ class FleetSelection(betterproto.Message):
     """Names of groups, the empty string for the core group; empty for all."""
 
     kinds: List[str] = betterproto.string_field(3)
-    """Kinds or plural names of resources, in any case; empty for all."""
+    """
+    Kinds, or plural or short names of resources, in any case; empty for all.
+    """
 
     only_different: bool = betterproto.bool_field(4)
     """Whether rows are left out that are the same everywhere."""
@@ -839,8 +847,10 @@ class HistoryChange(betterproto.Message):
 
     cause: str = betterproto.string_field(6)
     """
-    Why, in one line: `poll`, why a cluster does not answer, or the names of the sources that changed,
-     as in ListSources.
+    Why, in one line: `poll`, why a cluster does not answer; of what this server itself serves `apply`
+     or `publish`, with `by USER` where callers are authenticated, `withdraw`, `lease ended`, `lease
+     renewed`, or else the names of the sources that changed, as in ListSources. Causes that came
+     together are separated by commas.
     """
 
     hash_before: str = betterproto.string_field(7)

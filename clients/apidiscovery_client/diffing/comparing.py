@@ -4,7 +4,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
-from apidiscovery_client import DiscoveryError
+from apidiscovery_client._errors import DiscoveryError
+from apidiscovery_client.diffing.findings import Finding, Report, Rule
+from apidiscovery_client.diffing.sides import Destinations, Names, Sides
 from apidiscovery_client.model import (
     CURRENT,
     Group,
@@ -15,12 +17,12 @@ from apidiscovery_client.model import (
     Version,
 )
 from apidiscovery_client.resolving import Resolver, full_name
-
-from apidiscovery_cli.diffing.findings import Finding, Report, Rule
-from apidiscovery_cli.diffing.sides import Destinations, Names, Sides
+from apidiscovery_client.resolving.index import Index
 
 
-def compare(before: Snapshot, after: Snapshot, names: Names | None = None) -> Report:
+def compare(
+    before: Snapshot, after: Snapshot, names: Names | None = None, *, resolves: bool = True
+) -> Report:
     """Return what changes for clients of `before` when they meet `after`.
 
     Only what both sides know is compared: parts and versions that one side does not know are
@@ -33,10 +35,13 @@ def compare(before: Snapshot, after: Snapshot, names: Names | None = None) -> Re
         after: The second side.
         names: Their names in the report, by default their servers, which are the same for a
             server and its saved snapshot.
+        resolves: Whether names are compared that lead from one group to another; false for sides
+            that are parts of servers.
     """
     names = names or Names(before.server, after.server)
     sides = Sides(before, after, names)
-    findings = chain(sides.findings(), _groups(sides), _name_findings(sides))
+    resolved = _name_findings(sides) if resolves else ()
+    findings = chain(sides.findings(), _groups(sides), resolved)
     return Report(names.before, names.after, tuple(findings), sides.doubts)
 
 
@@ -266,13 +271,29 @@ def _name_findings(sides: Sides) -> Iterator[Finding]:
     """
     before, after = Resolver(sides.before), Resolver(sides.after)
     served = {resource.gvr.group_resource for resource in sides.after.resources}
+    one, other = Index(sides.before), Index(sides.after)
     for name in _resource_names(sides.before):
+        if "." not in name.text and _bearers(one, name.text) == _bearers(other, name.text):
+            continue
         was = _meant(before, name.text)
         if was is None or _is_uncertain(sides, was):
             continue
         now = _meant(after, name.text)
         if now is None or now.gvr.group_resource != was.gvr.group_resource:
             yield from _name_finding(name, was, now, is_served=was.gvr.group_resource in served)
+
+
+def _bearers(index: Index, text: str) -> object:
+    """Return which resources bear a name without dots, and in which order: its meaning follows."""
+    tables = (index.words, index.short_names, index.odd_kinds, index.categories, index.parents)
+    found = [table.get(text, ()) for table in tables]
+    versions = {one.gv for some in found for one in some}
+    groups = {gv.group: [table.version.gv for table in index.groups[gv.group]] for gv in versions}
+    return (
+        [[(one.gv, one.name, one.kind) for one in some] for some in found],
+        sorted(versions, key=lambda gv: index.tables[gv].rank),
+        groups,
+    )
 
 
 def _resource_names(side: Snapshot) -> dict[_Name, None]:

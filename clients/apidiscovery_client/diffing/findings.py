@@ -122,6 +122,13 @@ class Report:
         return not self.findings
 
     @property
+    def summary(self) -> str:
+        """How many findings there are of each severity, such as `2 breaking, 1 info`."""
+        counts = [(len(self.of(severity)), str(severity)) for severity in Severity]
+        told = ", ".join(f"{count} {severity}" for count, severity in counts if count)
+        return told or "no differences"
+
+    @property
     def breaking(self) -> tuple[Finding, ...]:
         """The findings that break clients of the first side, in order."""
         return self.of(Severity.BREAKING)

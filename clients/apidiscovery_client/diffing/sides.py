@@ -6,6 +6,7 @@ A resource that one side does not know is not a removal where that side could no
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
+from apidiscovery_client.diffing.findings import Doubt, Finding, Rule
 from apidiscovery_client.model import (
     CURRENT,
     Current,
@@ -19,8 +20,6 @@ from apidiscovery_client.model import (
     path_of,
 )
 from apidiscovery_client.snapshots.releases import PREFIX, known_groups
-
-from apidiscovery_cli.diffing.findings import Doubt, Finding, Rule
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,20 @@
+"""`apidiscovery options`: the options for servers and credentials, which are the same for all."""
+
+import click
+
+from apidiscovery_cli.connection_options import all_options
+from apidiscovery_cli.output import print_text
+
+
+@click.command("options")
+@click.pass_context
+def options(context: click.Context) -> None:
+    """Print the options for servers and credentials, which most commands take.
+
+    They may also stand before the command.
+    """
+    formatter = context.make_formatter()
+    records = [param.get_help_record(context) for param in all_options()]
+    with formatter.section("Options for servers and credentials"):
+        formatter.write_dl([record for record in records if record])
+    print_text(formatter.getvalue())

@@ -1,0 +1,153 @@
+"""The methods that can be called, and what is known of them from the protos."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import grpc
+import grpc.aio
+import orjson
+from apidiscovery.service.v1 import discovery_pb2, fleet_pb2, openapi_pb2
+from google.protobuf.descriptor import MethodDescriptor
+from google.protobuf.descriptor_pb2 import MethodOptions
+from google.protobuf.descriptor_pool import Default
+from google.protobuf.json_format import MessageToDict, Parse, ParseError
+from google.protobuf.message import DecodeError, Message
+from google.protobuf.message_factory import GetMessageClass
+
+from apidiscovery_service.serving.connect.forms import Codec, invalid
+from apidiscovery_service.serving.connect.json_requests import check_shape
+from apidiscovery_service.serving.grpc.calls import Handler, OptionalHandler, Service
+
+# Messages of this size and above are converted in a thread: JSON takes 100 ns a byte.
+_INLINE_BYTES = 16 * 1024
+
+Interceptors = Sequence[grpc.aio.ServerInterceptor]
+
+
+class _Details(NamedTuple):
+    """Stands in for `grpc.HandlerCallDetails`."""
+
+    method: str
+    invocation_metadata: Sequence[tuple[str, str]] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Method:
+    """A method.
+
+    Attributes:
+        path: Its path, `/` service `/` method.
+        name: Its name alone.
+        handler: Its handler, with the interceptors around it.
+        request: The class of its request.
+        response: The class of its response.
+        is_read: Whether it has no side effects, so that it can be called by GET.
+    """
+
+    path: str
+    name: str
+    handler: Handler
+    request: type[Message]
+    response: type[Message]
+    is_read: bool
+
+    @property
+    def streams(self) -> bool:
+        """Whether its answer is a stream."""
+        return self.handler.response_streaming
+
+    async def decoded(self, data: bytes, codec: Codec) -> Message:
+        """Return the message of a request.
+
+        Raises:
+            CallEnded: It is malformed.
+        """
+        if len(data) < _INLINE_BYTES:
+            return self._decoded(data, codec)
+        return await asyncio.to_thread(self._decoded, data, codec)
+
+    def _decoded(self, data: bytes, codec: Codec) -> Message:
+        name = self.request.DESCRIPTOR.full_name
+        if codec == "proto":
+            try:
+                return self.request.FromString(data)
+            except DecodeError:
+                raise invalid(f"the message is no valid {name}") from None
+        if not data:
+            return self.request()
+        try:
+            check_shape(data, self.request)
+            # As connect-go and connect-es do, so that clients may be newer than the server.
+            return Parse(data, self.request(), ignore_unknown_fields=True)
+        except (ParseError, ValueError, RecursionError) as error:
+            raise invalid(f"the message is no valid JSON of {name}: {error}") from None
+
+    def json(self, data: bytes) -> bytes:
+        """Return an encoded response as JSON."""
+        return orjson.dumps(MessageToDict(self.response.FromString(data)))
+
+
+async def methods_of(services: Sequence[Service], interceptors: Interceptors) -> dict[str, Method]:
+    """Return the methods of services by path, each with the interceptors around its handler."""
+    methods: dict[str, Method] = {}
+    for service in services:
+        described = Default().FindServiceByName(service.name).methods_by_name
+        for name, handler in service.methods().items():
+            path = f"/{service.name}/{name}"
+            wrapped = await _intercepted(handler, path, interceptors)
+            methods[path] = _method(path, wrapped, described[name])
+    return methods
+
+
+async def _intercepted(handler: Handler, path: str, interceptors: Interceptors) -> Handler:
+    """Return a handler with interceptors around it, the first of them outermost, as in grpc."""
+
+    async def inner(_details: object) -> OptionalHandler:
+        return handler
+
+    following: Callable[[Any], Awaitable[OptionalHandler]] = inner
+    for interceptor in reversed(interceptors):
+        following = _around(interceptor, following)
+    return await following(_Details(path)) or handler
+
+
+def _around(
+    interceptor: grpc.aio.ServerInterceptor, following: Callable[[Any], Awaitable[OptionalHandler]]
+) -> Callable[[Any], Awaitable[OptionalHandler]]:
+    return lambda details: interceptor.intercept_service(following, details)
+
+
+def _method(path: str, handler: Handler, described: MethodDescriptor) -> Method:
+    options = described.GetOptions()
+    return Method(
+        path,
+        described.name,
+        handler,
+        GetMessageClass(described.input_type),
+        GetMessageClass(described.output_type),
+        is_read=options.idempotency_level == MethodOptions.NO_SIDE_EFFECTS,
+    )
+
+
+# Validators.
+
+
+def etag_of(request: Message, response: Message) -> str:
+    """Return the hash that tells whether a response is still current; empty if it has none."""
+    if isinstance(response, discovery_pb2.GetDiscoveryResponse):
+        return response.etag if is_of_snapshot(request) else ""
+    if isinstance(response, openapi_pb2.GetIndexResponse):
+        return response.etag
+    return response.hash if isinstance(response, fleet_pb2.GetMatrixResponse) else ""
+
+
+def is_of_snapshot(request: Message) -> bool:
+    """Return whether equal requests of all callers get the same answer while a snapshot lasts.
+
+    Not with provenance: the source of a group-version can change while the document stays the same.
+    """
+    if not isinstance(request, discovery_pb2.GetDiscoveryRequest):
+        return False
+    return not request.with_provenance

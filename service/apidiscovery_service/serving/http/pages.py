@@ -1,0 +1,50 @@
+"""The interface of what answers browsers beside the API: requests for pages, and their answers."""
+
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
+
+from apidiscovery_service.serving.http.admission import Credentials
+from apidiscovery_service.serving.http.messages import Headers, Receive, Request, Response
+
+Events: TypeAlias = AsyncGenerator[bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class PageExchange:
+    """A request for a page, before its caller is known, and the ways to answer it.
+
+    Attributes:
+        request: The request.
+        headers: Its header fields by name in lower case; of several of a name the last.
+        credentials: What it tells about its caller beside cookies.
+        root: The prefix under which the application is mounted; empty for none.
+        receive: As ASGI has it.
+        answer: Answers, given the limit key of the caller.
+        stream: Answers with header fields and events, each sent at once, until they end or the
+            client has gone; given the limit key, too.
+    """
+
+    request: Request
+    headers: Mapping[str, str]
+    credentials: Credentials
+    root: str
+    receive: Receive
+    answer: Callable[[str, Response], Awaitable[None]]
+    stream: Callable[[str, Headers, Events], Awaitable[None]]
+
+
+class UserInterface(Protocol):
+    """Answers browsers."""
+
+    def takes(self, path: str, accept: bytes | None) -> bool:
+        """Return whether a request is answered here, given its path and its Accept field."""
+        ...
+
+    def stop(self) -> None:
+        """End all streams."""
+        ...
+
+    async def serve(self, exchange: PageExchange) -> None:
+        """Answer a request."""
+        ...

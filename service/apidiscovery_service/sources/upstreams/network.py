@@ -1,0 +1,117 @@
+"""The sockets of connections to upstreams, to make up for three gaps of httpcore.
+
+It closes the socket when a TLS handshake fails, but not when it is cancelled, so a server that
+hangs would cost a socket at each attempt. It takes bytes beyond the end of an answer for the answer
+to the next request. And it reads 64 KiB at once, which have some thousands of the smallest chunks
+or frames: to parse these takes 0.3 s.
+"""
+
+import asyncio
+import ssl
+from collections.abc import Iterable
+from contextvars import ContextVar
+from typing import cast
+
+import httpcore2
+from httpcore2._utils import is_socket_readable
+
+# How much is read before other tasks run.
+_READ_AT_ONCE = 8 * 1024
+
+has_connected: ContextVar[bool] = ContextVar("has_connected", default=False)
+"""Set when a connection is made, in the context of the request for which it is made."""
+
+
+class Network(httpcore2.AsyncNetworkBackend):
+    """Makes connections."""
+
+    def __init__(self) -> None:
+        # Of two types for type checkers: it needs anyio, which comes with httpx2.
+        self._backend = cast("httpcore2.AsyncNetworkBackend", httpcore2.AnyIOBackend())
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,  # noqa: ASYNC109 - as httpcore calls it
+        local_address: str | None = None,
+        socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,
+    ) -> httpcore2.AsyncNetworkStream:
+        """Connect to a server or a proxy."""
+        has_connected.set(True)
+        return await _wrapped(
+            await self._backend.connect_tcp(host, port, timeout, local_address, socket_options)
+        )
+
+
+class Stream(httpcore2.AsyncNetworkStream):
+    """A connection, with or without TLS.
+
+    Attributes:
+        has_read: Whether anything was read since something was written.
+    """
+
+    def __init__(self, inner: httpcore2.AsyncNetworkStream) -> None:
+        self.has_read = False
+        self._inner = inner
+        # Asked for with each request; to look them up takes as long as to write.
+        self._socket = inner.get_extra_info("socket")
+        self._ssl_object = inner.get_extra_info("ssl_object")
+
+    async def read(
+        self,
+        max_bytes: int,
+        timeout: float | None = None,  # noqa: ASYNC109 - as httpcore calls it
+    ) -> bytes:
+        """Read little at once, and let other tasks run before."""
+        await asyncio.sleep(0)
+        data = await self._inner.read(min(max_bytes, _READ_AT_ONCE), timeout)
+        self.has_read = True
+        return data
+
+    async def write(
+        self,
+        buffer: bytes,
+        timeout: float | None = None,  # noqa: ASYNC109 - as httpcore calls it
+    ) -> None:
+        """Write everything."""
+        self.has_read = False
+        await self._inner.write(buffer, timeout)
+
+    async def aclose(self) -> None:
+        """Close the socket."""
+        await self._inner.aclose()
+
+    async def start_tls(
+        self,
+        ssl_context: ssl.SSLContext,
+        server_hostname: str | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109 - as httpcore calls it
+    ) -> httpcore2.AsyncNetworkStream:
+        """Return the connection with TLS; close it if that fails or is cancelled."""
+        try:
+            stream = await self._inner.start_tls(ssl_context, server_hostname, timeout)
+        except BaseException:
+            await self._inner.aclose()
+            raise
+        return await _wrapped(stream)
+
+    def get_extra_info(self, info: str) -> object:
+        """Return what httpcore asks for."""
+        match info:
+            case "is_readable":
+                return is_socket_readable(self._socket)
+            case "ssl_object":
+                return self._ssl_object
+            case _:
+                return self._inner.get_extra_info(info)
+
+
+async def _wrapped(stream: httpcore2.AsyncNetworkStream) -> Stream:
+    try:
+        return Stream(stream)
+    except AttributeError as error:
+        # anyio asks a connection that was closed just now for its socket, which is None then
+        # (`SocketStream.extra_attributes`).
+        await stream.aclose()
+        raise httpcore2.ConnectError("closed while it was made") from error

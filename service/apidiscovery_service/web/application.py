@@ -1,0 +1,319 @@
+"""Answers requests for pages: who asks, which page, from what, and how it is sent."""
+
+import asyncio
+import hashlib
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from http import HTTPStatus
+from urllib.parse import quote, urlencode
+
+import structlog
+
+from apidiscovery_service.access import Role
+from apidiscovery_service.access.authenticator import Access
+from apidiscovery_service.encoding.compression import MIN_COMPRESSED_BYTES, choose, compress
+from apidiscovery_service.errors import DiscoveryError
+from apidiscovery_service.serving.http.admission import Refused
+from apidiscovery_service.serving.http.conditional import none_match
+from apidiscovery_service.serving.http.messages import Headers, Request, Response
+from apidiscovery_service.serving.http.pages import PageExchange
+from apidiscovery_service.web import assets
+from apidiscovery_service.web.events import CONTENT_TYPE as EVENT_STREAM
+from apidiscovery_service.web.events import Changes
+from apidiscovery_service.web.login import LOGIN, LOGOUT, Login, Outcome, Visitor, location_of
+from apidiscovery_service.web.rendering import Renderer
+from apidiscovery_service.web.routes import HOME, PageRoute, find
+from apidiscovery_service.web.view import Page, PageError, Served, View, Viewer, not_found
+
+EVENTS = "/ui/events"
+
+_HTML = b"text/html; charset=utf-8"
+_METHODS = ("GET", "HEAD")
+_POLICY = (
+    b"default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none';"
+    b" object-src 'none'"
+)
+_SECURITY: Headers = [
+    (b"content-security-policy", _POLICY),
+    (b"referrer-policy", b"same-origin"),
+    (b"x-content-type-options", b"nosniff"),
+]
+_KEPT_BYTES = 16 * 2**20
+_MAX_KEPT_BYTES = 2 * 2**20  # of one page
+_MAX_KEPT_QUERY = 1024
+_MAX_STREAMS = 256
+_NOT_LOGGED_IN = "Log in to see this page."
+_FAILED = "The page cannot be made; the log of the server has the reason."
+_STARTING = "The server is starting: its sources are still being read. Try again in a second."
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """A rendered page, and the state of the server that it shows."""
+
+    state: object
+    body: bytes
+    status: HTTPStatus
+
+
+class WebInterface:
+    """The pages of one server. For the event loop's thread.
+
+    Args:
+        served: What they show.
+        access: Authenticates and authorizes callers; None allows everything.
+    """
+
+    def __init__(self, served: Served, access: Access | None = None) -> None:
+        self._served = served
+        self._access = access
+        self._login = Login(access)
+        self._assets = assets.load()
+        self._by_path = {asset.path: asset for asset in self._assets.values()}
+        self._renderer = Renderer(self._assets, served.site.version)
+        self._changes = Changes(served)
+        self._kept: OrderedDict[object, _Kept] = OrderedDict()
+        self._kept_bytes = 0
+        self._streams = 0
+
+    def takes(self, path: str, accept: bytes | None) -> bool:
+        """Return whether a request is for a page: below `/ui`, or `/` from a browser."""
+        if path.startswith("/ui"):
+            return path == "/ui" or path.startswith(HOME)
+        return path == "/" and accept is not None and accept.startswith(b"text/html")
+
+    def stop(self) -> None:
+        """End all streams of events, and work in the background."""
+        self._changes.stop()
+        self._served.fields.stop()
+
+    async def serve(self, exchange: PageExchange) -> None:
+        """Answer a request."""
+        path, method = exchange.request.path, exchange.request.method
+        asset = self._by_path.get(path)
+        if asset is not None and method in _METHODS:
+            headers = [
+                (b"cache-control", b"public, max-age=31536000, immutable"),
+                (b"content-type", asset.content_type),
+                *_SECURITY,
+            ]
+            coded = await _coded(asset.body, exchange.request)
+            response = Response(HTTPStatus.OK, [*headers, *coded[1]], coded[0], assets.PREFIX)
+            await exchange.answer("", response)
+        elif not path.startswith(HOME):  # `/` and `/ui`
+            await exchange.answer("", _redirect(exchange.root + HOME))
+        elif path in (LOGIN, LOGOUT) and self._login.is_needed:
+            await self._serve_form(exchange)
+        else:
+            await self._serve_page(exchange)
+
+    # Pages.
+
+    async def _serve_page(self, exchange: PageExchange) -> None:
+        try:
+            visitor = self._login.admit(exchange)
+        except Refused as refused:
+            await exchange.answer(refused.caller, await self._refusal(exchange, refused))
+            return
+        request = exchange.request
+        if request.method not in _METHODS:
+            error = PageError(HTTPStatus.METHOD_NOT_ALLOWED, "This page can only be read.")
+            view = self._view(exchange, visitor.viewer)
+            response = await self._error(exchange, view, error)
+        elif request.path == EVENTS:
+            await self._serve_events(exchange, visitor)
+            return
+        else:
+            response = await self._page(exchange, visitor)
+        await exchange.answer(visitor.limit_key, response)
+
+    async def _page(self, exchange: PageExchange, visitor: Visitor) -> Response:
+        view = self._view(exchange, visitor.viewer)
+        found = find(view.path)
+        if not self._served.ready():
+            error = PageError(HTTPStatus.SERVICE_UNAVAILABLE, _STARTING)
+            return await self._error(exchange, view, error)
+        if found is None:
+            error = not_found(f"There is no page {view.path}.")
+            return await self._error(exchange, view, error)
+        route, captured = found
+        try:
+            return await self._made(exchange, replace(view, captured=captured), route)
+        except PageError as error:
+            return await self._error(exchange, view, error)
+        except DiscoveryError as error:
+            told = PageError(HTTPStatus.SERVICE_UNAVAILABLE, str(error))
+            return await self._error(exchange, view, told)
+        except Exception:  # noqa: BLE001 - the last resort: logged, and answered with 500
+            _log.exception("page failed", path=view.path)
+            failed = PageError(HTTPStatus.INTERNAL_SERVER_ERROR, _FAILED)
+            return await self._error(exchange, view, failed)
+
+    async def _made(self, exchange: PageExchange, view: View, route: PageRoute) -> Response:
+        key = view.root, view.path, exchange.request.query, view.is_fragment, view.viewer
+        state = self._state(view)
+        kept = self._kept.get(key)
+        if kept is None or kept.state != state or not route.is_kept:
+            made = await route.make(view)
+            body = await asyncio.to_thread(self._renderer.render, view, made)
+            kept = _Kept(state, body, made.status)
+            if route.is_kept and len(exchange.request.query) <= _MAX_KEPT_QUERY:
+                self._keep(key, kept)
+        return await _html(exchange.request, kept.body, kept.status, route.endpoint)
+
+    def _state(self, view: View) -> object:
+        openapi = self._served.site.openapi_v3
+        return (
+            view.snapshot,
+            view.scope.revision,
+            self._served.cluster_documents.revision,
+            0 if openapi is None else openapi.generation,
+        )
+
+    def _keep(self, key: object, kept: _Kept) -> None:
+        before = self._kept.pop(key, None)
+        self._kept_bytes -= len(before.body) if before else 0
+        if len(kept.body) > _MAX_KEPT_BYTES:
+            return
+        self._kept[key] = kept
+        self._kept_bytes += len(kept.body)
+        while self._kept_bytes > _KEPT_BYTES:
+            _, oldest = self._kept.popitem(last=False)
+            self._kept_bytes -= len(oldest.body)
+
+    def _view(self, exchange: PageExchange, viewer: Viewer) -> View:
+        request = exchange.request
+        return View(
+            self._served,
+            viewer,
+            self._served.fleet.scope(viewer.clusters),
+            self._served.encoding.current,
+            request.path,
+            parameters={name: values[0] for name, values in request.parameters().items()},
+            root=exchange.root,
+            is_fragment=exchange.headers.get("hx-request") == "true",
+        )
+
+    async def _error(self, exchange: PageExchange, view: View, error: PageError) -> Response:
+        page = Page("error.html", {"message": str(error), "code": error.status}, error.status)
+        body = await asyncio.to_thread(self._renderer.render, view, page)
+        return await _html(exchange.request, body, error.status, "/ui")
+
+    # Access.
+
+    async def _refusal(self, exchange: PageExchange, refused: Refused) -> Response:
+        request = exchange.request
+        is_page = find(request.path) is not None and not exchange.headers.get("hx-request")
+        if refused.code == HTTPStatus.UNAUTHORIZED and is_page and request.method == "GET":
+            wanted = request.path + (f"?{request.query}" if request.query else "")
+            return _redirect(f"{exchange.root}{LOGIN}?{urlencode({'next': wanted})}")
+        is_unknown = refused.code == HTTPStatus.UNAUTHORIZED
+        message = _NOT_LOGGED_IN if is_unknown else refused.message
+        view = self._view(exchange, Viewer(refused.user, Role.NONE, ()))
+        return await self._error(exchange, view, PageError(HTTPStatus(refused.code), message))
+
+    async def _serve_form(self, exchange: PageExchange) -> None:
+        request = exchange.request
+        if request.method == "POST":
+            is_login = request.path == LOGIN
+            outcome = await (self._login.log_in if is_login else self._login.log_out)(exchange)
+            if outcome.location:
+                cookies = [(b"set-cookie", each) for each in outcome.cookies]
+                response = _redirect(exchange.root + outcome.location, cookies)
+            else:
+                response = await self._form(exchange, outcome)
+        else:
+            response = await self._form(exchange, Outcome(status=HTTPStatus.OK))
+        await exchange.answer("", response)
+
+    async def _form(self, exchange: PageExchange, outcome: Outcome) -> Response:
+        token, headers = self._login.form(exchange)
+        viewer = Viewer(role=Role.NONE, clusters=())
+        view = self._view(exchange, viewer)
+        values = {
+            "form_token": token,
+            "error": outcome.error,
+            "next": location_of(outcome.next or view.parameter("next")),
+        }
+        page = Page("login.html", values, outcome.status)
+        body = await asyncio.to_thread(self._renderer.render, view, page)
+        return await _html(exchange.request, body, outcome.status, LOGIN, headers)
+
+    # Events.
+
+    async def _serve_events(self, exchange: PageExchange, visitor: Visitor) -> None:
+        begun = self._begin_stream(visitor.limit_key)
+        if begun is None:
+            view = self._view(exchange, visitor.viewer)
+            error = PageError(HTTPStatus.TOO_MANY_REQUESTS, "Too many pages are open.")
+            response = await self._error(exchange, view, error)
+            await exchange.answer(visitor.limit_key, response)
+            return
+        headers = [
+            (b"cache-control", b"no-store"),
+            (b"content-type", EVENT_STREAM),
+            *_SECURITY,
+        ]
+        try:
+            scope = self._served.fleet.scope(visitor.viewer.clusters)
+            await exchange.stream(visitor.limit_key, headers, self._changes.follow(scope))
+        finally:
+            begun()
+
+    def _begin_stream(self, limit_key: str) -> Callable[[], None] | None:
+        """Count a stream; return what ends it, or None if there are too many."""
+        if self._streams >= _MAX_STREAMS:
+            return None
+        access = self._access
+        if access is not None and not access.begin_watch(limit_key):
+            return None
+        self._streams += 1
+
+        def end() -> None:
+            self._streams -= 1
+            if access is not None:
+                access.end_watch(limit_key)
+
+        return end
+
+
+def _redirect(location: str, headers: Headers | None = None) -> Response:
+    quoted = quote(location, safe="/?&=%:;,+@~!$'()*#[]-._")
+    fields = [(b"location", quoted.encode()), (b"cache-control", b"no-store"), *_SECURITY]
+    return Response(HTTPStatus.SEE_OTHER, [*fields, *(headers or [])], endpoint="/ui")
+
+
+async def _html(
+    request: Request,
+    body: bytes,
+    status: HTTPStatus,
+    endpoint: str,
+    headers: Headers | None = None,
+) -> Response:
+    """Return a page, or that it is the one that the browser has."""
+    etag = f'W/"{hashlib.sha256(body).hexdigest()[:32]}"'
+    fields: Headers = [
+        (b"cache-control", b"private, no-cache"),
+        (b"vary", b"Accept-Encoding, Cookie, Authorization, HX-Request"),
+        *_SECURITY,
+        *(headers or []),
+    ]
+    if status == HTTPStatus.OK and not headers:
+        fields.append((b"etag", etag.encode()))
+        if not none_match(request.if_none_match, etag):
+            return Response(HTTPStatus.NOT_MODIFIED, fields, endpoint=endpoint)
+    coded, more = await _coded(body, request)
+    fields += [(b"content-type", _HTML), *more]
+    return Response(status, fields, coded, endpoint, "text/html")
+
+
+async def _coded(body: bytes, request: Request) -> tuple[bytes, Headers]:
+    """Return a body in the coding that the client wants, and the field that says so."""
+    coding = choose(request.accept_encoding)
+    if coding == "identity" or len(body) < MIN_COMPRESSED_BYTES:
+        return body, []
+    coded = await asyncio.to_thread(compress, body, coding)
+    return coded, [(b"content-encoding", coding.encode())]

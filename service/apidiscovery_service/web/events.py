@@ -1,0 +1,79 @@
+"""Server-sent events: they tell an open page that something has changed.
+
+An event has no content: the page asks for itself again, with its ETag, and so sees what its viewer
+may see. Source: https://html.spec.whatwg.org/multipage/server-sent-events.html.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from typing import Final
+
+from apidiscovery_service.fleet.scope import Scope
+from apidiscovery_service.web.view import Served
+
+CONTENT_TYPE: Final = b"text/event-stream; charset=utf-8"
+
+# Changes that come together are told together, and a page is not asked for all the time.
+_SETTLE_S = 0.2
+# Keeps the connection from being closed as idle by what is in between.
+_COMMENT_EVERY_S = 15.0
+# After which a browser connects again.
+_RETRY_MS = 2000
+_CHANGED = b"event: changed\ndata:\n\n"
+_COMMENT = b": \n\n"
+
+
+class Changes:
+    """Wakes those who follow what a server shows."""
+
+    def __init__(self, served: Served) -> None:
+        self._served = served
+        self._event = asyncio.Event()
+        self._stopped = asyncio.Event()
+        served.registry.subscribe(lambda _snapshot: self._wake())
+
+    def stop(self) -> None:
+        """End all streams."""
+        self._stopped.set()
+        self._wake()
+
+    def _wake(self) -> None:
+        self._event.set()
+        self._event = asyncio.Event()
+
+    async def follow(self, scope: Scope) -> AsyncGenerator[bytes]:
+        """Yield an event whenever something of what a viewer sees may have changed."""
+        yield b"retry: %d\n\n" % _RETRY_MS
+        event, revision = self._event, scope.revision
+        while not self._stopped.is_set():
+            has_changed = await self._changed(scope, event, revision)
+            if has_changed:
+                await asyncio.sleep(_SETTLE_S)
+            # Before it is sent, which takes time: what changes meanwhile is told by the next one.
+            event, revision = self._event, scope.revision
+            yield _CHANGED if has_changed else _COMMENT
+
+    async def _changed(self, scope: Scope, event: asyncio.Event, revision: int) -> bool:
+        """Return whether something changes before a comment is due."""
+        waits: list[Callable[[], Awaitable[object]]] = [event.wait, lambda: scope.wait(revision)]
+        storage_versions = self._served.storage_versions
+        if storage_versions is not None:
+            reports = storage_versions.collection
+            waits.append(lambda: reports.next_change().wait())
+        history = self._served.history
+        if history is None:
+            return await _first(waits)
+        with history.watching() as appended:
+            return await _first([*waits, appended.wait])
+
+
+async def _first(waits: list[Callable[[], Awaitable[object]]]) -> bool:
+    tasks = [asyncio.ensure_future(wait()) for wait in waits]
+    try:
+        done, _ = await asyncio.wait(
+            tasks, timeout=_COMMENT_EVERY_S, return_when=asyncio.FIRST_COMPLETED
+        )
+        return bool(done)
+    finally:
+        for task in tasks:
+            task.cancel()

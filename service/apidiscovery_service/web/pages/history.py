@@ -1,0 +1,207 @@
+"""The timeline: what changed when and why; and one change with its content before and after."""
+
+import asyncio
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from http import HTTPStatus
+from itertools import accumulate
+from urllib.parse import urlencode
+
+from apidiscovery_service.core.model import Group
+from apidiscovery_service.history.history import History, Told
+from apidiscovery_service.history.model import MERGED, Change, Filter, HistoryError, Kind
+from apidiscovery_service.web.change_words import Entry, ToldChange, briefly, entries, told
+from apidiscovery_service.web.changes import visible
+from apidiscovery_service.web.pages.groups import KindLine, kinds_of
+from apidiscovery_service.web.view import Page, PageError, View, group_named, not_found
+
+_LINES = 20  # of a page
+_PAGE = 200  # changes that are read for a page: many may share a line
+_SCANNED = 600  # changes of groups that are read for one page where a kind is wanted
+_AGO = re.compile(r"(\d{1,5})([mhd])")
+_UNITS = {"m": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1)}
+_MERGED_NAME = "served"
+
+
+@dataclass(frozen=True, slots=True)
+class Filters:
+    """What is shown, as the URL says.
+
+    Attributes:
+        cluster: A name; `served` for what the server itself serves; empty for all.
+        group: A group, `core` for the core group; empty for all.
+        kind: A kind or resource; empty for all.
+        since: A time, or how long ago, such as `7d`.
+    """
+
+    cluster: str = ""
+    group: str = ""
+    kind: str = ""
+    since: str = ""
+
+    @property
+    def query(self) -> str:
+        """The query that names them, without the place in the list."""
+        named = {
+            "cluster": self.cluster,
+            "group": self.group,
+            "kind": self.kind,
+            "since": self.since,
+        }
+        return urlencode({name: value for name, value in named.items() if value})
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSide:
+    """A group before or after a change, with its kinds by name."""
+
+    group: Group
+    kinds: tuple[KindLine, ...]
+
+
+async def page(view: View) -> Page:
+    """Make the page: one change where `id` names it, else the timeline."""
+    history = view.served.history
+    if history is None:
+        return Page("history.html", {"remembers": False})
+    try:
+        if view.parameter("id"):
+            return await _one(view, history)
+        return await _timeline(view, history)
+    except HistoryError as error:
+        message = f"The history cannot be read: {error}."
+        raise PageError(HTTPStatus.SERVICE_UNAVAILABLE, message) from None
+
+
+async def _timeline(view: View, history: History) -> Page:
+    filters = Filters(
+        view.parameter("cluster"),
+        view.parameter("group"),
+        view.parameter("kind"),
+        view.parameter("since"),
+    )
+    before = view.parameter("before")
+    cursor = int(before) if before.isdecimal() and len(before) < 19 else None  # noqa: PLR2004
+    only = Filter(
+        clusters=_clusters(filters.cluster),
+        may_read=visible(view),
+        kinds=(Kind.GROUP,) if filters.kind else (),
+        groups=(group_named(filters.group),) if filters.group else None,
+        since=_since(filters.since),
+    )
+    limit = _SCANNED if filters.kind else _PAGE
+    found = await history.changes(only, before=cursor, limit=limit + 1)
+    if filters.kind:
+        shown, count = await _of_kind(history, found[:limit], filters.kind.lower())
+    else:
+        shown, count = await _of_all(history, found[:limit])
+    return Page(
+        "history.html",
+        {
+            "remembers": True,
+            "one": None,
+            "filters": filters,
+            "entries": shown,
+            "older": urlencode({"before": found[count - 1].id}) if count < len(found) else "",
+            "is_first": cursor is None,
+            "searched": count if filters.kind else 0,
+            "clusters": [_MERGED_NAME, *view.scope.clusters],
+        },
+    )
+
+
+async def _one(view: View, history: History) -> Page:
+    text = view.parameter("id")
+    number = int(text) if text.isdecimal() and len(text) < 19 else 0  # noqa: PLR2004 - an int64
+    change = await history.change(number)
+    may_read = visible(view)
+    if change is None or (may_read is not None and not may_read(change.cluster)):
+        raise not_found(f"There is no change {text[:20]}: it never was, or it is forgotten.")
+    sides = await history.told_by(change)
+    line = await asyncio.to_thread(told, change, *sides)
+    return Page(
+        "history.html",
+        {
+            "remembers": True,
+            "one": line,
+            "raw": change,
+            "before": _side(sides[0]),
+            "after": _side(sides[1]),
+            "documents": _documents(change),
+        },
+    )
+
+
+async def _of_all(history: History, changes: Sequence[Change]) -> tuple[list[Entry], int]:
+    """Return the first lines, and how many changes they have."""
+    shown = entries(map(briefly, changes), _LINES)
+    # What each change did is not told of those that share a line.
+    places = list(accumulate((len(entry.changes) for entry in shown), initial=0))
+    alone = [place for place, entry in enumerate(shown) if len(entry.changes) == 1]
+    words = await _told(history, [changes[places[place]] for place in alone])
+    for place, line in zip(alone, words, strict=True):
+        shown[place] = Entry((line,)) if line is not None else shown[place]
+    return shown, places[-1]
+
+
+async def _of_kind(
+    history: History, changes: Sequence[Change], kind: str
+) -> tuple[list[Entry], int]:
+    """Return the first lines that are of a kind, and how many changes were looked at."""
+    lines: list[ToldChange] = []
+    count = 0
+    while count < len(changes) and len(lines) < _LINES:
+        some = changes[count : count + _LINES]
+        lines += [line for line in await _told(history, some, kind) if line is not None]
+        count += len(some)
+    return entries(lines), count
+
+
+async def _told(
+    history: History, changes: Sequence[Change], kind: str = ""
+) -> list[ToldChange | None]:
+    sides = await history.told_by_each(changes)
+    return await asyncio.to_thread(
+        lambda: [told(change, *each, kind) for change, each in zip(changes, sides, strict=True)]
+    )
+
+
+def _side(side: Told) -> GroupSide | None:
+    return GroupSide(side, tuple(kinds_of(side))) if isinstance(side, Group) else None
+
+
+def _documents(change: Change) -> str:
+    """Return the path of the document after a change; empty where it is none of discovery."""
+    if change.kind is not Kind.GROUP or not change.after:
+        return ""
+    prefix = "" if change.cluster == MERGED else f"/clusters/{change.cluster}"
+    path = "/apis" if change.name else "/api"
+    when = change.time.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return f"{prefix}{path}?{urlencode({'at': when})}"
+
+
+def _clusters(text: str) -> tuple[str, ...] | None:
+    if not text:
+        return None
+    return (MERGED if text == _MERGED_NAME else text,)
+
+
+def _since(text: str) -> datetime | None:
+    """Return a time of the URL: of RFC 3339, a date, or how long ago; times without zone are UTC.
+
+    Raises:
+        PageError: It is none of these.
+    """
+    if not text:
+        return None
+    ago = _AGO.fullmatch(text)
+    try:
+        if ago:
+            return datetime.now(UTC) - int(ago[1]) * _UNITS[ago[2]]
+        when = datetime.fromisoformat(text.replace(" ", "+"))
+    except (ValueError, OverflowError):
+        message = "Since: want a time such as 2026-11-20T10:00:00Z, or how long ago, such as 7d."
+        raise PageError(HTTPStatus.BAD_REQUEST, message) from None
+    return when if when.tzinfo else when.replace(tzinfo=UTC)

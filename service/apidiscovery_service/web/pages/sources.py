@@ -1,0 +1,149 @@
+"""The sources: which answers, why another does not, what to do, and what each one serves."""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from urllib.parse import urlencode
+
+from apidiscovery_service.access import Role
+from apidiscovery_service.core.model import Freshness, Offer
+from apidiscovery_service.core.source import SourceState, SourceStatus
+from apidiscovery_service.web.advice import advice
+from apidiscovery_service.web.paging import paged
+from apidiscovery_service.web.sources import is_visible, visible_statuses
+from apidiscovery_service.web.view import Page, View, not_found
+
+_SOURCES = 100  # of a page
+_GROUP_VERSIONS = 500  # of a page
+_MAX_WARNINGS = 200
+_HIDDEN = "another source"
+
+_KINDS = {
+    "apiservice": "API server behind an APIService",
+    "catalog": "built-in APIs",
+    "clusters": "clusters of a file",
+    "crds": "CustomResourceDefinitions",
+    "manifests": "manifest file",
+    "registrations": "registration",
+    "storage-versions": "API of this server",
+    "upstream": "cluster",
+}
+# Those in trouble first.
+_ORDER = (SourceState.STALE, SourceState.PENDING, SourceState.CURRENT)
+
+
+@dataclass(frozen=True, slots=True)
+class SourceLine:
+    """A source.
+
+    Attributes:
+        status: Its name, state and error.
+        kind: What kind of source it is, in words.
+        path: Of its page.
+        todo: What to do about its error; empty without one.
+        served: How many group-versions are served from it.
+        shadowed: How many of its group-versions are served from each other source.
+    """
+
+    status: SourceStatus
+    kind: str
+    path: str
+    todo: str
+    served: int
+    shadowed: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class OfferLine:
+    """A group-version of a source; `shadowed_by` is empty where it is served from this one."""
+
+    group: str
+    version: str
+    freshness: str
+    shadowed_by: str
+
+
+async def page(view: View) -> Page:
+    """Make the page: one source where `name` names it, else all."""
+    known = {status.name: status for status in visible_statuses(view)}
+    for name in view.served.registry.sources:
+        if name not in known and is_visible(view, name):
+            known[name] = SourceStatus(name, _state(_offers(view, name)))
+    wanted = view.parameter("name")
+    if wanted and wanted not in known:
+        raise not_found(f"There is no source {wanted[:200]}. The page of the sources lists all.")
+    winner_of = _winners(view)
+    if wanted:
+        return _one(view, known[wanted], winner_of)
+    statuses = sorted(known.values(), key=lambda one: (_ORDER.index(one.state), one.name))
+    pages = paged(statuses, _SOURCES, view.parameter("page"))
+    warnings = view.served.checks.warnings() if view.viewer.role is Role.ADMIN else []
+    return Page(
+        "sources.html",
+        {
+            "one": None,
+            "lines": [_line(view, status, winner_of) for status in pages.items],
+            "pages": pages,
+            "troubled": sum(one.state is not SourceState.CURRENT for one in statuses),
+            "warnings": warnings[:_MAX_WARNINGS],
+            "more_warnings": max(0, len(warnings) - _MAX_WARNINGS),
+        },
+    )
+
+
+def _one(view: View, status: SourceStatus, winner_of: Callable[[Offer], str]) -> Page:
+    offers = sorted(_offers(view, status.name), key=lambda one: (one.group, one.version.version))
+    pages = paged(offers, _GROUP_VERSIONS, view.parameter("page"))
+    lines = [
+        OfferLine(
+            offer.group,
+            offer.version.version,
+            offer.version.freshness,
+            "" if (winner := winner_of(offer)) == status.name else winner,
+        )
+        for offer in pages.items
+    ]
+    line = _line(view, status, winner_of)
+    return Page("sources.html", {"one": line, "offers": lines, "pages": pages})
+
+
+def _line(view: View, status: SourceStatus, winner_of: Callable[[Offer], str]) -> SourceLine:
+    winners = Counter(map(winner_of, _offers(view, status.name)))
+    served = winners.pop(status.name, 0)
+    kind = status.name.partition(":")[0]
+    return SourceLine(
+        status,
+        _KINDS.get(kind, "other"),
+        f"/ui/sources?{urlencode({'name': status.name})}",
+        advice(status.name, status.error),
+        served,
+        dict(winners.most_common()),
+    )
+
+
+def _offers(view: View, source: str) -> tuple[Offer, ...]:
+    contribution = view.served.registry.contribution(source)
+    return contribution.offers if contribution else ()
+
+
+def _state(offers: tuple[Offer, ...]) -> SourceState:
+    is_stale = any(offer.version.freshness == Freshness.STALE for offer in offers)
+    return SourceState.STALE if is_stale else SourceState.CURRENT
+
+
+def _winners(view: View) -> Callable[[Offer], str]:
+    """Return what tells the source from which a group-version is served.
+
+    The winners of a group are found once for the page. The names of hidden sources are not told.
+    """
+    known: dict[str, dict[str, str]] = {}
+
+    def winner_of(offer: Offer) -> str:
+        if offer.group not in known:
+            known[offer.group] = {
+                version: name if is_visible(view, name) else _HIDDEN
+                for version, name in view.served.registry.winners(offer.group).items()
+            }
+        return known[offer.group].get(offer.version.version, "")
+
+    return winner_of

@@ -1,0 +1,75 @@
+"""Renders templates, with what all pages have in common."""
+
+from collections.abc import Mapping, MutableMapping
+from datetime import datetime
+from typing import Any
+
+import jinja2
+from markupsafe import Markup
+
+from apidiscovery_service.web.assets import Asset
+from apidiscovery_service.web.view import CORE, Page, View, group_path, kind_path
+
+
+class Renderer:
+    """Renders pages.
+
+    Args:
+        assets: The style sheet and the scripts by file name.
+        version: Of this software.
+    """
+
+    def __init__(self, assets: Mapping[str, Asset], version: str) -> None:
+        self._environment = jinja2.Environment(
+            loader=jinja2.PackageLoader("apidiscovery_service.web"),
+            autoescape=True,
+            undefined=jinja2.StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+            auto_reload=False,
+        )
+        _add(
+            self._environment.globals,
+            assets={name: asset.path for name, asset in assets.items()},
+            core=CORE,
+            version=version,
+        )
+        _add(self._environment.filters, moment=moment, plural=plural)
+
+    def render(self, view: View, page: Page) -> bytes:
+        """Return a page as UTF-8; may be called in any thread."""
+
+        def group_url(group: str) -> str:
+            return view.root + group_path(group)
+
+        def kind_url(group: str, version: str, kind: str) -> str:
+            return view.root + kind_path(group, version, kind)
+
+        template = self._environment.get_template(page.template)
+        text = template.render(
+            **page.values,
+            view=view,
+            root=view.root,
+            group_url=group_url,
+            kind_url=kind_url,
+        )
+        return text.encode()
+
+
+def _add(table: MutableMapping[str, Any], **entries: object) -> None:
+    """Add entries to a table of jinja2, whose type knows only jinja2's own."""
+    table.update(entries)
+
+
+def moment(when: datetime | str | None) -> Markup:
+    """Return a time as an element that a script turns into an age; a dash for None."""
+    if not when:
+        return Markup("&ndash;")
+    text = when if isinstance(when, str) else f"{when:%Y-%m-%dT%H:%M:%SZ}"
+    shown = text.replace("T", " ").removesuffix("Z")
+    return Markup('<time datetime="{}" title="{} UTC">{} UTC</time>').format(text, shown, shown)
+
+
+def plural(number: int, one: str, several: str = "") -> str:
+    """Return a number and what it counts, such as `1 group` and `2 groups`."""
+    return f"{number:,} {one if number == 1 else several or f'{one}s'}"

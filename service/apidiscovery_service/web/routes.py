@@ -1,0 +1,69 @@
+"""The pages and their paths."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from apidiscovery_service.web.pages import (
+    diff,
+    fleet,
+    groups,
+    history,
+    home,
+    kinds,
+    search,
+    sources,
+    storage_versions,
+)
+from apidiscovery_service.web.view import PageFunction
+
+HOME = "/ui/"
+
+
+@dataclass(frozen=True, slots=True)
+class PageRoute:
+    """A page.
+
+    Attributes:
+        pattern: Of the decoded path.
+        make: Makes the page.
+        endpoint: Its path in metrics.
+        is_kept: Whether an equal request gets an equal page until something is served in another
+            way; false for pages that show what changes besides, such as the history.
+    """
+
+    pattern: re.Pattern[str]
+    make: PageFunction
+    endpoint: str
+    is_kept: bool = True
+
+
+def _route(path: str, make: PageFunction, *, is_kept: bool = True) -> PageRoute:
+    """Return a route; `{name}` in its path is any text without a slash."""
+    parts = re.split(r"\{(\w+)\}", path)
+    pattern = "".join(
+        f"(?P<{part}>[^/]+)" if place % 2 else re.escape(part) for place, part in enumerate(parts)
+    )
+    return PageRoute(re.compile(pattern), make, path, is_kept)
+
+
+_ROUTES = (
+    _route(HOME, home.page, is_kept=False),
+    _route("/ui/groups", groups.listing),
+    _route("/ui/groups/{group}", groups.one),
+    _route("/ui/kinds/{group}/{version}/{kind}", kinds.page, is_kept=False),
+    _route("/ui/search", search.page, is_kept=False),
+    _route("/ui/fleet", fleet.page),
+    _route("/ui/diff", diff.page),
+    _route("/ui/history", history.page, is_kept=False),
+    _route("/ui/sources", sources.page, is_kept=False),
+    _route("/ui/storage-versions", storage_versions.page, is_kept=False),
+)
+
+
+def find(path: str) -> tuple[PageRoute, Mapping[str, str]] | None:
+    """Return the route of a decoded path, and what it captures; None without a page."""
+    for route in _ROUTES:
+        if found := route.pattern.fullmatch(path):
+            return route, found.groupdict()
+    return None
