@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 from garbage import freeze_heap
 from hypothesis import settings
-from kinds import kinds_of
+from kinds import IS_LONG, kinds_of
+from scheduling import UnitScheduling, mixed
 from server import Serve, Server, serving
 
 # How long an example takes says nothing where several tests run at once; pytest limits each test.
-settings.register_profile("apidiscovery", deadline=None)
+settings.register_profile("apidiscovery", deadline=None, max_examples=500 if IS_LONG else 50)
 settings.load_profile("apidiscovery")
 
 
@@ -32,6 +33,23 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     if isinstance(item, pytest.Function):
         for kind in sorted(kinds_of(item)):
             item.add_marker(kind)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Skip what takes minutes unless it is asked for; mix the tests that workers share."""
+    if not IS_LONG:
+        for item in items:
+            if item.get_closest_marker("long"):
+                item.add_marker(pytest.mark.skip("APIDISCOVERY_LONG_TESTS is not set"))
+    if config.getoption("numprocesses", None) or hasattr(config, "workerinput"):
+        items[:] = mixed(items)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config) -> UnitScheduling:
+    """Share out the tests as they were mixed."""
+    return UnitScheduling(config)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -65,8 +65,6 @@ def test_a_path_that_nothing_serves_is_a_text(port: int, path: str) -> None:
     "path",
     [
         "/apis/apps/v1/nope",
-        "/apis/apps/v1/namespaces/default/deployments/x",
-        "/api/v1/pods",
         "/api/v9",
         "/api/v9/pods",
         "/apis/apps/v99",
@@ -77,6 +75,19 @@ def test_a_path_that_nothing_serves_is_a_text(port: int, path: str) -> None:
 def test_a_path_below_what_kubernetes_serves_itself_is_a_status(port: int, path: str) -> None:
     response = get(port, path)
     assert (response.status, response.body) == (404, STATUS_404)
+    assert response.content_type == ["application/json"]
+
+
+@pytest.mark.parametrize("path", ["/apis/apps/v1/namespaces/default/deployments/x", "/api/v1/pods"])
+def test_whoever_asks_for_objects_is_told_that_there_are_none(port: int, path: str) -> None:
+    """What kubectl prints; kube-apiserver would answer with objects."""
+    response = get(port, path)
+    found = b'could not find the requested resource"'
+    told = (
+        b"could not find the requested resource: this server does discovery only and has no "
+        b'objects; ask the API server that stores them"'
+    )
+    assert (response.status, response.body) == (404, STATUS_404.replace(found, told))
     assert response.content_type == ["application/json"]
 
 

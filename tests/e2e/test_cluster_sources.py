@@ -10,6 +10,7 @@ from typing import Any, cast
 import pytest
 from certificates import Authority
 from cluster_files import contexts, kubeconfig, mounted, replaced
+from command_process import finished
 from fake_api_server import Answer, FakeApiServer, Request, Respond, aggregated
 from metrics_text import total
 from programs import apidiscovery
@@ -200,6 +201,10 @@ cluster-options:
     shows(server, "prod-east", "east.example.com")
     shows(server, "prod-west", "west.example.com")
     eventually(lambda: groups(server) == ["east.example.com"], SEEN_S, "one is merged")
+    rows = finished(tmp_path, "get", "sources", "-s", server.grpc).stdout.splitlines()
+    shown = {row.split()[0]: "- (not merged)" in row for row in rows}
+    assert shown["upstream:prod-east"] is False
+    assert shown["upstream:prod-west"] is True
     eventually(lambda: west.paths.count("/apis") > 5, SEEN_S, "it is polled often")
 
 
@@ -237,54 +242,10 @@ def test_a_trusted_one_does(serve: Serve, tmp_path: Path) -> None:
     eventually(proof.exists, SEEN_S, "the plugin runs")
 
 
-@pytest.mark.parametrize(
-    ("text", "line", "message"),
-    [
-        (
-            "upstreams:\n  east:\n    url: http://127.0.0.1:1\n    labels:\n      region: 'a b'\n",
-            5,
-            "upstreams.east.labels.region: no value of a label: a valid label must be",
-        ),
-        (
-            "upstreams:\n  east:\n    url: http://127.0.0.1:1\n    labels: {-x: a}\n",
-            4,
-            "upstreams.east.labels.-x: no key of a label: name part must consist of",
-        ),
-        (
-            "cluster-options:\n  'prod-*':\n    labels: {prod: true}\n",
-            3,
-            "cluster-options.prod-*.labels.prod: want text, got 'prod: True'; put it in quotes",
-        ),
-        (
-            "cluster-options:\n  'prod-*':\n    url: http://127.0.0.1:1\n",
-            3,
-            "cluster-options.prod-*.url: unknown key",
-        ),
-        (
-            "cluster-options:\n  'prod-*':\n    merge: sometimes\n",
-            3,
-            "cluster-options.prod-*.merge: want true or false, got text",
-        ),
-        ("cluster-options:\n  east: x\n", 2, "cluster-options.east: want keys and values, got str"),
-    ],
-)
-def test_wrong_options_are_refused_with_their_line(
-    tmp_path: Path, text: str, line: int, message: str
-) -> None:
-    config = tmp_path / "config.yaml"
-    config.write_text(text)
-    code, log = refused(tmp_path, *NONE, "--config", str(config))
-    assert code == 2, log
-    assert log.startswith(f"error: {config}:{line}, {message}"), log
-
-
-def test_what_cannot_be_followed_is_refused(tmp_path: Path) -> None:
-    code, log = refused(tmp_path, *NONE, "--clusters", str(tmp_path / "none"))
-    assert (code, "does not exist" in log) == (2, True), log
-    code, log = refused(tmp_path, *NONE, "--trust-clusters")
-    assert (code, "no --clusters folder to trust" in log) == (2, True), log
+def test_contexts_of_a_kubeconfig_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
     file = str(tmp_path / "none")
-    code, log = refused(tmp_path, *NONE, "--kubeconfig", file, "--contexts", "*")
+    flags = ("--http", "127.0.0.1:0", "--grpc", "off", "--kubeconfig", file, "--contexts", "*")
+    code, log = refused(tmp_path, *NONE, *flags)
     assert code == 2, log
     assert f"--contexts: {file}: cannot be read: No such file" in log
     assert "Traceback" not in log

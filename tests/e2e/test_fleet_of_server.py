@@ -308,11 +308,14 @@ def test_comparing_tells_of_a_cluster_that_has_died(clusters: Clusters, capsys: 
     clusters.until("Stale")
     two = command(clusters, capsys, "diff", "cluster:east", "cluster:west")
     several = command(clusters, capsys, "diff", "cluster:east", "cluster:west", "a=cluster:east")
+    url = f"http://{clusters.server.http}/clusters/west"
+    listed = run(capsys, "api-resources", "--no-cache", "--server", url)
     missing = command(clusters, capsys, "diff", "cluster:east", "cluster:south")
 
-    assert two.stderr.startswith("warning: cluster:west is compared as last known: west ")
-    assert "(connection refused by 127.0.0.1:" in two.stderr
+    assert two.stderr.startswith("Warning: this is what cluster west said last: ")
+    assert "connection refused by 127.0.0.1:" in two.stderr
     assert two.exit_code == 1
+    assert listed.stderr == two.stderr  # one line, though two requests were answered with it
     assert "; west " in several.stdout.splitlines()[0]
     assert "(stale" in several.stdout.splitlines()[2]
     assert missing == Outcome(

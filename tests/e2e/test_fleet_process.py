@@ -10,7 +10,7 @@ import pytest
 from fake_api_server import Answer, FakeApiServer, aggregated
 from programs import Kubectl
 from raw_http import AGG, get
-from server import Serve, Server, eventually, refused
+from server import Serve, Server, eventually
 
 SEEN_S = 20.0
 DOWN = Answer(b"try again later\n", "text/plain", 503)
@@ -158,24 +158,3 @@ def test_kubectl_reads_a_view(server: Server, kubectl: Kubectl) -> None:
         told = kubectl(url, view, "explain", "shared")
         assert told.exit_code == 0, told.stderr
         assert "As east tells it." in told.stdout
-
-
-def test_views_that_cannot_be_made_are_refused_with_the_line(tmp_path: Path) -> None:
-    for text, said in (
-        ("views: {eu: {of: both}}", "views.eu.of: want union or common, got 'both'"),
-        ("views: {eu: {}}", "views.eu.of: want union or common, got nothing"),
-        ("views: {union: {of: union}}", "views.union: a view of this name is built in"),
-        ("views: {EU: {of: union}}", "views.EU: want a name of at most 63 small letters"),
-        ("views: {eu: {of: union, labels: a}}", "views.eu.labels: unknown key"),
-        (
-            "views:\n  eu: {of: union, clusters: 'a=='''}",
-            "views.eu.clusters: want labels such as region=eu: ",
-        ),
-        ("views: [eu]", "views: want keys and values, got list"),
-    ):
-        config = tmp_path / "config.yaml"
-        config.write_text(f"{text}\n", encoding="utf-8")
-        code, err = refused(tmp_path, "--config", str(config))
-        assert code == 2
-        assert said in err
-        assert f"{config}:" in err

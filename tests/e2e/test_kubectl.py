@@ -165,6 +165,29 @@ def test_objects_are_not_found_and_said_so(server: Server, kubectl: Kubectl, res
     assert (done.exit_code, done.stdout) == (1, "")
     assert "Error from server (NotFound)" in done.stderr
     assert "the server could not find the requested resource" in done.stderr
+    assert "this server does discovery only and has no objects" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("/api/v1/pods", True),
+        ("/api/v1/namespaces/default/pods/web/log", True),
+        ("/api/v1/namespaces/default", True),
+        ("/apis/apps/v1/namespaces/default/deployments", True),
+        ("/api/v1/nope", False),
+        ("/apis/apps/v1/namespaces/default/pods", False),
+    ],
+)
+def test_the_message_of_kube_apiserver_stays_where_there_is_no_resource(
+    server: Server, path: str, *, said: bool
+) -> None:
+    answer = get(server.http_port, path)
+    message = str(answer.json()["message"])
+    assert answer.status == 404
+    assert message.startswith("the server could not find the requested resource")
+    assert ("this server does discovery only" in message) is said
+    assert (message == "the server could not find the requested resource") is not said
 
 
 def test_a_resource_that_is_unknown_is_named(server: Server, kubectl: Kubectl) -> None:

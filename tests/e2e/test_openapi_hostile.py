@@ -23,7 +23,7 @@ from server import Server, eventually, serving
 # Of all its memory, in KiB; an idle one has 100 MiB.
 MAX_RSS_KIB = 600 * 1024
 # Within which all documents of an upstream have been looked at.
-SEEN_S = 30.0
+SEEN_S = 60.0
 
 # Answers that a poller gets at least while the hostile set is worked through.
 MIN_POLLS = 50

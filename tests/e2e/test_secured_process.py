@@ -424,16 +424,6 @@ def test_one_caller_who_asks_too_often_waits_and_others_do_not(
 # Starting and ending.
 
 
-def test_without_identification_other_machines_are_kept_out(tmp_path: Path) -> None:
-    authority = Authority(tmp_path / "ca")
-    pair = authority.server(SERVER_NAMES)
-    tls = ("--tls-cert-file", str(pair.cert_file), "--tls-private-key-file", str(pair.key_file))
-    code, log = refused(tmp_path, "--http", "0.0.0.0:0", "--grpc", "off", *tls)
-    assert code == 2, log
-    assert "nobody who calls is identified over TLS" in log
-    assert "Traceback" not in log
-
-
 def test_tls_files_that_do_not_belong_together_are_named(tmp_path: Path) -> None:
     authority = Authority(tmp_path / "ca")
     pair, other = authority.server(SERVER_NAMES), authority.server(SERVER_NAMES)

@@ -5,14 +5,12 @@ import json
 import signal
 import socket
 from collections.abc import Generator
-from pathlib import Path
 
 import grpc
 import h2.connection
-import pytest
 from grpc_health.v1 import health_pb2
 from raw_http import get
-from server import Serve, eventually, refused
+from server import Serve, eventually
 
 # Far longer than the test takes: a second signal ends it.
 LONG = "60s"
@@ -96,10 +94,3 @@ def test_the_delay_is_in_the_log_and_ends_by_itself(serve: Serve) -> None:
         if entry["event"] == "stopping"
     )
     assert stopping["delay_s"] == 0.1
-
-
-@pytest.mark.parametrize("delay", ["5", "-1s", "25h", "soon"])
-def test_a_delay_that_is_none(tmp_path: Path, delay: str) -> None:
-    code, log = refused(tmp_path, "--shutdown-delay", delay)
-    assert code == 2
-    assert f"want a duration such as 30s, up to 24h, got '{delay}'" in log

@@ -2,7 +2,6 @@
 
 import signal
 import sqlite3
-import threading
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -20,7 +19,7 @@ from apidiscovery_etcd.rpc_pb2_grpc import AuthStub
 from certificates import Authority, KeyPair
 from etcd import EtcdServer
 from programs import apidiscovery, beginning, free_port, unprivileged
-from published import groups, publish, publish_to, registry
+from published import groups, publish_to
 from raw_http import AGG, get
 from server import Serve, Server, eventually, refused, serving
 
@@ -35,51 +34,6 @@ def kill(server: Server) -> None:
 
 
 # SQLite.
-
-
-class Publisher:
-    """Publishes one name after the other, until the server is gone.
-
-    Attributes:
-        acknowledged: What it was told is kept.
-    """
-
-    def __init__(self, server: Server, prefix: str) -> None:
-        self.acknowledged: list[str] = []
-        self._address = server.grpc
-        self._prefix = prefix
-        self._thread = threading.Thread(target=self._publish)
-        self._thread.start()
-
-    def wait_for(self, count: int) -> None:
-        eventually(lambda: len(self.acknowledged) > count, 10, f"{count} are published")
-
-    def join(self) -> None:
-        self._thread.join()
-
-    def _publish(self) -> None:
-        with registry(self._address) as stub:
-            while True:
-                name = f"{self._prefix}{len(self.acknowledged)}"
-                try:
-                    publish(stub, name)
-                except grpc.RpcError:
-                    return
-                self.acknowledged.append(name)
-
-
-def test_nothing_acknowledged_is_lost_by_kill_9(serve: Serve, tmp_path: Path) -> None:
-    store = f"sqlite:{tmp_path / 'store.sqlite'}"
-    kept: set[str] = set()
-    for prefix in ("a", "b"):
-        server = serve(*NONE, "--store", store)
-        assert kept <= groups(server)
-        publisher = Publisher(server, prefix)
-        publisher.wait_for(20)
-        kill(server)
-        publisher.join()
-        kept |= set(publisher.acknowledged)
-    assert kept <= groups(serve(*NONE, "--store", store))
 
 
 def test_two_servers_on_one_file_see_each_others_writes(serve: Serve, tmp_path: Path) -> None:
@@ -278,11 +232,3 @@ def demand_password(endpoint: str, authority: Authority, pair: KeyPair, password
         auth.RoleAdd(AuthRoleAddRequest(name="root"))
         auth.UserGrantRole(AuthUserGrantRoleRequest(user="root", role="root"))
         auth.AuthEnable(AuthEnableRequest())
-
-
-def test_a_wrong_flag_of_etcd_is_named(tmp_path: Path) -> None:
-    free = ("--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0", "--store", "etcd://127.0.0.1:1/a")
-    code, log = refused(tmp_path, *free, "--etcd-cafile", "none.pem")
-    assert code == 2, log
-    assert log.startswith("error: --etcd-cafile: etcd: none.pem: cannot be read"), log
-    assert "Traceback" not in log

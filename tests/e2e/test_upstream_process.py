@@ -17,7 +17,7 @@ from metrics_text import total
 from programs import apidiscovery
 from raw_http import AGG, get
 from repository import GOLDEN
-from server import Serve, Server, eventually, refused, serving
+from server import Serve, Server, eventually, serving
 
 NONE = ("--catalog", "none", "--store", "memory")
 SEEN_S = 5.0
@@ -155,25 +155,6 @@ def test_contexts_of_a_kubeconfig_are_clusters(serve: Serve, tmp_path: Path) -> 
         is_current(both, "west.example.com/v1")
         assert "west.example.com/v1" not in served(current)
         assert "/api" in east.paths
-
-
-def test_a_context_that_is_not_there_is_refused(tmp_path: Path) -> None:
-    file = kubeconfig(tmp_path, east="http://127.0.0.1:1", west="http://127.0.0.1:2")
-    code, log = refused(tmp_path, *NONE, "--kubeconfig", file, "--context", "north")
-    assert code == 2, log
-    assert log.startswith("error: --context: "), log
-    assert "'north'" in log
-    assert "east, west" in log
-    assert "Traceback" not in log
-
-
-def test_a_wrong_key_is_named_with_file_line_and_path(tmp_path: Path) -> None:
-    config = tmp_path / "config.yaml"
-    config.write_text("upstreams:\n  east:\n    url: http://127.0.0.1:1\n    timeout: soon\n")
-    code, log = refused(tmp_path, *NONE, "--config", str(config))
-    assert code == 2, log
-    assert log.startswith(f"error: {config}:4, upstreams.east.timeout: want a duration"), log
-    assert "Traceback" not in log
 
 
 def test_there_is_no_answer_until_an_upstream_has_given_one(serve: Serve, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ What is promised (docs/reliability.md), and the rule of each:
 - `stale`: no replica, cut off or not, says for longer than `HEARSAY_S` that a group is Current
   whose server answers nobody.
 - `cluster`: what is served of a cluster it has really said, and no failure of it, or of ours, makes
-  anything unknown or missing that was known.
+  anything unknown or missing that was known: no document, no column of the fleet, and no cell.
 - `converged`: once nothing is broken, all replicas serve the same.
 - `honest`: no answer is an internal error, unreadable, or the acceptance of what is wrong.
 
@@ -29,11 +29,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from tests.robustness.cluster_rules import wrong_of_clusters
 from tests.robustness.history import (
+    ANSWERS,
     THERE,
     Calm,
-    ClusterRead,
-    ClusterSaid,
     Content,
     Event,
     Fault,
@@ -52,16 +52,6 @@ FRESH_S = 10.0
 # The longest that a group may be called Current whose server answers nobody.
 HEARSAY_S = 75.0
 
-_ANSWERS = {
-    "",  # none
-    "200",
-    "304",
-    "503",
-    "OK",
-    "UNAVAILABLE",
-    "DEADLINE_EXCEEDED",
-    "CANCELLED",
-}
 _WITH_FRESHNESS = ("aggregated /apis", "gRPC")
 _BROKEN = ("INTERNAL", "UNKNOWN", "DATA_LOSS", "UNIMPLEMENTED")
 _MUST_BE_REFUSED = ("invalid", "mismatch")
@@ -115,7 +105,7 @@ def check(history: History) -> list[Violation]:
         *_etags(history),
         *_leases(history, seen, writes),
         *_not_stale(history),
-        *_not_said(history),
+        *(Violation("cluster", at, text) for at, text in wrong_of_clusters(history)),
         *_not_converged(history),
         *_not_honest(history),
     ]
@@ -511,35 +501,6 @@ def _not_stale(history: History) -> Iterator[Violation]:
                 yield Violation("stale", read.ended, text)
 
 
-def _not_said(history: History) -> Iterator[Violation]:
-    said = {(one.cluster, one.word): one.at for one in history.of(ClusterSaid)}
-    restores = history.of(Restore)
-    known = dict[tuple[str, str], float]()
-    for read in sorted(history.of(ClusterRead), key=lambda one: one.ended):
-        where = f"{read.replica}, /clusters/{read.cluster}{read.path}"
-        of = (read.cluster, read.path)
-        if read.status == "200":
-            wrong = [
-                word
-                for word in read.words
-                if word != read.cluster
-                and not said.get((read.cluster, word), math.inf) < read.ended
-            ]
-            if wrong or len(read.words) != 1:
-                text = f"{where} shows {read.words or 'nothing'}, which that cluster did not say"
-                yield Violation("cluster", read.ended, text)
-            known.setdefault(of, read.ended)
-        elif read.status not in _ANSWERS | {"404"}:
-            yield Violation("cluster", read.ended, f"{where} answered {read.status}")
-        elif read.status == "404" or read.problem == "unknown":
-            since = known.get(of, math.inf)
-            # A store that was put back may not have had it yet.
-            was_lost = any(one.backup <= since <= one.restored for one in restores)
-            if since < read.began and not was_lost:
-                text = f"{where} answered {read.status} {read.problem}, known since {since} s"
-                yield Violation("cluster", read.ended, text)
-
-
 def _not_converged(history: History) -> Iterator[Violation]:
     for calm in history.of(Calm):
         if not calm.agreed:
@@ -556,7 +517,7 @@ def _not_honest(history: History) -> Iterator[Violation]:
         if write.detail.startswith(_BROKEN):
             yield Violation("honest", write.ended, f"{write.replica} answered {write.detail}")
     for read in history.of(Read):
-        if read.status not in _ANSWERS:
+        if read.status not in ANSWERS:
             text = f"{read.replica} answered {read.status} {read.problem} to {read.what}"
             yield Violation("honest", read.ended, text)
         if read.problem.startswith("unreadable"):

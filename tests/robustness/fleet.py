@@ -1,4 +1,4 @@
-"""Clusters that flap, and readers of what replicas serve of each below `/clusters/NAME`.
+"""Clusters that flap, and readers of what replicas serve of each, and of all of them.
 
 A cluster puts a word into everything that it says, `NAME-opNUMBER`, with another number every
 moment. So every document tells which cluster said it, and whether it ever did.
@@ -8,8 +8,12 @@ import asyncio
 import json
 import random
 import re
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
+import sys
+from collections import Counter
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from http import HTTPStatus
+from typing import cast
 
 import httpx2
 from explained_cluster import openapi_routes
@@ -19,7 +23,7 @@ from raw_http import AGG
 
 from tests.robustness import documents
 from tests.robustness.cluster import Replica
-from tests.robustness.history import ClusterRead, ClusterSaid, History
+from tests.robustness.history import ClusterRead, ClusterSaid, ColumnRead, History
 
 NAMES = ("f0", "f1", "f2")
 POLL_S = 1
@@ -187,6 +191,63 @@ async def read(history: History, replicas: Sequence[Replica], seed: int, rate: f
             paths = ("/apis", f"/apis/{version}", "/version", "/openapi/v2")
             path = chance.choice((*paths, "/openapi/v3", f"/openapi/v3/apis/{version}"))
             await _ask(history, http, chance.choice(replicas), name, path)
+
+
+async def look(history: History, replicas: Sequence[Replica], seed: int, rate: float) -> None:
+    """Look at the columns and cells of all clusters at replicas at random, until cancelled."""
+    chance = random.Random(f"{seed} columns")  # noqa: S311 - no secret
+    async with httpx2.AsyncClient(trust_env=False, timeout=_CALL_S) as http:
+        while True:
+            await asyncio.sleep(chance.expovariate(rate))
+            path = chance.choice(("/fleet/clusters", "/fleet/matrix"))
+            for read in await _columns(history, http, chance.choice(replicas), path):
+                history.add(read)
+
+
+async def _columns(
+    history: History, http: httpx2.AsyncClient, replica: Replica, path: str
+) -> list[ColumnRead]:
+    began, status = history.now(), ""
+    columns: dict[str, dict[str, object]] = {}
+    cells = Counter[str]()
+    with suppress(httpx2.HTTPError):
+        answer = await http.get(f"http://{replica.http}{path}")
+        status = str(answer.status_code)
+        if answer.status_code == HTTPStatus.OK:
+            told = cast("dict[str, list[dict[str, object]]]", answer.json())
+            columns = {str(column["name"]): column for column in told["clusters"]}
+            cells = _cells(told["rows"]) if path == "/fleet/matrix" else cells
+    ended = history.now()
+    return [
+        ColumnRead(
+            replica.name,
+            name,
+            path,
+            began,
+            ended,
+            status,
+            str(column.get("freshness", "")),
+            str(column.get("since", "")),
+            tuple(word.decode() for word in _WORD.findall(str(column.get("version")).encode())),
+            min(
+                int(str(column.get("resources", 0))),
+                cells[name] if path == "/fleet/matrix" else sys.maxsize,
+            ),
+        )
+        for name in NAMES
+        for column in [columns.get(name, {})]
+    ]
+
+
+def _cells(rows: Iterable[Mapping[str, object]]) -> Counter[str]:
+    """Return how many cells with versions each cluster has."""
+    return Counter(
+        name
+        for row in rows
+        for cell in cast("list[dict[str, list[str]]]", row["cells"])
+        if cell.get("versions")
+        for name in cell["clusters"]
+    )
 
 
 async def _ask(

@@ -14,6 +14,18 @@ from typing import TypeAlias, TypeVar, cast
 # What a document that only names groups says of a group: it is there, with some content.
 THERE = "?"
 
+# What may be answered at any time; empty for no answer.
+ANSWERS = {
+    "",
+    "200",
+    "304",
+    "503",
+    "OK",
+    "UNAVAILABLE",
+    "DEADLINE_EXCEEDED",
+    "CANCELLED",
+}
+
 Values: TypeAlias = Mapping[str, str]
 
 
@@ -168,6 +180,31 @@ class ClusterRead:
 
 
 @dataclass(frozen=True, slots=True)
+class ColumnRead:
+    """The column of a cluster in an answer of a replica about all.
+
+    Attributes:
+        path: `/fleet/clusters` or `/fleet/matrix`.
+        status: Of HTTP; empty when there was no answer.
+        freshness: That of the column; empty where there is no column.
+        since: Since when it is not current; empty where nothing tells.
+        words: All words of clusters in the column.
+        resources: How many it has; in the matrix the number of its cells, if that is smaller.
+    """
+
+    replica: str
+    cluster: str
+    path: str
+    began: float
+    ended: float
+    status: str
+    freshness: str = ""
+    since: str = ""
+    words: tuple[str, ...] = ()
+    resources: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Fault:
     """Something that was broken for a time.
 
@@ -246,6 +283,7 @@ Record: TypeAlias = (
     | Event
     | ClusterSaid
     | ClusterRead
+    | ColumnRead
     | Fault
     | Restore
     | Outage
@@ -255,7 +293,7 @@ Record: TypeAlias = (
 T = TypeVar("T", bound=Record)
 
 _ALL: tuple[type[Record], ...] = (
-    *(Write, Renewal, Content, Read, Event, ClusterSaid, ClusterRead),
+    *(Write, Renewal, Content, Read, Event, ClusterSaid, ClusterRead, ColumnRead),
     *(Fault, Restore, Outage, Calm, Note),
 )
 _KINDS: Mapping[str, type[Record]] = {kind.__name__: kind for kind in _ALL}

@@ -117,6 +117,7 @@ async def _carry_out(  # noqa: PLR0913, PLR0917 - what `run_round` has made read
             _begin(history)
             load = [*_load(shared), clusters.flap(seed)]
             load.append(fleet.read(history, replicas.replicas, seed, 30))
+            load.append(fleet.look(history, replicas.replicas, seed, 10))
             async with traffic.clients(load):
                 order, until = list[Injection](), history.now() + seconds
                 while history.now() < until:

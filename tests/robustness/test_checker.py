@@ -1,6 +1,7 @@
 """The checker finds each kind of broken promise in a history made by hand, and no other."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from tests.robustness.history import (
     Calm,
     ClusterRead,
     ClusterSaid,
+    ColumnRead,
     Event,
     Fault,
     History,
@@ -92,6 +94,21 @@ class Story:
         ended = began + 0.1
         self.history.add(ClusterRead("r0", "f0", path, began, ended, status, words, problem))
 
+    def column(
+        self,
+        freshness: str,
+        began: float,
+        *words: str,
+        since: str = "",
+        resources: int = 1,
+        status: str = "200",
+    ) -> None:
+        """Read the column of the cluster `f0`."""
+        read = ColumnRead(
+            "r0", "f0", "/fleet/matrix", began, began + 0.1, status, freshness, since, words
+        )
+        self.history.add(replace(read, resources=resources))
+
     def rules(self) -> set[str]:
         return {violation.rule for violation in check(self.history)}
 
@@ -122,6 +139,10 @@ def sound() -> Story:
     story.clustered("503", 35)  # its replica starts
     story.clustered("", 36, problem="ReadTimeout")
     story.clustered("200", 37, "f0-op000001")
+    story.column("Unknown", 32, resources=0)
+    story.column("Current", 34, "f0-op000001")
+    story.column("", 35, status="503", resources=0)
+    story.column("Stale", 36, "f0-op000001", since="2026-11-20T10:00:00Z")
     return story
 
 
@@ -320,6 +341,32 @@ def a_failure_of_a_cluster_is_ours(story: Story) -> None:
     story.clustered("500", 2)
 
 
+def an_empty_column(story: Story) -> None:
+    story.column("Current", 2)
+    story.column("Stale", 3, since="2026-11-20T10:00:00Z", resources=0)
+
+
+def an_unknown_column(story: Story) -> None:
+    story.column("Current", 2)
+    story.column("Unknown", 3)
+
+
+def a_missing_column(story: Story) -> None:
+    story.column("", 2)
+
+
+def a_stale_column_of_no_time(story: Story) -> None:
+    story.column("Stale", 2)
+
+
+def a_column_that_nobody_said(story: Story) -> None:
+    story.column("Current", 2, "f0-op000001")
+
+
+def a_failed_column(story: Story) -> None:
+    story.column("", 2, status="500")
+
+
 def no_agreement(story: Story) -> None:
     story.history.add(Calm("restore", 1, 31, agreed=False, detail="r0 has more"))
 
@@ -380,6 +427,12 @@ def a_traceback(story: Story) -> None:
         ("cluster", forgotten),
         ("cluster", unknown_again),
         ("cluster", a_failure_of_a_cluster_is_ours),
+        ("cluster", an_empty_column),
+        ("cluster", an_unknown_column),
+        ("cluster", a_missing_column),
+        ("cluster", a_stale_column_of_no_time),
+        ("cluster", a_column_that_nobody_said),
+        ("cluster", a_failed_column),
         ("converged", no_agreement),
         ("honest", accepted_nonsense),
         ("honest", an_internal_error),

@@ -15,9 +15,9 @@ from server import COMMAND, environment
 _LIMIT_S = 60.0
 
 
-def with_command(path: Path, name: str = COMMAND.name) -> dict[str, str]:
+def with_command(path: Path) -> dict[str, str]:
     """Return variables by which shells find the command, with everything kept below a folder."""
-    folders = os.pathsep.join((str(COMMAND.with_name(name).parent), os.environ["PATH"]))
+    folders = os.pathsep.join((str(COMMAND.parent), os.environ["PATH"]))
     return {**environment(path), "PATH": folders}
 
 

@@ -147,9 +147,9 @@ def etcd_cluster(folder: Path, count: int, *, heartbeat_ms: int = 50) -> list[Et
 
 
 @contextlib.contextmanager
-def etcd_members(folder: Path, count: int = 3) -> Generator[list[EtcdServer]]:
+def etcd_members(folder: Path) -> Generator[list[EtcdServer]]:
     """Run the members of one cluster."""
-    members = etcd_cluster(folder, count)
+    members = etcd_cluster(folder, 3)
     try:
         for member in members:
             member.launch()

@@ -21,7 +21,6 @@ from google.rpc import (  # pyright: ignore[reportMissingTypeStubs] - typed, wit
 )
 
 CREATED_S = 1_700_000_000  # 2023-11-14T22:13:20Z
-MAX_REQUEST_BYTES = 4 << 20  # grpc's own limit
 
 _KINDS = {
     "APIGroupDiscoveryList": registry_pb2.REGISTRATION_KIND_GROUPS,

@@ -1,4 +1,4 @@
-"""The fenced blocks of a guide: what is saved, what is run, what it has to print.
+"""The fenced blocks of a page: what is saved, what is run, what it has to print.
 
 The word after the language says what a block is; CONTRIBUTING.md explains the words.
 """
@@ -8,7 +8,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-_FENCE = re.compile(r"```(?P<language>\S*)(?: (?P<word>run|output|file=|not-run: )(?P<rest>.*))?")
+_FENCE = re.compile(
+    r"```(?P<language>\S*)(?: (?P<word>run|output|error|file=|not-run: )(?P<rest>.*))?"
+)
 _ANYTHING = "…"
 
 
@@ -18,7 +20,8 @@ class Block:
 
     Attributes:
         line: Of its first fence.
-        word: `run`, `file`, `output`, `not-run`; empty for a block that says nothing of itself.
+        word: `run`, `file`, `output`, `error`, `not-run`; empty for a block that says nothing of
+            itself.
         rest: The name of the file, or the reason.
         before: The paragraph above it.
     """

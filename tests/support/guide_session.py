@@ -14,7 +14,7 @@ from pathlib import Path
 from guide_blocks import Block
 from server import environment
 
-LIMIT_S = 100.0
+LIMIT_S = 300.0
 
 _MARK = "#### block at line"
 _PORT = re.compile(r"""(?:(?<=127\.0\.0\.1:)|(?<=127\.0\.0\.1", ))[1-9]\d{3,4}\b""")

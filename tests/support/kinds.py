@@ -1,12 +1,16 @@
 """Derives the markers of a test from its code and that of its fixtures."""
 
 import inspect
+import os
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 
 import pytest
+
+IS_LONG = bool(os.environ.get("APIDISCOVERY_LONG_TESTS"))
+"""Whether tests marked `long` run, and property tests try ten times as many examples."""
 
 _TESTS = Path(__file__).parent.parent
 _FOLDERS = {

@@ -17,6 +17,7 @@ from apidiscovery_service.core.registry import Registry
 from apidiscovery_service.encoding import CurrentEncoding
 from apidiscovery_service.metrics import Metrics
 from apidiscovery_service.openapi.documents import Documents
+from apidiscovery_service.serving.connect import ConnectCalls
 from apidiscovery_service.serving.feature_gates import FeatureGates
 from apidiscovery_service.serving.front import (
     Certificates,
@@ -25,12 +26,20 @@ from apidiscovery_service.serving.front import (
     TokenFile,
     follow,
 )
-from apidiscovery_service.serving.grpc import AdmissionInterceptor, DiscoveryService, GrpcServer
+from apidiscovery_service.serving.grpc import (
+    AdmissionInterceptor,
+    CallAccess,
+    DiscoveryService,
+    GrpcServer,
+)
 from apidiscovery_service.serving.grpc.fleet import FleetService
 from apidiscovery_service.serving.grpc.openapi import OpenAPIService
+from apidiscovery_service.serving.grpc.storage_versions import StorageVersionService
+from apidiscovery_service.serving.grpc.unread import UnreadInterceptor
 from apidiscovery_service.serving.health import Checks
 from apidiscovery_service.serving.http import Gateway, HttpServer, Site
 from apidiscovery_service.serving.http.openapi import OpenAPIAnswers
+from apidiscovery_service.serving.unread import UnreadBudget
 from apidiscovery_service.sources.catalog import kubernetes_catalog
 from certificates import Authority, KeyPair
 from fleet_clusters import cluster, fleet_of
@@ -158,13 +167,23 @@ async def secured(
         )
         for name in ("http", "grpc")
     ]
-    http = HttpServer(Gateway(encoding, site, access=access), fronts[0].server_path)
-    rpc = GrpcServer(
+    services = (
         DiscoveryService(registry, encoding, FeatureGates(), metrics),
         OpenAPIService(documents, metrics),
         FleetService(lambda _context: fleet.scope(), metrics),
-        interceptors=[AdmissionInterceptor(access, metrics)],
+        StorageVersionService(None, registry, metrics, CallAccess(access)),
     )
+    calls = ConnectCalls(
+        services,
+        [
+            AdmissionInterceptor(access, metrics, limits_rate=False),
+            UnreadInterceptor(UnreadBudget(), CallAccess(access), peers),
+        ],
+        metrics,
+    )
+    gateway = Gateway(encoding, site, access=access, peers=peers, calls=calls)
+    http = HttpServer(gateway, fronts[0].server_path)
+    rpc = GrpcServer(*services, interceptors=[AdmissionInterceptor(access, metrics)])
     await rpc.start(f"unix:{fronts[1].server_path}")
     await rpc.set_ready()
     async with asyncio.TaskGroup() as tasks:

@@ -58,11 +58,11 @@ def mounted_disk(folder: Path, size: str) -> Generator[SmallDisk]:
 
 
 @contextmanager
-def small_disk(folder: Path, size: str = "4m") -> Generator[SmallDisk]:
+def small_disk(folder: Path) -> Generator[SmallDisk]:
     """Mount a disk; skip the test where that is not possible."""
     with ExitStack() as stack:
         try:
-            disk = stack.enter_context(mounted_disk(folder, size))
+            disk = stack.enter_context(mounted_disk(folder, "4m"))
         except NoSmallDisk as error:
             pytest.skip(str(error))
         yield disk

@@ -3,26 +3,27 @@
 import asyncio
 import hashlib
 import json
-import ssl
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Protocol
 
-import httpx2
+from apidiscovery_kubeconfig.credentials import Anonymous
 from apidiscovery_service.core.model import Group, Version
 from apidiscovery_service.core.registry import Registry
 from apidiscovery_service.metrics import Metrics
 from apidiscovery_service.sources.api_service import ApiService, ServiceReference
+from apidiscovery_service.sources.upstreams.credentials import AskedCredentials
 from apidiscovery_service.sources.upstreams.fetch import Exchange
 from apidiscovery_service.sources.upstreams.follower import Upstreams
 from apidiscovery_service.sources.upstreams.legacy import GroupVersion
 from apidiscovery_service.sources.upstreams.openapi_answers import key_of
 from apidiscovery_service.sources.upstreams.rounds import Rounds
 from apidiscovery_service.sources.upstreams.services import ServiceSettings
-from apidiscovery_service.sources.upstreams.spec import Limits, Timing, UpstreamSpec
+from apidiscovery_service.sources.upstreams.spec import Endpoint, Limits, Timing, UpstreamSpec
 from apidiscovery_service.sources.upstreams.state import Known, Root
+from apidiscovery_service.sources.upstreams.transport import Connections, Response
 from apidiscovery_service.store import Store
 from apidiscovery_service.store.claims import Claims
 from fake_api_server import (
@@ -54,14 +55,14 @@ class PlainEndpoint:
     def __init__(self, url: str) -> None:
         self.url = url
         self.proxy = ""
-        self._client: httpx2.AsyncClient | None = None
+        self._connections: Connections | None = None
 
-    def client(self) -> httpx2.AsyncClient:
-        if self._client is None:
-            # Loading authorities that are not needed takes long.
-            context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-            self._client = httpx2.AsyncClient(timeout=None, trust_env=False, verify=context)
-        return self._client
+    async def get(self, path: str, headers: Sequence[tuple[str, str]] = ()) -> Response:
+        if self._connections is None:
+            own = [(b"Accept-Encoding", b"gzip")]
+            none = AskedCredentials(Anonymous())
+            self._connections = Connections(self.url, own, None, none, None)
+        return await self._connections.get(path, headers)
 
     async def headers(self) -> dict[str, str]:
         return {}
@@ -70,9 +71,28 @@ class PlainEndpoint:
         """Do nothing: there are none."""
 
     async def aclose(self) -> None:
-        client, self._client = self._client, None
-        if client:
-            await client.aclose()
+        connections, self._connections = self._connections, None
+        if connections:
+            await connections.aclose()
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A whole answer."""
+
+    status: int
+    content: bytes
+    is_http_2: bool
+
+
+async def answer_of(endpoint: Endpoint, path: str = "/apis") -> Told:
+    """Return what an endpoint answers to a request with its credentials."""
+    response = await endpoint.get(path, tuple((await endpoint.headers()).items()))
+    try:
+        content = b"".join([piece async for piece in response.pieces()])
+    finally:
+        await response.aclose()
+    return Told(response.status, content, response.is_http_2)
 
 
 def spec_of(url: str, name: str = "east", **fields: object) -> UpstreamSpec:

@@ -139,8 +139,9 @@ def secured(serve: Serve, tmp_path: Path) -> Callers:
     return Callers(server, known("ada"), known("eve"))
 
 
-@pytest.mark.parametrize("window", [0, 65_535])
-@pytest.mark.parametrize(("path", "accept"), [("/openapi/v2", "application/json"), ("/apis", AGG)])
+@pytest.mark.parametrize(
+    ("path", "accept", "window"), [("/openapi/v2", "application/json", 0), ("/apis", AGG, 65_535)]
+)
 def test_streams_that_nobody_reads_take_little(
     serve: Serve, path: str, accept: str, window: int
 ) -> None:
@@ -199,6 +200,6 @@ def test_calls_that_nobody_reads_take_little(
     ):
         watching = discovery_pb2_grpc.DiscoveryServiceStub(channel)
         watch = discovery_pb2.WatchDiscoveryRequest()
-        first = next(iter(watching.WatchDiscovery(watch, timeout=30)))
+        first = next(iter(watching.WatchDiscovery(watch, timeout=90)))
         assert len(first.changes.delta.changed) == _MANY_GROUPS
     assert peak_bytes(many_groups) < MOST_BYTES

@@ -2,12 +2,22 @@
 
 from collections.abc import Iterator
 from functools import partial
+from pathlib import Path
 
 import pytest
 from real_cluster import CRDS, RealCluster, path_of, running
 from server import Server, eventually, serving
 
 pytest.register_assert_rewrite("real_checks")
+
+# Each server takes half a minute of a core. The oldest and the newest differ most.
+_ALWAYS = ("test_1_25.py", "test_1_36.py")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.parent == Path(__file__).parent and item.path.name not in _ALWAYS:
+            item.add_marker("long")
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdServer]:
         yield server
 
 
-@pytest.fixture(params=["sqlite", "etcd"])
+@pytest.fixture(params=[pytest.param("sqlite", marks=pytest.mark.long), "etcd"])
 async def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Cluster]:
     """Return a cluster in which nothing runs yet."""
     store = f"sqlite:{tmp_path / 'store.sqlite'}"

@@ -190,12 +190,21 @@ def test_the_file_may_be_named_by_a_variable(tmp_path: Path) -> None:
         pytest.param(["--http", "8080"], {}, "", id="flag"),
         pytest.param([], {"APIDISCOVERY_HTTP": "8080"}, "", id="variable"),
         pytest.param([], {"APIDISCOVERY_FEATURE_GATES": "Nope=true"}, "", id="gate"),
+        pytest.param(["--clusters", "nowhere"], {}, "", id="no-folder"),
+        pytest.param(["--trust-clusters"], {}, "", id="nothing-to-trust"),
     ],
 )
 def test_bad_usage_and_configuration_exit_with_2(
     flags: list[str], env: dict[str, str], config: str, tmp_path: Path
 ) -> None:
     assert run(tmp_path, "--grpc", "off", *flags, env=env, config=config).exit_code == 2
+
+
+@pytest.mark.parametrize("delay", ["5", "-1s", "25h", "soon"])
+def test_a_shutdown_delay_is_a_duration(tmp_path: Path, delay: str) -> None:
+    result = run(tmp_path, "--http=127.0.0.1:0", "--grpc=off", "--shutdown-delay", delay)
+    assert result.exit_code == 2
+    assert f"want a duration such as 30s, up to 24h, got '{delay}'" in result.output
 
 
 def test_a_manifest_that_is_not_there_exits_with_2_and_names_it(tmp_path: Path) -> None:
@@ -280,6 +289,67 @@ def test_a_manifest_that_is_not_there_exits_with_2_and_names_it(tmp_path: Path) 
             ":1, access: nobody would be identified",
             id="access-without-identities",
         ),
+        pytest.param(
+            "upstreams:\n  east:\n    url: http://127.0.0.1:1\n    labels:\n      region: 'a b'\n",
+            ":5, upstreams.east.labels.region: no value of a label: a valid label must be",
+            id="label-value",
+        ),
+        pytest.param(
+            "upstreams:\n  east:\n    url: http://127.0.0.1:1\n    labels: {-x: a}\n",
+            ":4, upstreams.east.labels.-x: no key of a label: name part must consist of",
+            id="label-key",
+        ),
+        pytest.param(
+            "cluster-options:\n  'prod-*':\n    labels: {prod: true}\n",
+            ":3, cluster-options.prod-*.labels.prod: want text, got 'prod: True'; put it in quotes",
+            id="label-type",
+        ),
+        pytest.param(
+            "cluster-options:\n  'prod-*':\n    url: http://127.0.0.1:1\n",
+            ":3, cluster-options.prod-*.url: unknown key",
+            id="url-of-clusters",
+        ),
+        pytest.param(
+            "cluster-options:\n  'prod-*':\n    merge: sometimes\n",
+            ":3, cluster-options.prod-*.merge: want true or false, got text",
+            id="merge",
+        ),
+        pytest.param(
+            "cluster-options:\n  east: x\n",
+            ":2, cluster-options.east: want keys and values, got str",
+            id="cluster-options-text",
+        ),
+        pytest.param(
+            "views: {eu: {of: both}}\n",
+            ":1, views.eu.of: want union or common, got 'both'",
+            id="view-of-something-else",
+        ),
+        pytest.param(
+            "views: {eu: {}}\n",
+            ":1, views.eu.of: want union or common, got nothing",
+            id="view-of-nothing",
+        ),
+        pytest.param(
+            "views: {union: {of: union}}\n",
+            ":1, views.union: a view of this name is built in",
+            id="view-built-in",
+        ),
+        pytest.param(
+            "views: {EU: {of: union}}\n",
+            ":1, views.EU: want a name of at most 63 small letters",
+            id="view-name",
+        ),
+        pytest.param(
+            "views: {eu: {of: union, labels: a}}\n",
+            ":1, views.eu.labels: unknown key",
+            id="view-key",
+        ),
+        pytest.param(
+            "views:\n  eu: {of: union, clusters: 'a=='''}\n",
+            ":2, views.eu.clusters: want labels such as region=eu: ",
+            id="view-labels",
+        ),
+        pytest.param("views: [eu]\n", ":1, views: want keys and values, got list", id="views-list"),
     ],
 )
 def test_what_is_wrong_in_a_key_without_a_flag_is_named_with_its_own_line(

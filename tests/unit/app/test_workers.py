@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from apidiscovery_service import workers
@@ -81,6 +82,19 @@ async def test_a_worker_that_dies_takes_its_own_call_alone() -> None:
     assert isinstance(await workers.run(_busy), int)
 
 
+async def test_calls_that_wait_for_a_worker_end_with_it(tmp_path: Path) -> None:
+    """At its end Python waits for all calls, so each would start another worker."""
+    calls = [
+        asyncio.ensure_future(workers.run(_began, str(tmp_path), number)) for number in range(6)
+    ]
+    await asyncio.to_thread(_close_once_busy, tmp_path)
+    ended = await asyncio.gather(*calls, return_exceptions=True)
+    killed = [one for one in ended if isinstance(one, workers.WorkerFailed)]
+    cancelled = [one for one in ended if isinstance(one, asyncio.CancelledError)]
+    assert (len(killed), len(cancelled)) == (workers.COUNT, len(calls) - workers.COUNT)
+    assert _begun(tmp_path) == workers.COUNT
+
+
 async def test_a_worker_that_ended_while_idle_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workers, "IDLE_S", 0.2)
     first = await workers.run(os.getpid)
@@ -99,6 +113,21 @@ def _raise(error: Exception) -> None:
 def _busy() -> int:
     time.sleep(0.1)
     return os.getpid()
+
+
+def _began(folder: str, number: int) -> None:
+    (Path(folder) / str(number)).touch()
+    time.sleep(60)
+
+
+def _begun(folder: Path) -> int:
+    return len(list(folder.iterdir()))
+
+
+def _close_once_busy(folder: Path) -> None:
+    while _begun(folder) < workers.COUNT:
+        time.sleep(0.01)
+    workers.close()
 
 
 def _die() -> None:

@@ -47,6 +47,12 @@ FIRST = "groups[0].versions[0].resources[0]"
         ({"namespaced": "yes"}, "namespaced", "want True or False, not 'yes'"),
         ({"verbs": "get"}, "verbs", "want a list of texts, not 'get'"),
         ({"verbs": ["get", "GET"]}, "verbs[1]", "want a verb in lower case"),
+        (
+            {"verbs": ["get", "lits"]},
+            "verbs[1]",
+            "'lits': no verb of Kubernetes; did you mean 'list'?",
+        ),
+        ({"verbs": ["gte"]}, "verbs[0]", "did you mean 'get'?"),
         ({"verbs": ["get", "get"]}, "verbs[1]", "'get' is there already"),
         ({"short_names": ["w d"]}, "short_names[0]", "a DNS-1035 label"),
         ({"categories": [None]}, "categories[0]", "want text, not None"),
@@ -200,3 +206,9 @@ def test_a_path_of_subresources_has_a_name_in_each_step() -> None:
     for name in ("proxy//path", "proxy/", "/proxy"):
         with pytest.raises(InvalidFields, match="want a name"):
             discovery_app(declared(name))
+
+
+def test_verbs_of_ones_own_are_taken() -> None:
+    """Discovery lists what an API server implements; only what looks misspelt is refused."""
+    own = ("approve", "bind", "escalate", "impersonate", "sign", "use", "set")
+    discovery_app([group(resource(verbs=("get", "list", "deletecollection", *own)))])

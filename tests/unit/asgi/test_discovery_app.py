@@ -344,6 +344,8 @@ async def test_mounted_last_it_answers_what_routes_before_it_do_not() -> None:
     async with client(Starlette(routes=[own, Mount("/", discovery_app(ONE))])) as http:
         assert (await http.get("/apis/example.dev/v1/shelves")).json()["kind"] == "ShelfList"
         assert (await http.get("/apis/example.dev/v1")).json()["kind"] == "APIResourceList"
+        unrouted = (await http.get("/apis/example.dev/v1/shelves/one")).json()
+        assert unrouted["message"].endswith("no route of this server answers the path")
         missing = await http.get("/apis/example.dev/v1/nothing")
         assert (missing.status_code, missing.json()["kind"]) == (404, "Status")
         index = (await http.get("/")).json()["paths"]

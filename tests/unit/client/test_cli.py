@@ -12,6 +12,7 @@ from apidiscovery_cli import group
 from apidiscovery_cli.commands import api_versions
 from apidiscovery_client._http import reply
 from apidiscovery_client._http.flow import HttpOptions
+from apidiscovery_client._installing import install_command
 from command_line import run
 from fake_api_server import (
     Answer,
@@ -177,7 +178,8 @@ FORBIDDEN = 'forbidden: User "system:anonymous" cannot get path "/apis"'
     [
         pytest.param(
             Answer(b"Unauthorized", "text/plain", 401),
-            "401: the server has asked for the client to provide credentials",
+            "401: the server has asked for the client to provide credentials;"
+            " no token or password was sent",
             id="401",
         ),
         pytest.param(status(403, "Forbidden", FORBIDDEN), f"403: {FORBIDDEN}", id="403"),
@@ -342,7 +344,7 @@ NOWHERE = "api-versions -s http://[::1]:1"
         ("api-resources -o xml", "'xml' is not one of 'wide', 'name', 'json', 'yaml'"),
         ("api-resources --sort-by=age", "'age' is not one of 'name', 'kind'"),
         ("api-resources --namespaced=maybe", "'maybe' is not a valid boolean"),
-        ("api-versions -s ftp://host", "begins with 'ftp', not http or https"),
+        ("api-versions -s ftp://host", "begins with 'ftp', not http, https, grpc or grpcs"),
         ("api-versions -s http://", "has no host"),
         ("api-versions -s http://host:99999", "is not a URL: Port out of range"),
         ("api-versions -s http://[::1", "is not a URL"),
@@ -411,7 +413,7 @@ def test_missing_extra_is_named(capsys: Capture, monkeypatch: pytest.MonkeyPatch
     assert outcome.exit_code == 2
     assert outcome.stderr.startswith(
         "error: 'apidiscovery serve' needs the Python module 'a_module_that_is_missing', "
-        "which is not installed; run: pip install 'apidiscovery[server]'\n"
+        f"which is not installed; run: {install_command('server')}\n"
     )
 
 

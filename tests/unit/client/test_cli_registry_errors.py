@@ -117,10 +117,11 @@ class TestErrors:
             assert len(registry.calls) == calls
 
     def test_no_attempt_is_made_after_the_timeout(
-        self, capsys: Capture, registry: FakeRegistry
+        self, capsys: Capture, registry: FakeRegistry, monkeypatch: pytest.MonkeyPatch
     ) -> None:
+        monkeypatch.setattr("apidiscovery_client._grpc.calls.RETRY_WAITS_S", (0.0, 60.0))
         registry.refuse("ListRegistrations", *[Refusal(grpc.StatusCode.UNAVAILABLE, "not yet")] * 9)
-        outcome = cli(capsys, registry, "get", "crds", "--request-timeout=150ms")
+        outcome = cli(capsys, registry, "get", "crds", "--request-timeout=30s")
         assert outcome.stderr == "Error from server (ServiceUnavailable): not yet\n"
         assert registry.methods() == ["ListRegistrations"] * 2
 
@@ -166,7 +167,7 @@ class TestErrors:
             ("get", "missing argument"),
             ("get crd/a groups/b", "want one type at a time"),
             ("get crds --grpc-server host", "'host' is not HOST:PORT"),
-            ("get crds --grpc-server http://host:1", "is not HOST:PORT"),
+            ("get crds --grpc-server http://host:1", "want grpc://HOST:PORT"),
             ("get crds --grpc-server host:0", "is not HOST:PORT"),
             ("get crds --token é", "the token has characters that no token has"),
             (f"get crds --token a --token-file {__file__}", "cannot be used together"),

@@ -3,6 +3,7 @@
 import ast
 import inspect
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import grpc
@@ -14,6 +15,7 @@ from apidiscovery_client import (
     RequestRefused,
     _errors,
 )
+from apidiscovery_client.fleet import AsyncFleet, Fleet
 from apidiscovery_client.testing import FakeApiServer, builtin_groups, group, resource
 from apidiscovery_client.transports import CallRefused
 
@@ -48,6 +50,39 @@ def test_a_kubeconfig_names_the_server(make: Make, tmp_path: Path) -> None:
     assert make(file, context="other").server == "http://127.0.0.1:1"
     with pytest.raises(InvalidConfiguration, match="missing"):
         make(tmp_path / "missing")
+
+
+@pytest.mark.parametrize(
+    ("misspelt", "meant"),
+    [
+        ("contxt", "context"),
+        ("as_usr", "as_user"),
+        ("tokn", "token"),
+        ("cach", "cache"),
+        ("insecure_skip_tls_verfy", "insecure_skip_tls_verify"),
+        ("zzz", ""),
+    ],
+)
+def test_an_unknown_argument_is_an_error(misspelt: str, meant: str, tmp_path: Path) -> None:
+    """Otherwise the current context answers in place of the one that is meant."""
+    file = tmp_path / "config"
+    file.write_text(KUBECONFIG.format(url="http://127.0.0.1:8001"))
+    calls: list[Callable[..., object]] = [
+        partial(DiscoveryClient.from_kubeconfig, file),
+        partial(AsyncDiscoveryClient.from_kubeconfig, file),
+        partial(DiscoveryClient, "http://127.0.0.1:1"),
+        partial(AsyncDiscoveryClient, "grpc://127.0.0.1:1"),
+    ]
+    if meant != "cache":
+        calls += [
+            partial(Fleet.of_server, "http://127.0.0.1:1"),
+            partial(AsyncFleet.of_server, "http://127.0.0.1:1"),
+        ]
+    hint = f"; did you mean '{meant}'?" if meant else ""
+    for call in calls:
+        with pytest.raises(TypeError) as error:
+            call(**{misspelt: "x"})
+        assert str(error.value) == f"unexpected keyword argument '{misspelt}'{hint}"
 
 
 @pytest.mark.parametrize("make", [DiscoveryClient.in_cluster, AsyncDiscoveryClient.in_cluster])
@@ -97,3 +132,45 @@ def test_every_error_that_clients_raise_is_exported() -> None:
         if isinstance(node, ast.ClassDef)
     }
     assert defined <= set(apidiscovery_client.__all__)
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({}, "no token or password was sent"),
+        ({"token": "wrong"}, "the bearer token was not accepted"),
+        ({"username": "a", "password": "b"}, "the user name and password were not accepted"),
+    ],
+)
+async def test_a_401_tells_which_credentials_were_sent(given: dict[str, str], told: str) -> None:
+    with FakeApiServer() as server:
+        server.unauthorized()
+        with (
+            DiscoveryClient(server.url, **given) as client,  # type: ignore[arg-type]
+            pytest.raises(RequestRefused) as refused,
+        ):
+            client.snapshot()
+        assert refused.value.message == f"Unauthorized; {told}"
+        async with AsyncDiscoveryClient(server.url, **given) as asynchronous:  # type: ignore[arg-type]
+            with pytest.raises(RequestRefused, match=told):
+                await asynchronous.snapshot()
+
+
+@pytest.mark.parametrize(
+    ("path", "told"),
+    [
+        ("/apis", "there is no /apis, so this is no API server; leave /apis out of its URL: {url}"),
+        ("/api", "there is no /apis, so this is no API server; leave /api out of its URL: {url}"),
+        ("/clusters/n%C3%B6", "the server shows us no cluster 'nö'"),
+        ("/views/nope", "the server shows us no view 'nope'"),
+        ("/nope", "there is no /apis, so this is no API server"),
+    ],
+)
+def test_a_wrong_path_in_the_url_is_told(path: str, told: str) -> None:
+    with (
+        FakeApiServer() as server,
+        DiscoveryClient(server.url + path) as client,
+        pytest.raises(RequestRefused) as refused,
+    ):
+        client.snapshot()
+    assert refused.value.message == told.format(url=server.url)

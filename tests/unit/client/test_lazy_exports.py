@@ -10,6 +10,7 @@ from typing import cast
 
 import apidiscovery_client
 import pytest
+from apidiscovery_client._installing import install_command
 from command_process import python
 
 HEAVY = {"grpc", "httpx2", "asyncio", "ssl", "google.protobuf", "betterproto", "yaml"}
@@ -133,7 +134,7 @@ for client in (ours.DiscoveryClient, ours.AsyncDiscoveryClient):
 
 def test_without_grpc_the_clients_ask_http_for_json() -> None:
     done = python(WITHOUT_GRPC)
-    missing = "grpcio is not installed; run: pip install 'apidiscovery[grpc]'"
+    missing = f"grpcio is not installed; run: {install_command('grpc')}"
     told = ["Deployment", "Deployment", "{'application/json'}", missing, missing]
     assert done.stdout.splitlines() == told, done
 
@@ -141,4 +142,4 @@ def test_without_grpc_the_clients_ask_http_for_json() -> None:
 def test_all_but_its_own_stubs_works_without_betterproto() -> None:
     done = python(WITHOUT_BETTERPROTO)
     told = [line.partition(" ")[2] for line in done.stdout.splitlines()]
-    assert told == ["is not installed; run: pip install 'apidiscovery[betterproto]'"] * 2, done
+    assert told == [f"is not installed; run: {install_command('betterproto')}"] * 2, done

@@ -497,14 +497,14 @@ def test_a_group_that_only_moves_has_another_hash_and_the_same_content() -> None
 
 def test_a_group_is_told_of_also_when_only_its_source_changes() -> None:
     registry = Registry()
-    heard: list[frozenset[str]] = []
-    registry.on_touched(heard.append)
+    heard: list[tuple[frozenset[str], str]] = []
+    registry.on_touched(lambda groups, cause: heard.append((groups, cause)))
     registry.publish(contribution("a", "g/v1"))
-    registry.publish(contribution("b", "g/v1"))
+    registry.update([contribution("b", "g/v1")], (), cause="apply by ada")
     before = registry.snapshot
     assert registry.withdraw("a") is before
     registry.withdraw("nobody")
-    assert heard == [frozenset(["g"])] * 3
+    assert heard == [(frozenset(["g"]), cause) for cause in ("", "apply by ada", "")]
     assert registry.winners("g") == {"v1": "b"}
 
 

@@ -18,11 +18,6 @@ from repository import GOLDEN
 RECORDED = GOLDEN / "versions.json"
 
 
-def lists() -> list[tuple[list[str], list[str]]]:
-    cases: list[dict[str, list[str]]] = json.loads(RECORDED.read_bytes())
-    return [(case["in"], case["sorted"]) for case in cases]
-
-
 def untied(version: str) -> str:
     """Return the one name that stands for all that Kubernetes calls equal to this one."""
     if re.fullmatch(r"v0*[0-9]{1,19}((alpha|beta)0*[0-9]{1,19})?", version):
@@ -30,12 +25,12 @@ def untied(version: str) -> str:
     return version
 
 
-@pytest.mark.parametrize(("given_", "wanted"), lists(), ids=lambda names: ",".join(names)[:40])
-def test_a_list_is_in_the_order_of_kubernetes_modulo_ties(
-    given_: list[str], wanted: list[str]
-) -> None:
-    made = sorted(given_, key=kube_aware_key)
-    assert list(map(untied, made)) == list(map(untied, wanted))
+def test_lists_are_in_the_order_of_kubernetes_modulo_ties() -> None:
+    cases: list[dict[str, list[str]]] = json.loads(RECORDED.read_bytes())
+    assert len(cases) == 200
+    for case in cases:
+        made = sorted(case["in"], key=kube_aware_key)
+        assert list(map(untied, made)) == list(map(untied, case["sorted"]))
 
 
 @pytest.mark.parametrize(

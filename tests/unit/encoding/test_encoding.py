@@ -43,12 +43,10 @@ from hypothesis import strategies as st
 from repository import GOLDEN
 
 EDGE = GOLDEN / "edge" / "edge.json"
-UNAGGREGATED = GOLDEN / "builtin-unaggregated"
 CRDS = GOLDEN / "crds"
 
 SERIALIZERS = {"json": JSON, "yaml": YAML, "pb": PROTOBUF}
 PLAIN = Representation(JSON)
-PRETTY = Representation(JSON, pretty=True)
 V2 = {suffix: Representation(serializer, "v2") for suffix, serializer in SERIALIZERS.items()}
 
 

@@ -12,7 +12,8 @@ from apidiscovery_service.core.model import (
     Subresource,
     Version,
 )
-from apidiscovery_service.fleet.views import Member, common, relative_order, union
+from apidiscovery_service.fleet.told import Member
+from apidiscovery_service.fleet.views import Merger, ViewKind, common, relative_order, union
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -89,6 +90,9 @@ def test_order_is_that_of_each_list_and_else_of_the_alphabet() -> None:
     assert relative_order([["x", "y", "b"], ["y", "x", "a"]]) == ["a", "b", "x", "y"]
 
 
+Key = tuple[str, str, str]
+Way = tuple[GroupVersionKind, tuple[str, ...], bool]
+
 _KINDS = [GroupVersionKind("", "", kind) for kind in ("Pod", "Node")]
 _VERBS = [("get",), ("list", "get"), ("get", "watch")]
 # A cluster: where it serves which resource, and how.
@@ -103,7 +107,7 @@ _served = st.one_of(st.none(), st.dictionaries(_places, _ways, max_size=4))
 
 def cluster(
     name: str,
-    served: dict[tuple[str, str, str], tuple[GroupVersionKind, tuple[str, ...], bool]] | None,
+    served: dict[Key, Way] | None,
 ) -> Member:
     if served is None:
         return Member(name, None)
@@ -122,7 +126,23 @@ fleets = st.lists(_served, min_size=1, max_size=3).map(
 )
 
 
-Key = tuple[str, str, str]
+@given(st.lists(st.tuples(st.sampled_from("abc"), _served, st.booleans()), max_size=8))
+def test_a_view_of_changing_clusters_is_one_that_is_made_at_once(
+    steps: list[tuple[str, dict[Key, Way] | None, bool]],
+) -> None:
+    mergers = {kind: Merger(kind) for kind in ViewKind}
+    members: dict[str, Member] = {}
+    for name, served, flag in steps:
+        if served is None and flag:
+            gone = [name] if members.pop(name, None) else []
+            found = {kind: merger.merged((), gone) for kind, merger in mergers.items()}
+        else:
+            has_batch = any(group == "batch" for group, _, _ in served or ())
+            unknown = () if served is None or has_batch else ("batch",)
+            members[name] = replace(cluster(name, served), is_stale=flag, unknown=unknown)
+            found = {kind: merger.merged([members[name]]) for kind, merger in mergers.items()}
+        assert found[ViewKind.UNION] == union(members.values())
+        assert found[ViewKind.COMMON] == common(members.values())
 
 
 def names(found: tuple[Group, ...]) -> dict[Key, Resource]:

@@ -68,8 +68,8 @@ def test_json_has_each_different_cell_once() -> None:
     assert "absent" not in row
 
 
-def test_rows_are_selected_by_group_and_by_kind_or_resource() -> None:
-    pods = Cell(("v1",), "v1", "Pod")
+def test_rows_are_selected_by_group_and_by_any_name() -> None:
+    pods = Cell(("v1",), "v1", "Pod", short_names=("po",))
     east = Cluster(EAST, {KEY: V1, ("", "pods"): pods})
     made = matrix.make([east, Cluster(NORTH, {("", "pods"): pods})])
 
@@ -79,6 +79,7 @@ def test_rows_are_selected_by_group_and_by_kind_or_resource() -> None:
     assert names(made.selected(groups=[""])) == ["pods"]
     assert names(made.selected(kinds=["crontab"])) == ["crontabs"]
     assert names(made.selected(kinds=["Pods"])) == ["pods"]
+    assert names(made.selected(kinds=["PO"])) == ["pods"]
     assert names(made.selected(different=True)) == ["crontabs"]
 
 

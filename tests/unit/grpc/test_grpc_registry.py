@@ -18,9 +18,6 @@ from apidiscovery_service.access.authenticator import Admission, Unauthenticated
 from apidiscovery_service.metrics import Metrics
 from apidiscovery_service.serving.grpc import CallAccess
 from apidiscovery_service.store import (
-    Entry,
-    Guards,
-    Lease,
     StoreRefused,
     StoreUnavailable,
 )
@@ -36,6 +33,7 @@ from grpc_status import rpc_status
 from metrics_text import sample_sum
 from registry_server import Served, serving, stub_of
 from server import eventually
+from store_wrapper import DisturbedStore
 
 GROUPS = registry_pb2.REGISTRATION_KIND_GROUPS
 CRD = registry_pb2.REGISTRATION_KIND_CUSTOM_RESOURCE_DEFINITION
@@ -412,28 +410,22 @@ async def test_calls_are_counted_with_the_code_they_end_with(served: Served, stu
     await asyncio.to_thread(eventually, counted, 3.0, "counted")
 
 
-class UnreachableStore(MemoryStore):
-    """A store that can be listed but is gone for everything else."""
+def failing_at(error: Exception, *operations: str) -> DisturbedStore:
+    """Return a store of which some operations fail."""
 
-    async def get(self, key: str) -> Entry | None:
-        raise StoreUnavailable(f"{key} cannot be asked for")
+    async def fail(operation: str, _: str) -> None:
+        if operation in operations:
+            raise error
 
-    async def put(
-        self,
-        key: str,
-        value: bytes,
-        *,
-        expected: int | None = None,
-        lease: Lease | None = None,
-        guard: Guards = None,
-    ) -> Entry:
-        del value, expected, lease, guard
-        raise StoreUnavailable(f"{key} cannot be written")
+    store = DisturbedStore(MemoryStore())
+    store.before = fail
+    return store
 
 
 async def test_without_its_store_nothing_is_acknowledged() -> None:
     metrics = Metrics()
-    store = ObservedStore(UnreachableStore(), metrics.store)
+    gone = failing_at(StoreUnavailable("registrations/ cannot be reached"), "get", "put")
+    store = ObservedStore(gone, metrics.store)
     async with serving(store) as served, stub_of(served) as stub:
         publishing, withdrawing, listing, applying, renewing = await codes_of(stub)
         warning, writing = sorted(store.warnings())
@@ -445,15 +437,9 @@ async def test_without_its_store_nothing_is_acknowledged() -> None:
     assert failing in metrics.text().decode()
 
 
-class RefusingStore(MemoryStore):
-    """A store whose file was put aside."""
-
-    async def get(self, key: str) -> Entry | None:
-        raise StoreRefused(f"/var/lib/secret-place/store.sqlite: removed, {key}")
-
-
 async def test_callers_are_not_told_where_the_store_is() -> None:
-    async with serving(RefusingStore()) as served, stub_of(served) as stub:
+    refusing = failing_at(StoreRefused("/var/lib/secret-place/store.sqlite: removed"), "get")
+    async with serving(refusing) as served, stub_of(served) as stub:
         with pytest.raises(grpc.aio.AioRpcError) as caught:
             await stub.Publish(publish())
     assert caught.value.code() is grpc.StatusCode.FAILED_PRECONDITION

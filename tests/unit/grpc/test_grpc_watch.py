@@ -65,10 +65,10 @@ async def held_by(
         return Holding.of(await stub.GetDiscovery(request, timeout=DEADLINE_S))
 
 
-async def round_trips(served: Served, count: int = 3) -> None:
+async def round_trips(served: Served) -> None:
     """Let the server do what it has to: each of its watches runs many times over meanwhile."""
     async with stub_of(served) as stub:
-        for _ in range(count):
+        for _ in range(3):
             await stub.GetDiscovery(discovery_pb2.GetDiscoveryRequest(), timeout=DEADLINE_S)
 
 

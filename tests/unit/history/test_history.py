@@ -5,6 +5,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from hashlib import sha512
 from pathlib import Path
 
 from apidiscovery_service.core.cluster import Cluster, Dialect
@@ -233,6 +234,33 @@ async def test_openapi_documents_are_remembered() -> None:
         recipes = await run.history.openapi_at("east", changes[-1].time)
         assert list(recipes) == ["apis/a.test/v1"]  # the other is tried again at the next change
         assert await recipes["apis/a.test/v1"].make() == b"{}"
+
+
+async def test_an_openapi_document_that_another_cluster_publishes_is_not_made_again() -> None:
+    made: list[str] = []
+    contents = {path: path.encode() for path in ("apis/a.test/v1", "apis/b.test/v1")}
+    digests = {path: sha512(content).hexdigest().upper() for path, content in contents.items()}
+
+    def recipe(name: str, path: str) -> Recipe:
+        async def make() -> bytes:
+            made.append(name)
+            return contents[path]
+
+        return Recipe(path, make, digests[path])
+
+    async with remembering() as run:
+        both, last = ("east", "west"), "apis/b.test/v1"
+        for name in both:
+            run.documents[name] = {path: recipe(name, path) for path in contents}
+            run.history.clusters_changed([cluster(widget_group("a.test"), name=name)], ())
+            await run.until(lambda found: ("OpenAPI", last) in kinds(found))
+        changes = await run.until(lambda found: kinds(found).count(("OpenAPI", last)) == len(both))
+        assert made == ["east", "east"]
+        assert set(await run.history.openapi_at("west", changes[-1].time)) == contents.keys()
+        del run.documents["west"]["apis/a.test/v1"]
+        run.history.documents_changed("west")
+        changes = await run.until(lambda found: not found[-1].after)
+        assert set(await run.history.openapi_at("west", changes[-1].time)) == {"apis/b.test/v1"}
 
 
 async def test_a_follower_gets_every_change_once(tmp_path: Path) -> None:

@@ -100,6 +100,21 @@ def test_each_moment_is_given_back_also_after_compaction(
     file.close()
 
 
+def test_a_cluster_whose_last_group_went_long_ago_is_known_to_have_been_empty() -> None:
+    clock = Clock()
+    file = HistoryFile(None, clock)
+    change(file, "", "a")
+    clock.move(hours=1)
+    change(file, "a", "")
+    empty = clock.move(hours=2)
+    clock.move(hours=1)
+    change(file, "", "b")
+    while file.compact(Retention(timedelta(hours=1, minutes=30), 2**40)):
+        pass
+    assert state(file, empty) == {}
+    assert state(file, clock.now) == {"apps": "b"}
+
+
 def test_what_is_older_than_kept_is_refused_and_its_contents_are_gone() -> None:
     clock = Clock()
     file = HistoryFile(None, clock)
@@ -154,6 +169,36 @@ def test_a_clock_that_goes_back_does_not_confuse_the_order() -> None:
     first, second = file.changes(newest_first=False)
     assert first.time == second.time == STARTED
     assert state(file, STARTED) == {"apps": "second"}
+
+
+def test_a_change_that_completes_the_last_one_of_its_name_is_not_another() -> None:
+    file = HistoryFile(None)
+    contents = {hash_of(text): text for text in (b"short", b"full")}
+    short, full = contents
+
+    def new(name: str, before: str, after: str, *, completes: bool = False) -> NewChange:
+        return NewChange("east", Kind.GROUP, name, "poll", before, after, completes=completes)
+
+    file.append([new(name, "", short) for name in ("a", "b")], contents)
+    written = file.append(
+        [
+            new("a", short, full, completes=True),
+            new("b", "other", full, completes=True),  # the last change led to no such content
+            new("c", "", full),
+        ],
+        contents,
+    )
+    assert [(one.id, one.name) for one in written] == [(3, "b"), (4, "c")]
+    every = [(one.id, one.name, one.before, one.after) for one in file.changes(newest_first=False)]
+    assert every == [
+        (1, "a", "", full),
+        (2, "b", "", short),
+        (3, "b", "other", full),
+        (4, "c", "", full),
+    ]
+    assert file.content(short) == b"short"  # the first change of `b` needs it
+    file.append([new("c", full, short, completes=True), new("d", "", full)], contents)
+    assert [(one.name, one.after) for one in file.changes(limit=2)] == [("d", full), ("c", short)]
 
 
 def test_changes_are_filtered_and_paged() -> None:

@@ -30,7 +30,6 @@ from openapi_documents import (
 )
 
 INFO = {"title": "Kubernetes", "version": "v1.37.0"}
-OPEN = "x-apidiscovery-unresolved"
 KINDS = "x-kubernetes-group-version-kind"
 
 

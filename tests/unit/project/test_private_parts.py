@@ -5,11 +5,14 @@ pyproject.toml.
 """
 
 import inspect
+import re
+from types import ModuleType
 
 import httpcore2
 from granian._granian import SocketHolder
 from granian.server.embed import Server
 from httpcore2._async import connection, http11
+from httpcore2._utils import is_socket_readable
 
 
 def test_granian_listens_on_a_socket_holder_of_its_own() -> None:
@@ -19,13 +22,17 @@ def test_granian_listens_on_a_socket_holder_of_its_own() -> None:
     assert callable(SocketHolder)
 
 
-def test_httpcore_tells_of_the_steps_of_a_request() -> None:
-    """`sources/upstreams/transport.py` closes sockets, and refuses answers, by these events."""
-    made, asked = inspect.getsource(connection), inspect.getsource(http11)
-    assert all(f'"{event}"' in made for event in ("connect_tcp", "start_tls"))
-    assert '"receive_response_headers"' in asked
+def test_httpcore_uses_connections_as_we_make_them() -> None:
+    """`sources/upstreams/network.py` is between it and the sockets."""
+    asked = {info for made in (connection, http11) for info in _asked_for(made)}
+    assert asked == {"ssl_object", "is_readable"}
+    assert inspect.signature(is_socket_readable).return_annotation == "bool"
     assert list(inspect.signature(httpcore2.AsyncNetworkStream.read).parameters) == [
         "self",
         "max_bytes",
         "timeout",
     ]
+
+
+def _asked_for(module: ModuleType) -> list[str]:
+    return re.findall(r'get_extra_info\(\s*"(\w+)"', inspect.getsource(module))

@@ -28,41 +28,30 @@ from apidiscovery_service.sources.registrations.requests import (
     Reference,
 )
 from apidiscovery_service.sources.registrations.table import Table
-from apidiscovery_service.store import Entry, Guards, Lease, StoreUnavailable
+from apidiscovery_service.store import StoreUnavailable
 from apidiscovery_service.store.memory import MemoryStore
 from registration_setup import ANYBODY, apply, conditions, content, crd, stored, with_metadata
 from registry_server import Replica, following
 from repository import GOLDEN
+from store_wrapper import StoreWrapper
 
 PACKAGES = sorted((GOLDEN / "crds/manifests").glob("*.yaml.gz"))
 WIDGETS = key_of(Kind.CRD, "widgets.example.com")
 
 
-class ObservedStore(MemoryStore):
+class ObservedStore(StoreWrapper):
     """Counts what is asked of it; tests may do something before each write."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(MemoryStore())
         self.asked: list[str] = []
         self.before_put: Callable[[str], Awaitable[None]] | None = None
 
-    async def get(self, key: str) -> Entry | None:
-        self.asked.append("get")
-        return await super().get(key)
-
-    async def put(
-        self,
-        key: str,
-        value: bytes,
-        *,
-        expected: int | None = None,
-        guard: Guards = None,
-        lease: Lease | None = None,
-    ) -> Entry:
-        self.asked.append("put")
-        if self.before_put is not None:
+    async def disturb(self, operation: str, key: str) -> None:
+        if operation in ("get", "put"):
+            self.asked.append(operation)
+        if operation == "put" and self.before_put is not None:
             await self.before_put(key)
-        return await super().put(key, value, expected=expected, guard=guard, lease=lease)
 
 
 def named(plural: str, **names: JSONValue) -> Object:

@@ -29,10 +29,11 @@ from apidiscovery_service.sources.registrations.requests import (
     Reference,
     Requester,
 )
-from apidiscovery_service.store import Entry, Fenced, Guard, Guards, Lease, StoreRefused
+from apidiscovery_service.store import Fenced, Guard, StoreRefused
 from apidiscovery_service.store.memory import MemoryStore
 from grpc_server import until
 from registry_server import Replica, expiring, following
+from store_wrapper import DisturbedStore, once
 
 ALICE, BOB = Requester(Caller("alice")), Requester(Caller("bob"))
 ANYBODY = Requester()
@@ -64,8 +65,8 @@ spec:
 """
 
 
-async def owner_of(replica: Replica, owner: str = "me") -> OwnerRecord:
-    entry = await replica.store.get(owner_key(owner))
+async def owner_of(replica: Replica) -> OwnerRecord:
+    entry = await replica.store.get(owner_key("me"))
     assert entry is not None
     return decode_owner(entry.value)
 
@@ -347,35 +348,23 @@ async def test_an_admin_removes_an_owner_that_nobody_can_read() -> None:
         assert (replica.served(), replica.registrations.warnings()) == ({}, [])
 
 
-class RefusingOnce(MemoryStore):
-    """A store that refuses one write of an owner, as etcd does while roles are changed."""
-
-    refused = False
-
-    async def put(
-        self,
-        key: str,
-        value: bytes,
-        *,
-        expected: int | None = None,
-        guard: Guards = None,
-        lease: Lease | None = None,
-    ) -> Entry:
-        if guard is not None and key == owner_key("me") and not self.refused:
-            self.refused = True
-            raise StoreRefused("permission denied")
-        return await super().put(key, value, expected=expected, guard=guard, lease=lease)
-
-
 async def test_a_refusal_does_not_end_the_work_on_owners(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(owners, "_RETRY_S", 0.05)
-    store = RefusingOnce()
+    store = DisturbedStore(MemoryStore())
+    refusals: list[str] = []
+
+    async def refuse() -> None:
+        """Refuse a write, as etcd does while roles are changed."""
+        refusals.append("permission denied")
+        raise StoreRefused(refusals[0])
+
     async with following(Replica(store)) as (replica,):
         await replica.registrations.publish(publication(lease=LONG), ALICE)
         await rewrite(replica, 0.05, 60)
+        store.before = once("put", owner_key("me"), refuse)
         async with expiring(replica):
             await until(lambda: replica.served()["east.example.com"] == STALE)
-    assert store.refused
+    assert len(refusals) == 1
 
 
 async def test_what_is_named_goes_whosever_it_is() -> None:

@@ -128,6 +128,17 @@ def rows(found: JSONObject) -> list[str]:
     return [row["resource"] for row in found["rows"]]
 
 
+async def test_the_root_lists_paths_of_the_fleet_where_there_is_one(service: Service) -> None:
+    fleet = {"/clusters", "/fleet", "/fleet/clusters", "/fleet/matrix", "/views", "/views/eu"}
+
+    async def paths() -> set[str]:
+        return set((await service.json("/"))["paths"])
+
+    assert fleet <= await paths()
+    service.fleet.update([], gone=["east", "north", "west"])
+    assert not any(path.startswith(("/fleet", "/views", "/clusters")) for path in await paths())
+
+
 async def test_the_matrix_is_that_of_the_command_line(service: Service) -> None:
     answer = await service.get("/fleet/matrix")
 

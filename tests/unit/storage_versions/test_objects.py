@@ -13,9 +13,10 @@ from apidiscovery_service.kube.objects.metadata import metadata_of
 from apidiscovery_service.storage_versions.collection import Collection
 from apidiscovery_service.storage_versions.object_reads import ListOptions
 from apidiscovery_service.storage_versions.objects import Objects, Preconditions
-from apidiscovery_service.store import Entry, Guards, Lease, Store
+from apidiscovery_service.store import Store
 from apidiscovery_service.store.memory import MemoryStore
 from rest_objects import NAME, PREFIX, Clock, changed, named, refusal, said
+from store_wrapper import DisturbedStore
 
 RESOURCE = f'storageversions.internal.apiserver.k8s.io "{NAME}"'
 MODIFIED = (
@@ -344,40 +345,27 @@ async def test_no_patch_is_lost_to_another(objects: Objects) -> None:
     assert metadata_of(now)["labels"] == {f"l{number}": "x" for number in range(20)}
 
 
-class Overtaken(MemoryStore):
-    """A store in which somebody else writes just before every first attempt."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.others = 0
-
-    async def put(
-        self,
-        key: str,
-        value: bytes,
-        *,
-        expected: int | None = None,
-        guard: Guards = None,
-        lease: Lease | None = None,
-    ) -> Entry:
-        if expected and self.others:
-            self.others -= 1
-            entry = await self.get(key)
-            assert entry is not None
-            await super().put(key, entry.value)
-        return await super().put(key, value, expected=expected, guard=guard, lease=lease)
-
-
 async def test_who_comes_between_makes_an_update_conflict_and_a_patch_be_done_again() -> None:
-    store = Overtaken()
+    store = DisturbedStore(MemoryStore())
     objects = Objects(Collection(store, STORAGE_VERSION, PREFIX))
     created = await objects.create(named())
-    store.others = 1
+    others = 1
+
+    async def overtake(operation: str, key: str) -> None:
+        """Let somebody else write just before."""
+        nonlocal others
+        if operation == "put" and others:
+            others -= 1
+            entry = await store.store.get(key)
+            assert entry is not None
+            await store.store.put(key, entry.value)
+
+    store.before = overtake
     error = await refusal(objects.update(NAME, changed(created, labels={"a": "b"})))
     assert said(error) == (409, "Conflict", MODIFIED)
-    store.others = 3
+    others = 3
     patched = await objects.patch(NAME, lambda now: changed(now, labels={"c": "d"}))
-    assert (metadata_of(patched)["labels"], store.others) == ({"c": "d"}, 0)
+    assert (metadata_of(patched)["labels"], others) == ({"c": "d"}, 0)
 
 
 # Deleting.

@@ -6,12 +6,10 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-import httpx2
+import httpcore2
 import pytest
-from apidiscovery_kubeconfig.addresses import environment_proxy, is_excepted
 from apidiscovery_kubeconfig.contexts import RenewedContext
 from apidiscovery_kubeconfig.credentials import ClientCertificate, Material, StaticToken
-from apidiscovery_kubeconfig.errors import ConfigurationError
 from apidiscovery_kubeconfig.tls import Tls
 from apidiscovery_service.errors import InvalidConfiguration
 from apidiscovery_service.sources.upstreams.credentials import CredentialsUnavailable
@@ -21,13 +19,13 @@ from cryptography.hazmat.primitives import serialization
 from fake_api_server import Answer, FakeApiServer, listening, server_context
 from recording_proxy import proxying
 from structlog.testing import capture_logs
-from upstream_setup import until
+from upstream_setup import Told, answer_of, until
 
 SECRET = "s3cr3t-0f-the-test"  # noqa: S105 - not one
 _LIMIT_S = 10.0
 OK = Answer(b"{}")
 
-Get = Callable[[Endpoint], Awaitable[httpx2.Response]]
+Get = Callable[[Endpoint], Awaitable[Told]]
 
 
 @pytest.fixture
@@ -39,9 +37,9 @@ def authority(tmp_path: Path) -> Authority:
 async def using(endpoint: Endpoint) -> AsyncGenerator[Get]:
     """Yield what asks an endpoint as a caller does; close it afterwards."""
 
-    async def get(endpoint: Endpoint) -> httpx2.Response:
-        async with asyncio.timeout(_LIMIT_S), endpoint.client() as client:
-            return await client.get("/apis", headers=await endpoint.headers())
+    async def get(endpoint: Endpoint) -> Told:
+        async with asyncio.timeout(_LIMIT_S):
+            return await answer_of(endpoint)
 
     try:
         yield get
@@ -49,7 +47,7 @@ async def using(endpoint: Endpoint) -> AsyncGenerator[Get]:
         await endpoint.aclose()
 
 
-async def ask(endpoint: Endpoint) -> httpx2.Response:
+async def ask(endpoint: Endpoint) -> Told:
     async with using(endpoint) as get:
         return await get(endpoint)
 
@@ -74,9 +72,9 @@ async def test_a_server_is_trusted_by_the_named_authority_only(
     async with FakeApiServer(OK, server_context(pair)) as server:
         url = f"https://127.0.0.1:{server.port}"
         answer = await ask(endpoint_from_settings(url, settings(authority)))
-        assert (answer.status_code, answer.content) == (200, b"{}")
+        assert (answer.status, answer.content) == (200, b"{}")
         for others in (settings(foreign), {}):
-            with pytest.raises(httpx2.ConnectError, match="certificate verify failed"):
+            with pytest.raises(httpcore2.ConnectError, match="certificate verify failed"):
                 await ask(endpoint_from_settings(url, others))
         assert len(server.requests) == 1
 
@@ -87,14 +85,14 @@ async def test_the_certificate_itself_may_be_the_anchor(authority: Authority) ->
     async with FakeApiServer(OK, server_context(pair)) as server:
         tls = Tls(ca=Material("caBundle", pair.cert_file.read_bytes()))
         answer = await ask(Endpoint(f"https://127.0.0.1:{server.port}", tls=tls))
-        assert answer.status_code == 200
+        assert answer.status == 200
 
 
 async def test_an_expired_server_is_not_trusted(authority: Authority) -> None:
     pair = authority.server(["127.0.0.1"], expired=True)
     async with FakeApiServer(OK, server_context(pair)) as server:
         url = f"https://127.0.0.1:{server.port}"
-        with pytest.raises(httpx2.ConnectError, match="expired"):
+        with pytest.raises(httpcore2.ConnectError, match="expired"):
             await ask(endpoint_from_settings(url, settings(authority)))
         await ask(endpoint_from_settings(url, {"insecure-skip-tls-verify": True}))
 
@@ -103,13 +101,13 @@ async def test_the_server_name_is_sent_and_expected(authority: Authority) -> Non
     pair = authority.server(["api.example.com"])
     async with FakeApiServer(OK, server_context(pair)) as server:
         url = f"https://127.0.0.1:{server.port}"
-        with pytest.raises(httpx2.ConnectError, match="IP address mismatch"):
+        with pytest.raises(httpcore2.ConnectError, match="IP address mismatch"):
             await ask(endpoint_from_settings(url, settings(authority)))
         named = settings(authority, tls_server_name="api.example.com")
         await ask(endpoint_from_settings(url, named))
         assert server.names[-1] == "api.example.com"
         other = settings(authority, tls_server_name="other.example.com")
-        with pytest.raises(httpx2.ConnectError, match="Hostname mismatch"):
+        with pytest.raises(httpcore2.ConnectError, match="Hostname mismatch"):
             await ask(endpoint_from_settings(url, other))
 
 
@@ -121,10 +119,10 @@ async def test_a_changed_authority_is_read_again(tmp_path: Path, authority: Auth
             f"https://127.0.0.1:{server.port}", {"ca-file": str(ca_file)}
         )
         async with using(endpoint) as get:
-            with pytest.raises(httpx2.ConnectError, match="certificate verify failed"):
+            with pytest.raises(httpcore2.ConnectError, match="certificate verify failed"):
                 await get(endpoint)
             ca_file.write_bytes(authority.ca_file.read_bytes())
-            assert (await get(endpoint)).status_code == 200
+            assert (await get(endpoint)).status == 200
 
 
 # --- client certificates
@@ -140,7 +138,7 @@ async def test_a_client_certificate_is_shown(tmp_path: Path, authority: Authorit
         foreign = Authority(tmp_path / "foreign").client("jane", [])
         expired = authority.client("jane", [], expired=True)
         for refused in ({}, pair_settings(foreign), pair_settings(expired)):
-            with pytest.raises(httpx2.TransportError):
+            with pytest.raises((httpcore2.NetworkError, httpcore2.ProtocolError)):
                 await ask(endpoint_from_settings(url, settings(authority, **refused)))
         assert len(server.requests) == 1
 
@@ -180,11 +178,13 @@ async def test_a_response_outlives_the_certificates_it_came_with(
     answers = Answer(b"{}", stalls_after=1, then=OK)
     async with FakeApiServer({"/apis": answers}, context) as server:
         endpoint = endpoint_from_settings(f"https://127.0.0.1:{server.port}", own)
-        async with using(endpoint) as get, endpoint.client().stream("GET", "/apis") as slow:
+        async with using(endpoint) as get:
+            slow = await endpoint.get("/apis")
             _put(authority.client("second", []), cert_file, key_file)
             await get(endpoint)
             server.resume()
-            assert await slow.aread() == b"{}"
+            assert b"".join([piece async for piece in slow.pieces()]) == b"{}"
+            await slow.aclose()
             assert [seen.user for seen in server.requests] == ["first", "second"]
 
 
@@ -264,7 +264,7 @@ async def test_redirects_are_not_followed_and_cookies_not_kept() -> None:
     async with FakeApiServer(Answer(b"{}", status=302, headers=elsewhere)) as server:
         endpoint = Endpoint(f"http://127.0.0.1:{server.port}")
         async with using(endpoint) as get:
-            assert (await get(endpoint)).status_code == 302
+            assert (await get(endpoint)).status == 302
             await get(endpoint)
         assert [seen.target for seen in server.requests] == ["/apis", "/apis"]
         assert server.requests[-1].values("cookie") == []
@@ -279,7 +279,7 @@ async def test_http_2_is_used_where_tls_offers_it(authority: Authority) -> None:
         endpoint = endpoint_from_settings(f"https://127.0.0.1:{server.port}", settings(authority))
         async with using(endpoint) as get:
             answers = await asyncio.gather(*(get(endpoint) for _ in range(20)))
-        assert {answer.http_version for answer in answers} == {"HTTP/2"}
+        assert all(answer.is_http_2 for answer in answers)
         assert {seen.protocol for seen in server.requests} == {"h2"}
         assert server.connections == 1
 
@@ -361,60 +361,18 @@ async def test_failures_behind_a_proxy_use_nothing_up(tmp_path: Path, authority:
         endpoint = endpoint_from_settings("https://api.example.com", own)
         async with using(endpoint) as get:
             for _ in range(20):
-                with pytest.raises(httpx2.ConnectError, match="certificate verify failed"):
+                with pytest.raises(httpcore2.ConnectError, match="certificate verify failed"):
                     await get(endpoint)
             # Not by renewal of the connections: the context is the same until the file changes.
             ca_file.write_bytes(authority.ca_file.read_bytes())
-            assert (await get(endpoint)).status_code == 200
+            assert (await get(endpoint)).status == 200
 
 
 async def test_the_refusal_of_a_proxy_is_told(authority: Authority) -> None:
     async with proxying(1, "407 Proxy Authentication Required") as proxy:
         own = settings(authority, proxy_url=f"http://127.0.0.1:{proxy.port}")
-        with pytest.raises(httpx2.ProxyError, match="407"):
+        with pytest.raises(httpcore2.ProxyError, match="407"):
             await ask(endpoint_from_settings("https://api.example.com", own))
-
-
-@pytest.mark.parametrize(
-    ("host", "exceptions", "expected"),
-    [
-        ("api.example.com", "", False),
-        ("api.example.com", "*", True),
-        ("api.example.com", "example.com", True),
-        ("api.example.com", ".example.com", True),
-        ("api.example.com", "*.example.com", True),
-        ("example.com", "example.com", True),
-        ("example.com", ".example.com", False),
-        ("example.com", "*.example.com", False),
-        ("notexample.com", "example.com", False),
-        ("API.Example.com", "a.b, EXAMPLE.com ", True),
-        ("api.example.com", "example.com:443", True),
-        ("api.example.com", "example.com:6443", False),
-        ("10.1.2.3", "10.0.0.0/8", True),
-        ("11.1.2.3", "10.0.0.0/8", False),
-        ("api.example.com", "10.0.0.0/8", False),
-        ("10.1.2.3", "10.1.2.3", True),
-        ("10.1.2.3", "10.1.2.3:80", False),
-        ("10.1.2.3", "2.3", False),
-        ("fd00::1", "fd00:0::1", True),
-        ("fd00::1", "[fd00::1]:443", True),
-        ("fd00::1", "fd00::/8", True),
-    ],
-)
-def test_no_proxy_is_read_as_go_reads_it(host: str, exceptions: str, *, expected: bool) -> None:
-    assert is_excepted(host, 443, exceptions) is expected
-
-
-def test_the_variable_of_the_scheme_counts() -> None:
-    proxies = {"HTTP_PROXY": "http://h:1", "https_proxy": "http://s:2", "ALL_PROXY": "http://a:3"}
-    assert environment_proxy("https://a.example", proxies) == "http://s:2"
-    assert environment_proxy("http://a.example", proxies) == "http://h:1"
-    assert environment_proxy("http://a.example", proxies | {"REQUEST_METHOD": "GET"}) is None
-    assert environment_proxy("http://localhost:1", proxies) is None
-    assert environment_proxy("https://[::1]:1", proxies) is None
-    assert environment_proxy("https://a.example", {"ALL_PROXY": "http://a:3"}) is None
-    with pytest.raises(ConfigurationError, match=r"^HTTPS_PROXY: SOCKS"):
-        environment_proxy("https://a.example", {"HTTPS_PROXY": "socks5://a:1"})
 
 
 # --- mistakes
@@ -426,7 +384,11 @@ def test_the_variable_of_the_scheme_counts() -> None:
         ("ftp://a", {}, "url: want a URL"),
         ("a.example:6443", {}, "url: want a URL"),
         ("https://", {}, "url: want a URL"),
-        ("https://a:port", {}, "url: no URL"),
+        (
+            "https://a:port",
+            {},
+            "url: want a URL such as https://host:6443, of http or https, got 'h",
+        ),
         (f"https://jane:{SECRET}@a", {}, "url: there are credentials"),
         ("https://a/?b", {}, "url: want a URL"),
         ("https://a/#b", {}, "url: want a URL"),
@@ -487,7 +449,7 @@ def test_an_unusable_certificate_later_on_is_a_failed_connection(authority: Auth
     """Such as when files vanish before the first request."""
     tls = Tls(ca=Material("ca-file", file=authority.ca_file))
     authority.ca_file.unlink()
-    with pytest.raises(httpx2.ConnectError, match="ca-file: cannot read"):
+    with pytest.raises(httpcore2.ConnectError, match="ca-file: cannot read"):
         asyncio.run(ask(Endpoint("https://127.0.0.1:1", tls=tls)))
 
 
@@ -504,7 +466,7 @@ async def test_a_request_is_sent_again_when_the_server_has_just_closed_the_conne
     async with listening(serve) as port:
         endpoint = Endpoint(f"http://127.0.0.1:{port}")
         async with using(endpoint) as get:
-            assert [(await get(endpoint)).status_code for _ in range(3)] == [200, 200, 200]
+            assert [(await get(endpoint)).status for _ in range(3)] == [200, 200, 200]
     assert len(connections) == 3
 
 
@@ -534,7 +496,7 @@ async def test_a_new_connection_that_is_closed_is_not_tried_again() -> None:
         await reader.readuntil(b"\r\n\r\n")
 
     async with listening(serve) as port:
-        with pytest.raises(httpx2.RemoteProtocolError):
+        with pytest.raises(httpcore2.RemoteProtocolError):
             await ask(Endpoint(f"http://127.0.0.1:{port}"))
     assert len(connections) == 1
 
@@ -584,7 +546,7 @@ def test_a_token_in_the_query_of_an_address_is_not_quoted() -> None:
     assert SECRET not in str(refused.value)
 
 
-def test_a_context_without_files_is_had_without_blocking(authority: Authority) -> None:
+def test_only_a_context_without_files_is_had_without_blocking(authority: Authority) -> None:
     inline = RenewedContext(Tls(ca=Material("ca", data=authority.ca_file.read_bytes())))
     assert inline.cached(None) is None
     context = inline.current(None)
@@ -593,9 +555,6 @@ def test_a_context_without_files_is_had_without_blocking(authority: Authority) -
     issued = ClientCertificate(pair.cert_file.read_bytes(), pair.key_file.read_bytes())
     assert inline.cached(issued) is None
     assert inline.current(issued) is inline.cached(issued)
-
-
-def test_a_context_from_a_file_is_not_had_without_looking_at_it(authority: Authority) -> None:
     named = RenewedContext(Tls(ca=Material("ca", file=authority.ca_file)))
     named.current(None)
     assert named.cached(None) is None

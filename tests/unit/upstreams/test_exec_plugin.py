@@ -20,6 +20,7 @@ from apidiscovery_service.sources.upstreams.credentials import AskedCredentials
 from apidiscovery_service.sources.upstreams.endpoint import Endpoint
 from certificates import Authority
 from fake_api_server import Answer, FakeApiServer, server_context
+from upstream_setup import answer_of
 
 OK = Answer(b"{}")
 V1 = "client.authentication.k8s.io/v1"
@@ -166,12 +167,11 @@ async def test_a_certificate_is_shown_and_the_next_one_after_it(tmp_path: Path) 
             tls=Tls(ca=Material("ca", file=authority.ca_file)),
             credentials=plugin(give("jane")),
         )
-        client = endpoint.client()
         for user in ("jane", "joe"):
             give(user)
             endpoint.refresh()
             for _ in range(2):
-                await client.get("/apis", headers=await endpoint.headers())
+                await answer_of(endpoint)
         assert [seen.user for seen in server.requests] == ["jane", "jane", "joe", "joe"]
         assert server.connections == 2
         assert runs(tmp_path) == 2

@@ -17,6 +17,7 @@ from apidiscovery_service.sources.upstreams.endpoint import endpoint_from_kubeco
 from certificates import Authority
 from fake_api_server import Answer, FakeApiServer, Request, server_context
 from kubectl_config import EXEC, Content, config, kubectl, write, write_plugin
+from upstream_setup import answer_of
 
 OK = Answer(b"{}")
 SECRET = "s3cr3t-0f-the-test"  # noqa: S105 - not one
@@ -279,7 +280,7 @@ async def test_a_request_shows_what_one_of_kubectl_shows(
         assert done.status == 0, done.err
         theirs, told = _sent(server.requests[-1]), _told(tmp_path)
         endpoint = endpoint_from_kubeconfig(path, None)
-        await endpoint.client().get("/apis", headers=await endpoint.headers())
+        await answer_of(endpoint)
         assert _sent(server.requests[-1]) == theirs
         assert _told(tmp_path) == told
         await endpoint.aclose()

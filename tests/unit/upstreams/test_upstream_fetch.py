@@ -2,11 +2,13 @@
 
 import gzip
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import pytest
 from apidiscovery_service import workers
 from apidiscovery_service.core.model import Freshness
 from apidiscovery_service.sources.upstreams import fetch
+from apidiscovery_service.sources.upstreams.endpoint import Endpoint
 from apidiscovery_service.sources.upstreams.failure import Reason, UpstreamFailed
 from apidiscovery_service.sources.upstreams.fetch import Exchange
 from apidiscovery_service.sources.upstreams.spec import Kind, UpstreamSpec
@@ -88,6 +90,17 @@ async def test_what_the_answer_is_its_content_type_says(ask: Ask, content_type: 
     async with FakeApiServer({"/apis": reply}) as server:
         root = await ask(spec_of(server.url)).round()
     assert (root.is_current, _groups(root), server.paths) == (True, ["a.test"], ["/apis"])
+
+
+@pytest.mark.parametrize(("compress", "coding"), [(True, "gzip"), (False, "identity")])
+async def test_compression_is_asked_for_unless_it_is_disabled(
+    ask: Ask, *, compress: bool, coding: str
+) -> None:
+    async with FakeApiServer(aggregated(item("a.test"))) as server:
+        endpoint = Endpoint(server.url, compress=compress)
+        await ask(replace(spec_of(server.url), endpoint=endpoint)).round()
+        await endpoint.aclose()
+    assert [seen.values("accept-encoding") for seen in server.requests] == [[coding]]
 
 
 async def test_compressed_answers_are_read(ask: Ask) -> None:

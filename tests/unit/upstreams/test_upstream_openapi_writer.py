@@ -2,9 +2,11 @@
 
 import asyncio
 import base64
+from dataclasses import replace
 
 import pytest
 from apidiscovery_service.sources.upstreams import openapi_record
+from apidiscovery_service.sources.upstreams.openapi import UpstreamDocuments
 from apidiscovery_service.sources.upstreams.openapi_record import (
     INDEX_RECORDS,
     DocumentRef,
@@ -21,14 +23,13 @@ from apidiscovery_service.store import (
     Entry,
     Fenced,
     Guard,
-    Guards,
-    Lease,
     Store,
     StoreUnavailable,
 )
 from apidiscovery_service.store.memory import MemoryStore
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from store_wrapper import DisturbedStore, failing
 
 KEY = "apis/a.test/v1"
 
@@ -171,42 +172,22 @@ async def test_documents_that_change_all_the_time_are_removed_meanwhile(
     assert len(await keys(store)) > 5
 
 
-class _Unsure(MemoryStore):
-    """Writes what it says it may not have written."""
-
-    fails = False
-
-    async def put(
-        self,
-        key: str,
-        value: bytes,
-        *,
-        expected: int | None = None,
-        guard: Guards = None,
-        lease: Lease | None = None,
-    ) -> Entry:
-        written = await super().put(key, value, expected=expected, guard=guard, lease=lease)
-        if self.fails and key.startswith(INDEX_RECORDS.prefix):
-            raise StoreUnavailable("no answer")
-        return written
-
-
 async def test_what_an_index_names_that_was_perhaps_written_is_not_removed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     now = 0.0
     monkeypatch.setattr(openapi_record, "monotonic", lambda: now)
-    store = _Unsure()
+    store = DisturbedStore(MemoryStore())
     writer, old, new = DocumentsWriter(store, "x", await claimed(store)), pack(b"{}"), pack(b"[]")
     await writer.load()
     await writer.put(old)
     await writer.save(naming(old))
     await writer.put(new)
     await writer.save(naming(old))
-    store.fails = True
+    store.after = failing("put", INDEX_RECORDS.prefix)  # written, and it says that it may not be
     with pytest.raises(StoreUnavailable):
         await writer.save(naming(new))
-    store.fails = False
+    store.after = None
     now += 60.0
     await writer.sweep()
     # Whoever has read the index that names the new one has some seconds left.
@@ -299,3 +280,22 @@ async def test_an_index_of_many_documents_is_cut_and_read_whole() -> None:
     again = DocumentsWriter(store, "x", Guard("claims/upstreams/x", 1))
     await again.load()
     assert again.published.documents == many
+
+
+async def test_documents_are_told_once_it_is_known_which_there_are() -> None:
+    """While the first are fetched, those that are missing are not gone."""
+    store = MemoryStore()
+    documents = UpstreamDocuments(store)
+    documents.use("x", ["upstream:x"])
+    writer, document = DocumentsWriter(store, "x", await claimed(store)), pack(b"{}")
+    await writer.load()
+    await writer.put(document)
+    for published, known in (
+        (naming(document), set[str]()),
+        (replace(naming(document), digest="d"), {"apis/g/v0"}),
+        (replace(naming(document), error="it does not answer"), {"apis/g/v0"}),
+    ):
+        await writer.save(published)
+        await documents.load()
+        assert documents.all_of("upstream:x").keys() == {"apis/g/v0"}
+        assert documents.all_known("upstream:x").keys() == known

@@ -21,11 +21,8 @@ def imported_by(statement: str) -> set[str]:
     return set(done.stdout.split()).intersection(PACKAGES)
 
 
-@pytest.mark.parametrize(
-    "module", ["apidiscovery_client", "apidiscovery_client.adapters"], ids=lambda name: name
-)
-def test_the_package_of_adapters_imports_none_of_the_packages(module: str) -> None:
-    assert imported_by(f"import {module}") == set()
+def test_the_package_of_adapters_imports_none_of_the_packages() -> None:
+    assert imported_by("import apidiscovery_client.adapters") == set()
 
 
 @pytest.mark.parametrize("package", PACKAGES)

@@ -11,6 +11,7 @@ from apidiscovery_cli.kubectl_complete import main as complete_for_kubectl
 from apidiscovery_client.testing import FakeApiServer, group, resource
 from command_line import run
 from command_process import finished, with_command
+from server import Server
 
 from tools import find_tool
 
@@ -232,3 +233,26 @@ def test_a_missing_shell_is_told_in_one_line(capsys: Capture) -> None:
     found = run(capsys, "completion")
     assert found.exit_code == 2
     assert "Choose from bash, zsh, fish, powershell\n" in found.stderr
+
+
+def test_bash_completes_sides(tmp_path: Path) -> None:
+    (tmp_path / ".kube").mkdir()
+    config = {
+        "clusters": [{"name": "c", "cluster": {"server": "https://h:1"}}],
+        "contexts": [
+            {"name": name, "context": {"cluster": "c", "user": ""}} for name in ("prod-east", "dev")
+        ],
+    }
+    (tmp_path / ".kube" / "config").write_text(json.dumps(config))
+    assert in_bash(tmp_path, "apidiscovery", "diff", "context:p") == ["context:prod-east"]
+    words = in_bash(tmp_path, "apidiscovery", "check", "--against", "kubernetes:1.3")
+    assert {"kubernetes:1.30", "kubernetes:1.36"} <= set(words)
+    assert in_bash(tmp_path, "apidiscovery", "diff", "--server", "h:1", "cluster:") == ["cluster:"]
+
+
+def test_bash_completes_types_and_names_of_the_server(tmp_path: Path, server: Server) -> None:
+    assert in_bash(tmp_path, "apidiscovery", "get", "so") == ["sources"]
+    words = ("get", "--server", server.grpc, "sources", "cat")
+    assert in_bash(tmp_path, "apidiscovery", *words) == ["catalog"]
+    nobody = ("get", "--server", "127.0.0.1:1", "sources", "cat")
+    assert in_bash(tmp_path, "apidiscovery", *nobody) == []

@@ -69,7 +69,7 @@ def test_changes_are_json_objects(tmp_path: Path) -> None:
     ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["INT", "TERM"]
 )
 @pytest.mark.parametrize("over", ["http", "grpc"])
-def test_it_ends_without_a_word(
+def test_it_says_what_it_watches_and_ends_without_a_word(
     tmp_path: Path, server: Server, number: signal.Signals, code: int, over: str
 ) -> None:
     where = ("--grpc", server.grpc) if over == "grpc" else ("-s", server.url)
@@ -77,7 +77,8 @@ def test_it_ends_without_a_word(
         assert line(process)
         process.send_signal(number)
         _, stderr = process.communicate(timeout=30)
-    assert (process.returncode, stderr.strip()) == (code, "")
+    address = server.grpc if over == "grpc" else server.url
+    assert (process.returncode, stderr) == (code, f"watching {address}, until you stop it\n")
 
 
 def test_a_reader_that_goes_away_ends_it(tmp_path: Path) -> None:
@@ -90,7 +91,7 @@ def test_a_reader_that_goes_away_ends_it(tmp_path: Path) -> None:
             process.stdout.close()
             server.add(GADGETS)
             assert process.wait(30) == 1
-            assert process.stderr.read() == ""
+            assert process.stderr.read() == f"watching {server.url}, until you stop it\n"
 
 
 def test_over_grpc_a_change_is_pushed(tmp_path: Path, serve: Serve) -> None:

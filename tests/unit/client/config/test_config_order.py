@@ -108,7 +108,7 @@ def test_impersonation_is_sent(capsys: Capture, api: FakeApiServer) -> None:
     [
         ("-s http://10.0.0.1 --token a", "--token: is not sent without TLS: http://10.0.0.1 is"),
         ("-s http://10.0.0.1 --password a", "--password: is not sent without TLS"),
-        ("-s http://127.0.0.1:1 --as-group a", "--as-group: want `as` beside it"),
+        ("-s http://127.0.0.1:1 --as-group a", "--as-group: want `--as` beside it"),
         ("-s https://127.0.0.1:1 --token a --username b", "--token: there are username or"),
     ],
 )

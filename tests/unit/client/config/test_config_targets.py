@@ -1,12 +1,15 @@
 """From the target that a user names to its transport."""
 
 import asyncio
+import math
 from collections.abc import Mapping
 from pathlib import Path
 
 import grpc
 import pytest
 from apidiscovery_client._connecting import (
+    Flags,
+    http_target,
     open_async,
     open_blocking,
     read_grpc_server,
@@ -15,6 +18,7 @@ from apidiscovery_client._connecting import (
 from apidiscovery_client._errors import InvalidConfiguration
 from apidiscovery_client._interfaces import FetchedSnapshot
 from apidiscovery_client.cache import DiskCache
+from apidiscovery_client.fleet._members import servers_of_contexts
 from certificates import Authority
 from command_line import Outcome, run
 from fake_registry import FakeRegistry
@@ -57,7 +61,11 @@ async def test_betterproto_is_used_where_it_is_asked_for(target: str) -> None:
 @pytest.mark.parametrize(
     ("target", "expected"),
     [
-        ("ftp://a", "server: want a URL such as https://host:6443"),
+        ("ftp://a", "want a URL of http://, https://, grpc:// or grpcs://, got ftp://"),
+        (
+            "http://a:notaport",
+            "server: want a URL such as https://host:6443, of http or https, got",
+        ),
         ("grpc://a", "want a gRPC server such as grpc://127.0.0.1:50051, got grpc://a"),
         ("grpc://a:b", "want a gRPC server such as"),
         ("grpc://a:1/path", "want a gRPC server such as"),
@@ -79,7 +87,7 @@ def test_a_token_is_not_sent_without_tls_but_to_this_machine() -> None:
 
 
 def test_grpc_does_not_do_without_checking_certificates() -> None:
-    with pytest.raises(InvalidConfiguration, match="gRPC always checks certificates"):
+    with pytest.raises(InvalidConfiguration, match=r"^insecure_skip_tls_verify: gRPC always"):
         open_blocking("grpcs://127.0.0.1:1", insecure_skip_tls_verify=True)
 
 
@@ -125,6 +133,41 @@ def test_a_timeout_of_0_is_none(given: float | None, expected: float | None) -> 
     assert server.request_timeout_s == expected
     reached = read_grpc_server("127.0.0.1:1", plaintext=True, request_timeout_s=given)
     assert reached.request_timeout_s == expected
+
+
+@pytest.mark.parametrize("given", ["5s", -1, math.nan, math.inf, True])
+def test_a_timeout_is_a_number_of_seconds(given: float) -> None:
+    for target in ("http://127.0.0.1:1", "https://127.0.0.1:1", "grpc://127.0.0.1:1"):
+        with pytest.raises(InvalidConfiguration) as error:
+            open_blocking(target, request_timeout_s=given)
+        text = str(error.value)
+        assert text.startswith("request_timeout_s: want seconds as a number, such as 5 or 0.5")
+        assert text.endswith(f"got {given!r}")
+
+
+def test_errors_name_arguments_and_on_the_command_line_flags(tmp_path: Path) -> None:
+    """What a caller from Python is told to set is what Python can set."""
+    missing = str(tmp_path / "none")
+    given: list[tuple[Flags, str, str]] = [
+        (
+            {"client_certificate": __file__},
+            "client_key: want the key",
+            "--client-key: want the key",
+        ),
+        ({"as_uid": "1"}, "as_uid: want `as_user`", "--as-uid: want `--as`"),
+        ({"as_groups": ["g"]}, "as_groups: want `as_user`", "--as-group: want `--as`"),
+        ({"proxy_url": "socks5://a"}, "proxy_url: SOCKS", "--proxy-url: SOCKS"),
+    ]
+    for flags, of_python, of_shell in given:
+        for prefix, expected in (("", of_python), ("--", of_shell)):
+            with pytest.raises(InvalidConfiguration) as error:
+                http_target("https://a", flags, prefix)
+            assert str(error.value).startswith(expected)
+    for prefix, name in (("", "the argument kubeconfig"), ("--", "--kubeconfig")):
+        with pytest.raises(InvalidConfiguration, match=f"with {name} or KUBECONFIG$"):
+            read_server(prefix=prefix, kubeconfig=write(Path(missing), {}))
+        with pytest.raises(InvalidConfiguration, match=f"with {name} or KUBECONFIG$"):
+            servers_of_contexts(["*"], prefix=prefix, kubeconfig=write(Path(missing), {}))
 
 
 # --- gRPC with a kubeconfig

@@ -5,8 +5,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from apidiscovery_cli.diffing import Finding, Report, Rule, Severity, compare
 from apidiscovery_client._errors import DiscoveryError
+from apidiscovery_client.diffing import Finding, Report, Rule, Severity, compare
 from apidiscovery_client.model import (
     GroupVersionKind,
     Resource,
@@ -200,6 +200,12 @@ def test_plain_name_resolves_elsewhere_when_groups_change_places() -> None:
         ("name-resolves-elsewhere", "widget"),
     ]
     assert report.breaking == report.findings
+
+
+def test_names_are_not_compared_where_sides_are_parts() -> None:
+    one, other = group("a.example", v1=[WIDGETS]), group("b.example", v1=[WIDGETS])
+    report = compare(snapshot(one, other), snapshot(other, one), resolves=False)
+    assert report.findings == ()
 
 
 def test_name_that_now_means_another_kind_breaks_though_its_resource_is_gone() -> None:

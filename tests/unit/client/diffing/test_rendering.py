@@ -4,17 +4,8 @@ import json
 from dataclasses import replace
 
 import pytest
-from apidiscovery_cli.diffing import (
-    FORMATS,
-    Doubt,
-    Finding,
-    Report,
-    Rule,
-    Severity,
-    compare,
-    render,
-)
-from apidiscovery_cli.diffing.rendering import Format
+from apidiscovery_cli.diffing.rendering import FORMATS, Format, render
+from apidiscovery_client.diffing import Doubt, Finding, Report, Rule, Severity, compare
 from apidiscovery_client.snapshots.releases import release
 from repository import GOLDEN
 

@@ -232,13 +232,13 @@ def test_files_of_different_kinds_have_different_names() -> None:
     }
 
 
-@pytest.mark.parametrize("strict", [False, True])
-def test_schemas_of_all_real_kinds_are_valid(strict: bool) -> None:  # noqa: FBT001
+def test_schemas_of_all_real_kinds_are_valid() -> None:
+    """The strict ones, which are the others with `additionalProperties` added."""
     made = 0
     for data in real_documents().values():
         document = json.loads(data)
         for kind in kinds(document):
-            made_schema = json_schema(document, kind, strict=strict)
+            made_schema = json_schema(document, kind, strict=True)
             DRAFT7.check_schema(made_schema)
             made += 1
     assert made > 120

@@ -143,7 +143,6 @@ def test_what_the_server_does_between_releases_is_no_worse_than_the_verdicts(
             assert not (decided and is_worse), (who, verdict, trial, answer)
 
 
-_STRING: dict[str, Any] = {"type": "string"}
 _INTEGER: dict[str, Any] = {"type": "integer"}
 _TWO = {"type": "object", "properties": {"a": _INTEGER, "b": _INTEGER}}
 

@@ -1,10 +1,6 @@
-"""What a server does with a value never contradicts the verdicts.
-
-The variable APIDISCOVERY_LONG_TESTS asks for more than 100,000 values, which takes minutes.
-"""
+"""What a server does with a value never contradicts the verdicts."""
 
 import json
-import os
 from collections import Counter
 from random import Random
 
@@ -46,10 +42,7 @@ def test_fine_is_not_contradicted_by_any_value_that_was_valid(random: Random) ->
             range(10_000, 18_500),
             100_000,
             id="long",
-            marks=pytest.mark.skipif(
-                "APIDISCOVERY_LONG_TESTS" not in os.environ,
-                reason="APIDISCOVERY_LONG_TESTS is not set",
-            ),
+            marks=pytest.mark.long,
         ),
     ],
 )

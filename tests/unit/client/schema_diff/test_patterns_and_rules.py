@@ -2,7 +2,9 @@
 
 import pytest
 from apidiscovery_client.schema_diff.cel import holds
+from apidiscovery_client.schema_diff.examples import Examples, remembered
 from apidiscovery_client.schema_diff.patterns import UndecidableError, find_string, matches
+from apidiscovery_client.schema_diff.schemas import read
 
 
 @pytest.mark.parametrize(
@@ -65,3 +67,22 @@ def test_an_expression_that_is_too_large_is_not_decided() -> None:
 )
 def test_a_rule_holds_fails_or_cannot_be_told(rule: str, value: object, expected: object) -> None:
     assert holds(rule, value) is expected
+
+
+def test_a_string_that_cannot_be_is_not_searched() -> None:
+    # The pattern of a name in gateway-api v0.8.1, for which a search is too long.
+    label = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+    rest = r"\/[A-Za-z0-9\/\-._~%!$&'()*+,;=:]+$"
+    pattern = rf"^Hostname|IPAddress|NamedAddress|{label}(\.{label})*{rest}"
+    assert find_string([pattern], pattern, least=1, most=253) is None
+    assert find_string([pattern], least=254, most=253) is None
+
+
+def test_readers_of_a_search_share_what_it_found() -> None:
+    schema = read({"type": "object", "properties": {"a": {"type": "string"}}})
+    with remembered():
+        first = iter(Examples(budget=12).of(schema, schema))
+        one = next(first)
+        again = list(Examples(budget=12).of(schema, schema))
+        assert again[0] is one
+        assert [one, *first] == again

@@ -26,13 +26,13 @@ def _told(record: dict[str, Any], who: str) -> tuple[Outcome, Outcome]:
 
 
 @pytest.mark.parametrize("who", ["writer", "stored"])
-@pytest.mark.parametrize("record", _RECORDS, ids=lambda record: record["name"])
-def test_a_verdict_is_what_the_server_did(record: dict[str, Any], who: str) -> None:
-    verdict, met = _told(record, who)
-
-    if record["name"].startswith("documented"):
-        assert verdict in (met, Outcome.UNKNOWN)
-    assert verdict == Outcome.UNKNOWN or _ORDER.index(verdict) >= _ORDER.index(met)
+def test_verdicts_are_what_the_server_did(who: str) -> None:
+    for record in _RECORDS:
+        verdict, met = _told(record, who)
+        if record["name"].startswith("documented"):
+            assert verdict in (met, Outcome.UNKNOWN), record["name"]
+        is_safe = verdict == Outcome.UNKNOWN or _ORDER.index(verdict) >= _ORDER.index(met)
+        assert is_safe, record["name"]
 
 
 def test_few_verdicts_are_unknown_or_worse_than_what_happened() -> None:

@@ -70,19 +70,13 @@ def run(folder: pytest.Pytester, *args: str) -> pytest.RunResult:
     return folder.runpytest_subprocess("-p", "no:asyncio", *args, timeout=60)
 
 
-def test_the_fixtures_are_there_without_imports_and_without_warnings(
+def test_they_work_in_parallel_without_imports_and_without_warnings(
     folder: pytest.Pytester,
 ) -> None:
     folder.makepyfile(PASSING)
-    result = run(folder, "-W", "error")
-    result.assert_outcomes(passed=4)
-    assert result.ret == 0
-
-
-def test_they_work_in_parallel(folder: pytest.Pytester) -> None:
-    folder.makepyfile(PASSING)
     result = run(folder, "-W", "error", "-n", "2")
     result.assert_outcomes(passed=4)
+    assert result.ret == 0
 
 
 def test_a_test_that_fails_shows_the_last_requests(folder: pytest.Pytester) -> None:

@@ -10,7 +10,7 @@ from command_process import python
 from grpc_server import DEADLINE_S
 from scripted_discovery import Hang, Scripted, changed, changes, group, scripted
 
-TIMES = 10
+TIMES = 4
 APPS = changes(changed(group("apps", "deployments"), 0))
 LISTENING = """
 import sys, threading

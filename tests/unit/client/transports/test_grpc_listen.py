@@ -53,10 +53,6 @@ def names(held: FetchedSnapshot) -> list[str]:
     return [found.name for found in held.snapshot.groups]
 
 
-def is_stale(held: FetchedSnapshot) -> bool:
-    return isinstance(held.snapshot.freshness, Stale)
-
-
 def known(script: Scripted) -> list[dict[str, str]]:
     """Return the hashes with which each watch began."""
     return [dict(request.known_groups.hashes) for request in script.requests("WatchDiscovery")]

@@ -1,5 +1,6 @@
 """What is planned before an upgrade, from what a cluster answers."""
 
+import json
 from collections.abc import Mapping
 from contextlib import closing
 
@@ -8,7 +9,16 @@ from apidiscovery_client import DiscoveryClient, InvalidConfiguration
 from apidiscovery_client._connecting import open_blocking
 from apidiscovery_client.snapshots.releases import release
 from apidiscovery_client.upgrading import Plan, Rule, Urgency, plan, read_cluster
-from fake_api_server import NOT_FOUND, Answer, FakeApiServer, Routes, document, status
+from apidiscovery_releases import Release
+from fake_api_server import (
+    NOT_FOUND,
+    Answer,
+    FakeApiServer,
+    Routes,
+    aggregated_type,
+    document,
+    status,
+)
 from upgraded_cluster import (
     API_SERVICES,
     CRDS,
@@ -100,8 +110,12 @@ def test_what_is_called_and_not_listed_is_told() -> None:
 
 
 def test_a_replacement_that_is_not_served_yet_is_told_so() -> None:
-    found = plan(read_cluster("old", release("1.25")), "1.30")
-    message = told(found, Rule.REMOVED_API)["flowcontrol.apiserver.k8s.io/v1beta1 FlowSchema"]
+    apis = json.loads(Release("1.31").aggregated("/apis"))
+    (flows,) = (group for group in apis["items"] if group["metadata"]["name"] == FLOWS[0])
+    flows["versions"] = [each for each in flows["versions"] if each["version"] == FLOWS[1]]
+    older = Answer(json.dumps(apis).encode(), aggregated_type())
+    found = planned({"/apis": older, "/metrics": FORBIDDEN})
+    message = told(found, Rule.REMOVED_API)["flowcontrol.apiserver.k8s.io/v1beta3 FlowSchema"]
     assert message.endswith("/v1, which this cluster does not serve yet")
     assert "whether it is called is not known" in message
 

@@ -1,0 +1,96 @@
+"""`apidiscovery demo` as people run it: a fleet, its history and pages, until Ctrl-C."""
+
+import re
+import signal
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import httpx2
+import pytest
+from command_process import finished
+from programs import kubectl
+from server import COMMAND, environment, eventually
+
+_READY_S = 90.0  # it takes some seconds on a machine that does nothing else
+
+
+@pytest.fixture(scope="module")
+def folder() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory() as name:
+        yield Path(name)
+
+
+@pytest.fixture(scope="module")
+def demo(folder: Path) -> Iterator[httpx2.Client]:
+    """Return a client of a running demo, which is ended by Ctrl-C."""
+    with subprocess.Popen(  # noqa: S603 - our own arguments
+        [str(COMMAND), "demo", "--http", "127.0.0.1:0"],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        # A variable of the user's own server does not reach those of the demo.
+        env=environment(folder, {"TMPDIR": str(folder), "APIDISCOVERY_CATALOG": "none"}),
+        text=True,
+    ) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stderr is not None
+            url = re.search(r"http://[0-9.:]+", process.stdout.readline())
+            assert url is not None, process.stderr.read()
+            with httpx2.Client(base_url=url[0], trust_env=False, timeout=30) as client:
+                yield client
+            process.send_signal(signal.SIGINT)
+            assert process.wait(_READY_S) == 0
+            assert process.stderr.read() == ""
+        finally:
+            process.kill()
+    assert not list(folder.glob("apidiscovery-demo-*"))
+
+
+def _resources(folder: Path, url: str) -> str:
+    found = kubectl(folder, "api-resources", "--server", url)
+    return found.stdout if found.exit_code == 0 else ""
+
+
+def test_it_has_three_releases_of_which_one_lacks_a_kind(demo: httpx2.Client, folder: Path) -> None:
+    def read(name: str) -> str:
+        url = f"{demo.base_url}/clusters/{name}"
+        return eventually(lambda: _resources(folder, url), _READY_S, f"{name} answers")
+
+    assert "certificates " in read("east")
+    assert "certificates " in read("north")
+    assert "certificates " not in read("west")
+    assert "gatewayclasses " in read("west")
+
+
+def test_its_history_has_a_week_that_ends_with_what_is_served(demo: httpx2.Client) -> None:
+    week_ago = datetime.now(UTC) - timedelta(days=6.9)
+    then = demo.get("/clusters/east/version", params={"at": f"{week_ago:%Y-%m-%dT%H:%M:%SZ}"})
+    assert "v1.34" in then.raise_for_status().text
+    page = demo.get("/ui/", headers={"accept": "text/html"}).raise_for_status().text
+    assert "first seen by this process" not in page
+
+
+def test_something_changes_while_it_runs(demo: httpx2.Client) -> None:
+    before = demo.get("/clusters/east/apis").text
+    eventually(
+        lambda: demo.get("/clusters/east/apis").text != before,
+        _READY_S,
+        "a definition of east changes",
+    )
+
+
+def test_an_address_that_others_can_reach_is_refused(tmp_path: Path) -> None:
+    outcome = finished(tmp_path, "demo", "--http", "0.0.0.0:0")
+    assert outcome.exit_code == 2
+    assert "want a loopback address" in outcome.stderr
+
+
+def test_an_address_in_use_is_told(demo: httpx2.Client, tmp_path: Path) -> None:
+    outcome = finished(tmp_path, "demo", "--http", f"127.0.0.1:{demo.base_url.port}")
+    assert outcome.exit_code == 1
+    assert "error: " in outcome.stderr
+    assert "Traceback" not in outcome.stderr

@@ -1,0 +1,138 @@
+"""DiscoveryService behind a gateway in this process, called by Connect and gRPC-Web."""
+
+import asyncio
+import struct
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import httpx2
+from apidiscovery_service.core.model import Contribution
+from apidiscovery_service.core.registry import Registry
+from apidiscovery_service.encoding import CurrentEncoding
+from apidiscovery_service.metrics import Metrics
+from apidiscovery_service.openapi.documents import Documents
+from apidiscovery_service.serving.connect import ConnectCalls
+from apidiscovery_service.serving.feature_gates import FeatureGates
+from apidiscovery_service.serving.grpc import DiscoveryService
+from apidiscovery_service.serving.grpc.calls import Service
+from apidiscovery_service.serving.grpc.openapi import OpenAPIService
+from apidiscovery_service.serving.grpc.unread import UnreadInterceptor
+from apidiscovery_service.serving.health import Checks
+from apidiscovery_service.serving.http import Gateway, HttpServer, Site
+from apidiscovery_service.serving.http.cross_origin import CrossOrigin
+from apidiscovery_service.serving.http.messages import Application
+from apidiscovery_service.serving.unread import UnreadBudget
+from apidiscovery_service.sources.catalog import kubernetes_catalog
+from metrics_text import sample_sum
+from openapi_recipes import FakeRecipes
+
+DISCOVERY = "/apidiscovery.service.v1.DiscoveryService"
+GET = f"{DISCOVERY}/GetDiscovery"
+WATCH = f"{DISCOVERY}/WatchDiscovery"
+DOCUMENT = "/apidiscovery.service.v1.OpenAPIService/GetDocument"
+
+DOCUMENT_KEY = "apis/apps/v1"
+DOCUMENT_BYTES = b'{"openapi":"3.0.0","info":{"title":"apps","version":"v1"},"paths":{}}'
+
+# What anything here may take: far more than it does, and less than a hang.
+DEADLINE_S = 10.0
+
+END, TRAILERS = 0x02, 0x80
+
+
+@dataclass
+class Connected:
+    """A running server and what is behind it.
+
+    Attributes:
+        http: A client of the server.
+        ready: Whether the service says that its sources have been read.
+    """
+
+    registry: Registry
+    metrics: Metrics
+    unread: UnreadBudget
+    service: DiscoveryService
+    http: httpx2.AsyncClient = field(init=False)
+    port: int = 0
+    ready: bool = True
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def sample(self, name: str, **labels: str) -> float:
+        """Return a metric as a scrape shows it; 0 when it is not there."""
+        return sample_sum(self.metrics.text().decode(), name, **labels)
+
+    @property
+    def watchers(self) -> float:
+        return self.sample("apidiscovery_grpc_watchers")
+
+    async def until_watchers(self, count: int) -> None:
+        """Wait until so many callers watch."""
+        async with asyncio.timeout(DEADLINE_S):
+            while self.watchers != count:  # noqa: ASYNC110 - the metric is what is tested
+                await asyncio.sleep(0.005)
+
+
+@asynccontextmanager
+async def connected(
+    *contributions: Contribution, origins: Sequence[str] = (), document: bytes = DOCUMENT_BYTES
+) -> AsyncGenerator[Connected]:
+    """Serve contributions, or the built-in catalogue, and one document."""
+    registry, metrics, unread = Registry(), Metrics(), UnreadBudget()
+    for contribution in contributions or (kubernetes_catalog(),):
+        registry.publish(contribution)
+    encoding = CurrentEncoding(registry)
+    discovery = DiscoveryService(
+        registry, encoding, FeatureGates(), metrics, ready=lambda: served.ready
+    )
+    served = Connected(registry, metrics, unread, discovery)
+    documents = Documents(FakeRecipes({"apps": {DOCUMENT_KEY: document}}))
+    services: list[Service] = [discovery, OpenAPIService(documents, metrics)]
+    calls = ConnectCalls(services, [UnreadInterceptor(unread)], metrics)
+    gateway: Application = Gateway(encoding, Site(Checks(), metrics), unread=unread, calls=calls)
+    server = HttpServer(CrossOrigin(gateway, origins) if origins else gateway, "127.0.0.1")
+    served.port = server.port
+    serving = asyncio.create_task(server.serve())
+    async with httpx2.AsyncClient(
+        base_url=served.url, trust_env=False, timeout=DEADLINE_S
+    ) as served.http:
+        try:
+            yield served
+        finally:
+            await discovery.streams.end()
+            await server.stop(0.2)
+            await serving
+
+
+def enveloped(message: bytes = b"", flags: int = 0) -> bytes:
+    """Return a message in an envelope."""
+    return struct.pack(">BI", flags, len(message)) + message
+
+
+def envelopes(body: bytes) -> list[tuple[int, bytes]]:
+    """Return the flags and the messages of whole envelopes."""
+    found: list[tuple[int, bytes]] = []
+    while body:
+        flags, size = struct.unpack_from(">BI", body)
+        found.append((flags, body[5 : 5 + size]))
+        assert len(found[-1][1]) == size
+        body = body[5 + size :]
+    return found
+
+
+async def arriving(answer: httpx2.Response) -> AsyncIterator[tuple[int, bytes]]:
+    """Yield the flags and messages of a stream as they arrive."""
+    kept = b""
+    async for piece in answer.aiter_bytes():
+        kept += piece
+        while len(kept) >= 5:
+            size = int.from_bytes(kept[1:5], "big")
+            if len(kept) < 5 + size:
+                break
+            yield kept[0], kept[5 : 5 + size]
+            kept = kept[5 + size :]
+    assert not kept

@@ -1,0 +1,60 @@
+"""When servers are asked for discovery and for details, if there are many."""
+
+import asyncio
+from contextlib import AsyncExitStack
+
+from apidiscovery_service.sources.upstreams.turns import (
+    DETAILS_AT_ONCE,
+    FIRST_ROUNDS_AT_ONCE,
+    Turns,
+)
+
+LONG_S = 20.0
+
+
+async def test_details_wait_for_the_first_round_of_every_server() -> None:
+    turns = Turns()
+    for server in ("a", "b"):
+        turns.begin(server)
+    async with turns.discovery("a"):
+        pass
+    async with turns.details(0.0) as is_its_turn:
+        assert not is_its_turn
+    async with turns.discovery("b"):
+        pass
+    async with turns.details(LONG_S) as is_its_turn:
+        assert is_its_turn
+
+
+async def test_a_server_that_is_dropped_is_not_waited_for() -> None:
+    turns = Turns()
+    turns.begin("a")
+    turns.end("a")
+    async with turns.details(LONG_S) as is_its_turn:
+        assert is_its_turn
+
+
+async def test_few_servers_at_once_are_asked_for_details() -> None:
+    turns = Turns()
+    async with AsyncExitStack() as stack:
+        for _ in range(DETAILS_AT_ONCE):
+            assert await stack.enter_async_context(turns.details(LONG_S))
+        async with turns.details(0.0) as is_its_turn:
+            assert not is_its_turn
+    async with turns.details(LONG_S) as is_its_turn:
+        assert is_its_turn
+
+
+async def test_only_first_rounds_wait_for_others() -> None:
+    turns = Turns()
+    servers = [f"s{number}" for number in range(FIRST_ROUNDS_AT_ONCE + 1)]
+    for server in servers:
+        turns.begin(server)
+    async with AsyncExitStack() as stack:
+        for server in servers[:-1]:
+            await stack.enter_async_context(turns.discovery(server))
+        last = asyncio.create_task(stack.enter_async_context(turns.discovery(servers[-1])))
+        async with turns.discovery("one that was asked before"):
+            await asyncio.sleep(0)  # the other begins to wait
+        assert not last.done()
+        last.cancel()
