@@ -6,7 +6,8 @@
     children.py changes GROUPS RESOURCES   publishes a change for each line on stdin
     children.py apply HOST:PORT         applies the manifest in each line on stdin
     children.py upstreams COUNT GROUPS  runs COUNT API servers with GROUPS groups each
-    children.py fleet|fleet-delayed COUNT   runs COUNT API servers of recorded releases
+    children.py fleet|fleet-delayed COUNT [GROUP_VERSIONS]   runs COUNT API servers of recorded
+                                        releases, with definitions up to so many group-versions
     children.py streams grpc|http HOST:PORT FILE   holds the streams that FILE describes
     children.py grpc-stream-empty METHOD FILE   sends the message in FILE on every stream
     children.py poll HOST:PORT          polls /apis, and prints the latencies for each line on stdin
@@ -204,7 +205,7 @@ async def _api_servers(kind: str, count: int, groups: int = 0) -> None:
     if kind == "upstreams":
         await upstreams.serve(count, groups)
     else:
-        await fleet.serve(count, is_delayed=kind == "fleet-delayed")
+        await fleet.serve(count, groups, is_delayed=kind == "fleet-delayed")
 
 
 def main() -> None:

@@ -32,6 +32,7 @@ _TITLES = {
     "history": "History",
     "clients": "Clients",
     "schemas": "Schemas and manifests",
+    "web": "Pages for browsers",
 }
 
 # The page keeps its section about the method, which is written by hand.

@@ -29,6 +29,7 @@ import storage_versions
 import storm
 import upstreams
 import warm
+import web
 from processes import Failed
 from report import Clock, Row, machine, page, table
 
@@ -52,6 +53,7 @@ _SECTIONS = (
     "history",
     "clients",
     "schemas",
+    "web",
 )
 
 # Repeats of each start.
@@ -151,6 +153,7 @@ def _measure(options: argparse.Namespace) -> Iterator[Row]:
             "history": [partial(history.measure, folder, clock)],
             "clients": [partial(client_costs.measure, folder, clock)],
             "schemas": [partial(schemas.measure, folder, clock)],
+            "web": [partial(web.measure, folder, clock)],
         }
         for section in _SECTIONS:
             if options.only and section not in options.only:

@@ -90,18 +90,22 @@ def _openapi_pages(groups: list[Group]) -> dict[bytes, Page]:
     return {INDEX.encode(): plain_page(orjson.dumps({"paths": paths})), **pages}
 
 
-def _group_list_page(groups: list[Group]) -> Page:
-    """Return the unaggregated list of groups."""
-    listed = [
+def listed_groups(groups: list[Group]) -> list[object]:
+    """Return the groups as the unaggregated list of groups has them."""
+    return [
         {"name": one.name, "versions": [version], "preferredVersion": version}
         for one in groups
         for version in [{"groupVersion": f"{one.name}/v1", "version": "v1"}]
     ]
-    content = {"kind": "APIGroupList", "apiVersion": "v1", "groups": listed}
+
+
+def _group_list_page(groups: list[Group]) -> Page:
+    """Return the unaggregated list of groups."""
+    content = {"kind": "APIGroupList", "apiVersion": "v1", "groups": listed_groups(groups)}
     return plain_page(orjson.dumps(content))
 
 
-def _list_page(one: Group) -> Page:
+def list_page(one: Group) -> Page:
     """Return the unaggregated list of a group's version; lists have no ETag."""
     listed = resource_list(one, one.versions[0])
     head = {"kind": listed.kind, "apiVersion": listed.api_version}
@@ -178,7 +182,7 @@ async def serve(count: int, groups: int) -> None:
             b"/apis": page(manifest(content), f"upstream-{number}"),
             GROUP_LIST: _group_list_page(content),
             **_openapi_pages(content),
-            **{f"/apis/{one.name}/v1".encode(): _list_page(one) for one in content},
+            **{f"/apis/{one.name}/v1".encode(): list_page(one) for one in content},
         }
 
         def connection(pages: Mapping[bytes, Page] = pages) -> Connection:

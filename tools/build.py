@@ -2,8 +2,9 @@
 
 The client alone must discover a server in JSON; with the extra `grpc` all modules must import,
 except those of other extras; with `betterproto` its stubs must import; with `server` the server
-must serve. Dependencies have the versions of requirements.lock, so that the result does not depend
-on the index.
+must serve. The extras `server` and `betterproto` are added by the commands that the errors name, of
+uv and of pip. Dependencies have the versions of requirements.lock, so that the result does not
+depend on the index.
 
 Usage:  python tools/build.py
 """
@@ -21,6 +22,7 @@ from pathlib import Path
 
 REPO = Path(__file__).resolve().parent.parent
 DIST = REPO / "dist"
+UV = Path(sys.executable).with_name("uv")
 START_S = 30.0
 
 # Runs in the environment with the wheel alone.
@@ -36,7 +38,7 @@ assert Release.read("v1.31").openapi_v3("apis/apps/v1").startswith(b'{"openapi":
 try:
     apidiscovery_client.DiscoveryClient("grpc://127.0.0.1:1")
 except apidiscovery_client.InvalidConfiguration as error:
-    assert "pip install 'apidiscovery[grpc]'" in str(error), error
+    assert "[grpc]" in str(error), error
 else:
     raise AssertionError("grpcio is not missed")
 """
@@ -64,7 +66,7 @@ for package in OURS:
 try:
     apidiscovery_client.DiscoveryClient("grpc://127.0.0.1:1", stubs="betterproto")
 except apidiscovery_client.InvalidConfiguration as error:
-    assert "pip install 'apidiscovery[betterproto]'" in str(error), error
+    print(str(error).partition("run: ")[2])
 else:
     raise AssertionError("betterproto is not missed")
 assert (pathlib.Path(apidiscovery_client.__file__).parent / "py.typed").is_file()
@@ -92,18 +94,28 @@ def build() -> Path:
     return wheel
 
 
-def install(directory: Path, wheel: Path, *extras: str) -> Path:
-    """Make an environment with the wheel, and its dependencies at the locked versions."""
-    venv.create(directory, with_pip=False)
-    uv = Path(sys.executable).with_name("uv")
-    name = f"{wheel}[{','.join(extras)}]" if extras else str(wheel)
-    python = directory / "bin" / "python"
-    constraints = directory / "constraints.txt"
+def pin_versions(scratch: Path) -> None:
+    """Let uv and pip install the versions of this environment, and let a shell find this uv."""
+    constraints = scratch / "constraints.txt"
     constraints.write_text(
-        run(uv, "pip", "freeze", "--python", sys.executable, "--exclude-editable")
+        run(UV, "pip", "freeze", "--python", sys.executable, "--exclude-editable")
     )
-    run(uv, "pip", "install", "--quiet", "--python", python, "--constraint", constraints, name)
+    os.environ["UV_CONSTRAINT"] = os.environ["PIP_CONSTRAINT"] = str(constraints)
+    os.environ["PATH"] = f"{UV.parent}{os.pathsep}{os.environ['PATH']}"
+
+
+def install(directory: Path, wheel: str, *, with_pip: bool = False) -> Path:
+    """Make an environment with the wheel; return its folder of programs."""
+    venv.create(directory, with_pip=with_pip)
+    run(UV, "pip", "install", "--quiet", "--python", directory / "bin" / "python", wheel)
     return directory / "bin"
+
+
+def follow(advice: str, wheel: Path, extra: str) -> None:
+    """Run the command that an error message names for an extra of the wheel."""
+    if f"{wheel}[{extra}]" not in advice:
+        sys.exit(f"a missing extra does not name {wheel}[{extra}]: {advice}")
+    run("sh", "-c", advice)
 
 
 def try_server(bin_directory: Path, scratch: Path) -> None:
@@ -131,14 +143,18 @@ def main() -> None:
     wheel = build()
     with tempfile.TemporaryDirectory() as directory:
         scratch = Path(directory)
-        client = install(scratch / "client", wheel)
+        pin_versions(scratch)
+        client = install(scratch / "client", str(wheel))
         run(client / "python", "-c", CLIENT_CHECK)
         run(client / "apidiscovery", "--help")
-        grpc = install(scratch / "grpc", wheel, "grpc")
-        run(grpc / "python", "-c", GRPC_CHECK)
-        stubs = install(scratch / "betterproto", wheel, "betterproto")
-        run(stubs / "python", "-c", BETTERPROTO_CHECK)
-        try_server(install(scratch / "server", wheel, "server"), scratch)
+        missing = subprocess.run(
+            [client / "apidiscovery", "serve"], check=False, capture_output=True, text=True
+        )
+        follow(missing.stderr.partition("run: ")[2].partition("\n")[0], wheel, "server")
+        try_server(client, scratch)
+        grpc = install(scratch / "grpc", f"{wheel}[grpc]", with_pip=True)
+        follow(run(grpc / "python", "-c", GRPC_CHECK).strip(), wheel, "betterproto")
+        run(grpc / "python", "-c", BETTERPROTO_CHECK)
     print(f"built and tested: {', '.join(path.name for path in sorted(DIST.iterdir()))}")
 
 
