@@ -4,6 +4,7 @@ Run `make run` first, then this.
 """
 
 import asyncio
+import sys
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from datetime import timedelta
@@ -14,7 +15,7 @@ from apidiscovery_betterproto.apidiscovery.service import v1
 from grpclib.client import Channel
 
 
-async def main(host: str = "127.0.0.1", port: int = 50051) -> None:
+async def main(host: str, port: int) -> None:
     async with Channel(host, port) as channel:
         stub = v1.DiscoveryServiceStub(channel)
         first = await stub.get_discovery(v1.GetDiscoveryRequest())
@@ -41,4 +42,5 @@ async def main(host: str = "127.0.0.1", port: int = 50051) -> None:
                 break
 
 
-asyncio.run(main())
+host, _, port = (sys.argv[1] if len(sys.argv) > 1 else "127.0.0.1:50051").rpartition(":")
+asyncio.run(main(host, int(port)))

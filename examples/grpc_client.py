@@ -4,6 +4,7 @@ Run `make run` first, then this.
 """
 
 import asyncio
+import sys
 
 import grpc.aio
 from apidiscovery.service.v1 import discovery_pb2, discovery_pb2_grpc
@@ -36,4 +37,4 @@ async def main(target: str = "127.0.0.1:50051") -> None:
             break
 
 
-asyncio.run(main())
+asyncio.run(main(*sys.argv[1:]))

@@ -9,10 +9,13 @@ Run it, then ask:
     apidiscovery conformance http://127.0.0.1:8082
 """
 
-import asyncio
-
-from apidiscovery_service.extension_server import ApiGroup, ApiResource, ApiVersion, discovery_app
-from apidiscovery_service.serving.http import HttpServer
+from apidiscovery_service.extension_server import (
+    ApiGroup,
+    ApiResource,
+    ApiVersion,
+    discovery_app,
+    run,
+)
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse
@@ -41,4 +44,4 @@ def application() -> Starlette:
 
 
 if __name__ == "__main__":
-    asyncio.run(HttpServer(application(), "127.0.0.1", 8082).serve())
+    run(application(), "127.0.0.1", 8082)
