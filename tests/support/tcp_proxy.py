@@ -5,6 +5,8 @@ import contextlib
 from types import TracebackType
 from typing import Self
 
+from fake_api_server import accepted
+
 _PIECE = 65536
 
 
@@ -47,6 +49,7 @@ class TcpProxy:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._server.wait_closed()
+        await accepted()
 
     def cut(self) -> None:
         """Let nothing through from now on, without a sign to either end."""
@@ -75,12 +78,14 @@ class TcpProxy:
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.taken.set()
-        if self._refuses:
+        if self._refuses or not self._server.is_serving():
             writer.close()
             return
         task = asyncio.get_running_loop().create_task(self._forward(reader, writer, self._flows))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        # Before its first step nothing else closes it; later nobody may read what it still has.
+        task.add_done_callback(lambda done: writer.transport.abort() if done.cancelled() else None)
 
     async def _forward(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, flows: asyncio.Event
@@ -96,6 +101,9 @@ class TcpProxy:
                 ]
                 try:
                     await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
+                except asyncio.CancelledError:
+                    far_writer.transport.abort()
+                    raise
                 finally:
                     for pump in pumps:
                         pump.cancel()

@@ -14,7 +14,7 @@ from apidiscovery_service.sources.upstreams.reachability import GRPC_PORT
 from apidiscovery_service.sources.upstreams.spec import Limits, Timing
 from apidiscovery_service.store.memory import MemoryStore
 from certificates import Authority
-from fake_api_server import DOWN, FakeApiServer, aggregated
+from fake_api_server import DOWN, FakeApiServer, aggregated, listening
 from structlog.testing import capture_logs
 from upstream_setup import Ask, Running, item, mirrored, running, spec_of, until
 
@@ -189,8 +189,6 @@ async def _answering(raw: bytes) -> AsyncGenerator[str]:
     async def answer(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(raw)
         await writer.drain()
-        writer.close()
 
-    server = await asyncio.start_server(answer, "127.0.0.1", 0)
-    async with server:
-        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    async with listening(answer) as port:
+        yield f"http://127.0.0.1:{port}"

@@ -16,7 +16,7 @@ from certificates import Authority
 from command_line import Outcome
 from command_line import run as run_here
 from conforming import extension
-from fake_api_server import Answer, FakeApiServer
+from fake_api_server import Answer, FakeApiServer, listening
 from programs import free_port
 from tampering import Answered, Seen, Tampered, served
 
@@ -199,20 +199,14 @@ async def test_bytes_that_trickle_in_do_not_prolong_the_time(
     async def drip(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         writer.write(b"HTTP/1.1 200 OK\r\n")
-        try:
-            while not reader.at_eof():
-                writer.write(b"x: y\r\n")
-                await writer.drain()
-                with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(reader.read(1), 0.05)
-        except ConnectionError:
-            pass
-        finally:
-            writer.close()
+        while not reader.at_eof():
+            writer.write(b"x: y\r\n")
+            await writer.drain()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(reader.read(1), 0.05)
 
-    server = await asyncio.start_server(drip, "127.0.0.1", 0)
-    async with server:
-        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    async with listening(drip) as port:
+        url = f"http://127.0.0.1:{port}"
         done = await conformance(capsys, url, "--request-timeout", "500ms")
     assert done.stderr == f"error: no answer to GET {url}/apis: not within 0.5 s\n"
 
