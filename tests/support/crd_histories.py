@@ -1,32 +1,22 @@
-"""CustomResourceDefinitions of several releases of real projects.
-
-They are found in the folder that the variable APIDISCOVERY_CRD_HISTORIES names, or beside the
-checkout in shared/data/crd-histories: NAME.json.xz, an object of definitions by name, by release.
-"""
+"""CustomResourceDefinitions of several releases of real projects, from tests/golden/schema-diff."""
 
 import json
 import lzma
-import os
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
-import pytest
-from repository import ROOT
+from repository import GOLDEN
 from schema_trials import is_object
 
 PROJECTS = ("argo-cd", "cert-manager", "gateway-api", "prometheus-operator")
-VARIABLE = "APIDISCOVERY_CRD_HISTORIES"
-_BESIDE = ROOT.parent / "shared" / "data" / "crd-histories"
+FOLDER = GOLDEN / "schema-diff" / "histories"
 
 
 def history(project: str) -> dict[str, dict[str, Any]]:
-    """Return the definitions of each release, oldest first; skip the test where there are none."""
-    folder = Path(os.environ.get(VARIABLE) or _BESIDE)
-    path = folder / f"{project}.json.xz"
-    if not path.exists():
-        pytest.skip(f"there is no {path}, and {VARIABLE} names no other folder")
-    found: dict[str, dict[str, Any]] = json.loads(lzma.decompress(path.read_bytes()))
+    """Return the definitions of each release, oldest first."""
+    found: dict[str, dict[str, Any]] = json.loads(
+        lzma.decompress((FOLDER / f"{project}.json.xz").read_bytes())
+    )
     return {release: found[release] for release in sorted(found, key=_order)}
 
 

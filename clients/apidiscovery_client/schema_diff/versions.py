@@ -127,14 +127,15 @@ def _storage(old: _Definition, new: _Definition) -> Iterator[Change]:
     if before == after:
         return
     verdicts = _FINE
-    schemas = [
-        one.get("schema") for one in (new.versions.get(before), new.versions.get(after)) if one
-    ]
-    same = len(schemas) == 2 and canonical(schemas[0]) == canonical(schemas[1])  # noqa: PLR2004
-    if new.strategy != "None" or not same:
+    if new.strategy != "None" or not _is_same(new.versions.get(before), new.versions.get(after)):
         reason = "objects are stored in a version that is converted, or has another schema"
         verdicts = Verdicts(Outcome.UNKNOWN, Reading.FINE, Outcome.UNKNOWN, reason=reason)
     yield Change("spec.versions", "storage-version-changed", before, after, verdicts)
+
+
+def _is_same(one: Mapping[str, object] | None, other: Mapping[str, object] | None) -> bool:
+    """Tell whether two versions have the same schema, whatever their descriptions are."""
+    return one is not None and other is not None and not compare(_schema(one), _schema(other))
 
 
 def _version(

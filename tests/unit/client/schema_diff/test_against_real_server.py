@@ -20,7 +20,7 @@ from schema_server import serve, stored_errors
 from schema_trials import RefusedError, Server, Told, Trial, outcome
 
 _PAIRS = 250
-_TRIALS = 120
+_TRIALS = 60
 _LONGEST = 4_000
 _SEVERITY = ("fine", "defaulted", "pruned", "unknown", "rejected")
 

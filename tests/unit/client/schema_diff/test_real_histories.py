@@ -18,7 +18,7 @@ _SUMMARY: dict[str, dict[str, dict[str, int]]] = json.loads(
     (GOLDEN / "schema-diff" / "histories.json").read_text("utf-8")
 )
 _SAMPLES = 6
-_MOST_FIELDS = 40
+_MOST_FIELDS = 20
 
 
 def summary(changes: tuple[Change, ...]) -> dict[str, int]:
