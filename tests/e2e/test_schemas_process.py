@@ -139,6 +139,7 @@ def test_clusters_views_and_former_times(serve: Serve, tmp_path: Path) -> None:
         becomes(f"/clusters/east{WIDGET}", "colour")
         becomes(f"/views/all{WIDGET}", "colour")
         assert ask(server, f"/views/all{WIDGET}?at={then}").status == 400
+        assert ask(server, f"/views/all/apis?at={then}").status == 400
         old = ask(server, f"/clusters/east{WIDGET}?at={then}")
         assert spec_of(old) == {"size"}
         assert old.values("memento-datetime")[0].endswith("GMT")

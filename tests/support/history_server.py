@@ -48,9 +48,11 @@ class Remembered:
 async def remembered(path: Path | None = None) -> AsyncGenerator[Remembered]:
     """Serve a history that this process writes."""
     documents: dict[str, dict[str, Recipe]] = {}
-    history = await History.open(
-        path, Retention(), lambda name: f"ETAG OF {name}", lambda name: documents.get(name, {})
-    )
+
+    async def openapi_of(name: str) -> dict[str, Recipe]:
+        return documents.get(name, {})
+
+    history = await History.open(path, Retention(), lambda name: f"ETAG OF {name}", openapi_of)
     recording = asyncio.create_task(history.record())
     try:
         async with stub_of(history) as stub:

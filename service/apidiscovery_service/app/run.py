@@ -8,7 +8,7 @@ import contextlib
 import shlex
 import signal
 import sys
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from typing import cast
@@ -31,9 +31,10 @@ from apidiscovery_service.errors import DiscoveryError
 from apidiscovery_service.fleet.state import Fleet
 from apidiscovery_service.fleet.view_documents import ViewDocuments
 from apidiscovery_service.history.history import History, history_path
-from apidiscovery_service.history.model import HistoryError
+from apidiscovery_service.history.model import MERGED, HistoryError
 from apidiscovery_service.metrics import Metrics
 from apidiscovery_service.openapi.documents import Documents
+from apidiscovery_service.openapi.recipe import Recipe
 from apidiscovery_service.serving.connect import ConnectCalls
 from apidiscovery_service.serving.feature_gates import OPENAPI_V3, STORAGE_VERSION_API
 from apidiscovery_service.serving.grpc import DiscoveryService, GrpcServer
@@ -282,7 +283,7 @@ class _Server:
                 history_path(self._settings.store),
                 self._settings.history,
                 lambda name: self._fleet.etag(name) if name else self._registry.snapshot.named.etag,
-                lambda name: self._upstreams.documents.all_known(f"upstream:{name}"),
+                self._openapi_of,
             )
         except (HistoryError, OSError) as error:
             reason = str(error)
@@ -295,6 +296,10 @@ class _Server:
             lambda source: history.documents_changed(source.removeprefix("upstream:"))
         )
         self._registry.on_touched(self._remember)
+        # A schema may change where discovery stays as it was.
+        for on_change in (self._declarations.on_documents, self._upstreams.documents.on_change):
+            on_change(lambda groups: self._remember(groups, ""))
+        self._documents.on_change(lambda: self._remember(frozenset(), "openapi"))
         self._checks.add_warnings(history.warnings)
         self._claims.register("history", history.record)
 
@@ -303,6 +308,11 @@ class _Server:
             sources = {s for group in groups for s in self._registry.winners(group).values()}
             causes = {cause} if cause else sources or {"withdrawn"}
             self._history.merged_changed(self._registry.snapshot, causes)
+
+    async def _openapi_of(self, cluster: str) -> Mapping[str, Recipe]:
+        if cluster != MERGED:
+            return self._upstreams.documents.all_known(f"upstream:{cluster}")
+        return await self._documents.current() if self._settings.gates[OPENAPI_V3] else {}
 
     async def close(self) -> None:
         """Close the files, once nothing is served any more."""

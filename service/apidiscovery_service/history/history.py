@@ -7,7 +7,15 @@ Reading and writing have a thread of their own, and nobody who applies or polls 
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    Awaitable,
+    Callable,
+    Generator,
+    Iterable,
+    Mapping,
+    Sequence,
+)
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from datetime import datetime
@@ -82,7 +90,8 @@ class History:
         file: The file.
         keep: What is kept.
         etag_of: Returns the ETag of the named groups of a cluster, by its name.
-        openapi_of: Returns the OpenAPI documents that a cluster publishes, by path.
+        openapi_of: Returns the OpenAPI documents that a cluster publishes, by path; of `MERGED`
+            those that this server serves.
     """
 
     def __init__(
@@ -91,7 +100,7 @@ class History:
         file: HistoryFile,
         keep: Retention,
         etag_of: Callable[[str], str],
-        openapi_of: Callable[[str], Mapping[str, Recipe]],
+        openapi_of: Callable[[str], Awaitable[Mapping[str, Recipe]]],
     ) -> None:
         self._thread = thread
         self._file = file
@@ -112,7 +121,7 @@ class History:
         path: Path | None,
         keep: Retention,
         etag_of: Callable[[str], str],
-        openapi_of: Callable[[str], Mapping[str, Recipe]] = lambda _name: {},
+        openapi_of: Callable[[str], Awaitable[Mapping[str, Recipe]]],
     ) -> Self:
         """Open the file of a history.
 
@@ -120,7 +129,8 @@ class History:
             path: The file; None for a history in memory.
             keep: What is kept.
             etag_of: Returns the ETag of the named groups of a cluster, by its name.
-            openapi_of: Returns the OpenAPI documents that a cluster publishes, by path.
+            openapi_of: Returns the OpenAPI documents that a cluster publishes, by path; of `MERGED`
+                those that this server serves.
 
         Raises:
             HistoryError: It cannot be opened.
@@ -197,8 +207,9 @@ class History:
                 began = time.monotonic()
                 await self._write(dirty)
                 pause_s = min((time.monotonic() - began) * _PAUSE_AFTER, _LONGEST_PAUSE_S)
-                for name in dirty:
-                    await self._write_openapi(name)
+                # Those of this server last: they may have to be made.
+                for name in sorted(dirty, key=lambda name: name == MERGED):
+                    await self._write_openapi(name, dirty[name])
         finally:
             compacting.cancel()
 
@@ -226,26 +237,26 @@ class History:
     ) -> Differences:
         found = Differences()
         for name, (cluster, etag) in now.items():
-            cause = ", ".join(sorted(causes[name])) or "first seen by this process"
-            found.add(name, self._written.get(name, Written()), cluster, etag, cause)
+            known = self._written.get(name, Written())
+            found.add(name, known, cluster, etag, _joined(causes[name]))
         return found
 
-    async def _write_openapi(self, name: str) -> None:
+    async def _write_openapi(self, name: str, causes: Iterable[str]) -> None:
         """Write which OpenAPI documents of a cluster have changed."""
         written = self._written[name]
-        recipes: Mapping[str, Recipe] = {}
-        if name in self._current:
-            recipes = self._openapi_of(name)
+        is_there = self._now(name) is not None
+        recipes = await self._openapi_of(name) if is_there else {}
         before = {key: h for (kind, key), h in written.hashes.items() if kind is Kind.OPENAPI}
-        if name in self._current and not recipes:
+        if is_there and not recipes:
             return  # nobody has asked for them yet
+        cause = _joined(causes)
         after = {key: recipe.hash for key, recipe in recipes.items()}
         changed = [k for k in sorted(before.keys() | after.keys()) if before.get(k) != after.get(k)]
         wanted = {after[key] for key in changed if key in after}
         missing = await self._until_it_works(lambda: self._file.missing(wanted))
         # Documents that other clusters publish as well are written in one step.
         known = [key for key in changed if after.get(key, "") not in missing]
-        changes = [_of_document(name, key, before, after) for key in known]
+        changes = [_of_document(name, key, cause, before, after) for key in known]
         if changes:
             await self._append(changes, {})
             written.take(changes)
@@ -255,7 +266,7 @@ class History:
             except (DiscoveryError, OSError) as error:
                 _log.info("document not remembered", cluster=name, key=key, reason=str(error))
                 continue
-            change = _of_document(name, key, before, after)
+            change = _of_document(name, key, cause, before, after)
             await self._append([change], {change.after: content})
             written.take([change])
 
@@ -418,7 +429,11 @@ def _merged(snapshot: Snapshot) -> Cluster:
     )
 
 
+def _joined(causes: Iterable[str]) -> str:
+    return ", ".join(sorted(causes)) or "first seen by this process"
+
+
 def _of_document(
-    cluster: str, key: str, before: Mapping[str, str], after: Mapping[str, str]
+    cluster: str, key: str, cause: str, before: Mapping[str, str], after: Mapping[str, str]
 ) -> NewChange:
-    return NewChange(cluster, Kind.OPENAPI, key, "poll", before.get(key, ""), after.get(key, ""))
+    return NewChange(cluster, Kind.OPENAPI, key, cause, before.get(key, ""), after.get(key, ""))

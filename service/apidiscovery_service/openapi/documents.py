@@ -8,6 +8,7 @@ cached.
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from time import perf_counter
 from typing import Literal, TypeAlias
 
@@ -23,7 +24,7 @@ from apidiscovery_service.openapi.errors import InvalidOpenAPI
 from apidiscovery_service.openapi.making import DocumentUnavailable, Made, Making, Observer, Once
 from apidiscovery_service.openapi.merging import Merging
 from apidiscovery_service.openapi.protobuf.documents import encode_v2, encode_v3
-from apidiscovery_service.openapi.recipe import Recipes
+from apidiscovery_service.openapi.recipe import Recipe, Recipes
 from apidiscovery_service.openapi.v2 import merged
 from apidiscovery_service.openapi.v2.merged import Merged
 from apidiscovery_service.workers import WorkerFailed
@@ -137,6 +138,8 @@ class Documents:
         self._late: set[Entry] = set()
         self._finding: set[asyncio.Task[None]] = set()
         self._retries: set[asyncio.Task[None]] = set()
+        self._listeners: list[Callable[[], None]] = []
+        self._is_used = False
         merge, merged_bytes = self._encoders.merged, limits.merged_bytes
         self._merging = Merging(
             self.whole_index,
@@ -156,6 +159,14 @@ class Documents:
         """Note that the documents of these groups may have changed; nothing is made yet."""
         self._known.changed(groups)
 
+    def on_change(self, listener: Callable[[], None]) -> None:
+        """Call `listener` at the first request for documents, and when the index is another."""
+        self._listeners.append(listener)
+
+    def _tell(self) -> None:
+        for listener in self._listeners:
+            listener()
+
     async def index(self) -> Index:
         """Return the current index.
 
@@ -163,7 +174,7 @@ class Documents:
         share one run. A call waits for 5 s at most: a document that takes longer is listed with its
         former hash, or with none, and made in the background.
         """
-        self._retry()
+        self._use()
         if self._index is not None and self._is_current():
             return self._index
         if self._running:
@@ -198,6 +209,7 @@ class Documents:
             index = await asyncio.to_thread(make_index, hashes, notes)
             if self._index != index:
                 self._index = index
+                self._tell()
             self._index_revision = revision
             self._observe("index", perf_counter() - start)
         finally:
@@ -233,8 +245,30 @@ class Documents:
         await asyncio.wait(self._finding)
         return await self.index()
 
-    def _retry(self) -> None:
-        """Retry failed documents that are due; their fallbacks are served meanwhile."""
+    async def current(self) -> Mapping[str, Recipe]:
+        """Return how each document is read as it is now, by path; nothing before the first request.
+
+        A recipe raises `DocumentUnavailable` once its document has become another.
+        """
+        if not self._is_used:
+            return {}
+        return {
+            key: Recipe(digest, partial(self._still, key, digest), digest)
+            for key, digest in (await self.whole_index()).entries.items()
+            if digest
+        }
+
+    async def _still(self, key: str, digest: str) -> bytes:
+        made = await self._made(key)
+        if made is None or made.hash != digest:
+            raise DocumentUnavailable(key, "it is another by now")
+        return made.data
+
+    def _use(self) -> None:
+        """Note a request, and retry failed documents that are due: their fallbacks are served."""
+        if not self._is_used:
+            self._is_used = True
+            self._tell()
         for entry in self._known.due(asyncio.get_running_loop().time()):
             task = asyncio.create_task(self._making.again(entry))
             self._retries.add(task)
@@ -246,7 +280,7 @@ class Documents:
         Raises:
             DocumentUnavailable: There should be a document, but it could not be made.
         """
-        self._retry()
+        self._use()
         entry = self._known.entry(key)
         if entry and entry.failure and not entry.hash and entry not in self._known.unknown:
             raise DocumentUnavailable(key, entry.failure)

@@ -181,11 +181,10 @@ async def _source(view: View, side: Side) -> DocumentSource | Release:
 
 
 async def _past_source(view: View, side: Side, when: datetime) -> DocumentSource:
-    if side.kind == SERVED:
-        raise _bad(f"{side.text}: former fields are remembered of clusters alone")
     await _cluster_at(view, side, when)  # checks that the viewer may read it
     history = view.served.history
-    recipes = None if history is None else await history.openapi_at(side.name, when)
+    name = MERGED if side.kind == SERVED else side.name
+    recipes = None if history is None else await history.openapi_at(name, when)
     if not recipes:
         raise _bad(f"{side.text}: no OpenAPI documents of that time are remembered")
     return Documents(FixedRecipes(recipes), view.served.site.metrics.observe_openapi)

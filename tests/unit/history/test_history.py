@@ -52,7 +52,11 @@ class Remembering:
         async with asyncio.timeout(20):
             while True:
                 every = await self.history.changes(newest_first=False, limit=10**6)
-                found = [one for one in every if one.cluster != MERGED or one.kind is Kind.GROUP]
+                found = [
+                    one
+                    for one in every
+                    if one.cluster != MERGED or one.kind in (Kind.GROUP, Kind.OPENAPI)
+                ]
                 if condition(found):
                     return found
                 await asyncio.sleep(0.01)
@@ -61,9 +65,11 @@ class Remembering:
 @asynccontextmanager
 async def remembering(path: Path | None = None) -> AsyncGenerator[Remembering]:
     documents: dict[str, dict[str, Recipe]] = {}
-    history = await History.open(
-        path, Retention(), lambda name: f"etag of {name}", lambda name: documents.get(name, {})
-    )
+
+    async def openapi_of(name: str) -> dict[str, Recipe]:
+        return documents.get(name, {})
+
+    history = await History.open(path, Retention(), lambda name: f"etag of {name}", openapi_of)
     recording = asyncio.create_task(history.record())
     try:
         yield Remembering(history, documents)
@@ -234,6 +240,24 @@ async def test_openapi_documents_are_remembered() -> None:
         recipes = await run.history.openapi_at("east", changes[-1].time)
         assert list(recipes) == ["apis/a.test/v1"]  # the other is tried again at the next change
         assert await recipes["apis/a.test/v1"].make() == b"{}"
+
+
+async def test_openapi_documents_of_what_this_server_merges_name_their_sources() -> None:
+    async def made() -> bytes:
+        return b"{}"
+
+    digest = sha512(b"{}").hexdigest().upper()
+    async with remembering() as run:
+        snapshot = Snapshot(named=document_of(widget_group("a.test")))
+        run.history.merged_changed(snapshot, ["apply"])
+        await run.until(lambda found: ("Group", "a.test") in kinds(found))
+        run.documents[MERGED] = {"apis/a.test/v1": Recipe("a", made, digest)}
+        run.history.merged_changed(snapshot, ["crds:a.test"])
+        found = await run.until(lambda found: ("OpenAPI", "apis/a.test/v1") in kinds(found))
+        change = found[-1]
+        assert (change.name, change.cause) == ("apis/a.test/v1", "crds:a.test")
+        (recipe,) = (await run.history.openapi_at(MERGED, change.time)).values()
+        assert await recipe.make() == b"{}"
 
 
 async def test_an_openapi_document_that_another_cluster_publishes_is_not_made_again() -> None:

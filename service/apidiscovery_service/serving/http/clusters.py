@@ -22,10 +22,9 @@ from apidiscovery_service.serving.http.routes import (
     DocumentRoute,
     HealthRoute,
     MissingRoute,
-    OpenAPIDocumentRoute,
     Page,
     Route,
-    SchemaRoute,
+    is_openapi,
     route,
 )
 from apidiscovery_service.serving.http.statuses import (
@@ -172,21 +171,12 @@ async def answer(
 
 def _missing(cluster: Cluster, target: Route, *, has_openapi: bool) -> str:
     """Return what nobody has learned of a cluster yet, and the target needs; empty for nothing."""
-    match target:
-        case Page.VERSION:
-            return "" if cluster.dialect.version else "the version"
-        case (
-            OpenAPIDocumentRoute()
-            | SchemaRoute()
-            | Page.OPENAPI_INDEX
-            | Page.OPENAPI_MERGED
-            | Page.SCHEMAS
-            | Page.SCHEMAS_WITHOUT_SLASH
-        ):
-            return "" if has_openapi else "OpenAPI"
-        case _:
-            groups = cluster.core if is_of_core(target) else cluster.named
-            return "discovery" if groups is None else ""
+    if target is Page.VERSION:
+        return "" if cluster.dialect.version else "the version"
+    if is_openapi(target):
+        return "" if has_openapi else "OpenAPI"
+    groups = cluster.core if is_of_core(target) else cluster.named
+    return "discovery" if groups is None else ""
 
 
 def is_of_core(target: Route) -> bool:

@@ -19,7 +19,7 @@ from apidiscovery_service.serving.http.conditional import http_date
 from apidiscovery_service.serving.http.messages import Request, Response
 from apidiscovery_service.serving.http.openapi import OpenAPIAnswers
 from apidiscovery_service.serving.http.respond import Site
-from apidiscovery_service.serving.http.routes import DocumentRoute, Page, Route, SchemaRoute, route
+from apidiscovery_service.serving.http.routes import DocumentRoute, is_openapi, route
 from apidiscovery_service.serving.http.statuses import (
     negotiated_status,
     unavailable,
@@ -57,17 +57,14 @@ class PastAnswers:
 
         It was merged of clusters that all might read about then, and by other grants than those of
         now. So only callers that may read about every cluster are answered, and no answer is kept
-        for others. Its former OpenAPI documents are not remembered, so schemas made from them are
-        refused.
+        for others.
 
         Args:
             request: The request.
             clusters: Patterns of the clusters that the caller may read about.
         """
         target = route(request.path)
-        if is_of_schemas(target):
-            return without_past(request)
-        if not isinstance(target, DocumentRoute):
+        if not (isinstance(target, DocumentRoute) or is_openapi(target)):
             return None
         if clusters != ALL_CLUSTERS:
             return _refused(request, 403, "Forbidden", _MERGED_OF_HIDDEN)
@@ -95,35 +92,33 @@ class PastAnswers:
             return _refused(request, 400, "BadRequest", message)
         try:
             cluster = await self._history.cluster_at(name, when)
-            site = await self._site_at(cluster, when)
+            site = await self._site_at(self._history, cluster, when)
         except NotRecorded as error:
             return _refused(request, 404, "NotFound", f"at: {error}")
         except HistoryError as error:
             return unavailable(request, str(error), _RETRY_S)
+        if site.openapi is None and is_openapi(route(request.path)):
+            message = "at: no OpenAPI documents of that time are remembered"
+            return _refused(request, 404, "NotFound", message)
         response = await answer(request, cluster, site, lambda: self._encoded(cluster))
         return with_header(response, b"memento-datetime", http_date(when.timestamp()).encode())
 
-    async def _site_at(self, cluster: Cluster, when: datetime) -> Site:
-        if cluster.name == MERGED or self._history is None:
-            return replace(self._site, openapi=None, is_merged=False)
-        recipes = await self._history.openapi_at(cluster.name, when)
+    async def _site_at(self, history: History, cluster: Cluster, when: datetime) -> Site:
+        recipes = await history.openapi_at(cluster.name, when)
         documents = Documents(FixedRecipes(recipes), self._site.metrics.observe_openapi)
         # A redirect to the current hash would lead out of that time.
         openapi = OpenAPIAnswers(documents, redirects=False) if recipes else None
+        if cluster.name == MERGED:
+            return replace(self._site, openapi=openapi, is_merged=False)
         return site_of(self._site, cluster, openapi)
 
     def _encoded(self, cluster: Cluster) -> EncodedSnapshot:
         return EncodedSnapshot(self._publisher.snapshot(cluster))
 
 
-def is_of_schemas(target: Route) -> bool:
-    """Return whether a route is that of a schema, or of the index of schemas."""
-    return isinstance(target, SchemaRoute) or target is Page.SCHEMAS
-
-
 def without_past(request: Request) -> Response:
-    """Answer a request for former schemas of what is no cluster: those of now would be others."""
-    message = "at: schemas of former times are those of clusters: /clusters/NAME/schemas/"
+    """Answer a request for former documents of a view: those of now would be others."""
+    message = "at: former times are those of clusters; want a path below /clusters/NAME"
     return _refused(request, 400, "BadRequest", message)
 
 

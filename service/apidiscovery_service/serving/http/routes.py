@@ -129,6 +129,16 @@ _FIXED: dict[str, Route] = {
 }
 
 
+def is_openapi(target: Route) -> bool:
+    """Return whether a route is answered from OpenAPI documents."""
+    return isinstance(target, OpenAPIDocumentRoute | SchemaRoute) or target in (
+        Page.OPENAPI_INDEX,
+        Page.OPENAPI_MERGED,
+        Page.SCHEMAS,
+        Page.SCHEMAS_WITHOUT_SLASH,
+    )
+
+
 def route(path: str, *, storage_version_hashes: bool = True, extension: bool = False) -> Route:
     """Return the route of a path, whether or not its group and version exist.
 

@@ -12,16 +12,9 @@ from apidiscovery_service.fleet.scope import Scope
 from apidiscovery_service.serving.http.clusters import is_custom, is_of_core
 from apidiscovery_service.serving.http.messages import Request, Response
 from apidiscovery_service.serving.http.openapi import Documents, OpenAPIAnswers
-from apidiscovery_service.serving.http.past import asks_for_past, is_of_schemas, without_past
+from apidiscovery_service.serving.http.past import asks_for_past, without_past
 from apidiscovery_service.serving.http.respond import Site, answer_documents
-from apidiscovery_service.serving.http.routes import (
-    HealthRoute,
-    OpenAPIDocumentRoute,
-    Page,
-    Route,
-    SchemaRoute,
-    route,
-)
+from apidiscovery_service.serving.http.routes import HealthRoute, Page, Route, is_openapi, route
 from apidiscovery_service.serving.http.statuses import not_found, unavailable
 
 PREFIX = "/views/"
@@ -64,7 +57,7 @@ class ViewAnswers:
         target = route(inner.path)
         if target is Page.METRICS or isinstance(target, HealthRoute):
             response = not_found(inner)
-        elif is_of_schemas(target) and asks_for_past(inner):
+        elif asks_for_past(inner):
             response = without_past(inner)
         elif not _is_known(clusters.values(), target):
             message = f"no cluster of view {name} has answered yet"
@@ -83,7 +76,7 @@ class ViewAnswers:
             endpoint=_ENDPOINT + response.endpoint,
             aggregated="",
             # Documents change when clusters publish others, whatever these serve.
-            cacheable=response.cacheable and not _is_openapi(target),
+            cacheable=response.cacheable and not is_openapi(target),
         )
 
     def _openapi_of(self, scope: Scope, name: str, encoded: EncodedSnapshot) -> OpenAPIAnswers:
@@ -115,11 +108,3 @@ def _is_known(clusters: Collection[Cluster], target: Route) -> bool:
     """Return whether anything is known of what the target needs; of no clusters all is known."""
     told = [cluster.core if is_of_core(target) else cluster.named for cluster in clusters]
     return not told or any(groups is not None for groups in told)
-
-
-def _is_openapi(target: Route) -> bool:
-    return isinstance(target, OpenAPIDocumentRoute | SchemaRoute) or target in (
-        Page.OPENAPI_INDEX,
-        Page.OPENAPI_MERGED,
-        Page.SCHEMAS,
-    )
