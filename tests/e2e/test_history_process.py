@@ -12,6 +12,7 @@ import grpc
 from apidiscovery.service.v1 import history_pb2, history_pb2_grpc
 from command_process import finished, running
 from fake_api_server import FakeApiServer, aggregated
+from raw_http import get
 from server import Server, eventually, serving
 
 SEEN_S = 20.0
@@ -102,6 +103,26 @@ def test_a_change_is_told_in_words_in_every_format(tmp_path: Path) -> None:
         merged = json.loads(told(server, tmp_path, "--cluster", "-", "-o", "json"))["changes"]
         assert {one["cluster"] for one in merged} == {""}
         assert {one["cause"] for one in merged} == {"upstream:east"}
+
+
+def test_the_page_leaves_out_what_no_client_sees(tmp_path: Path) -> None:
+    def ordered(*categories: str) -> dict[str, Any]:
+        told = group("Widget")
+        told["versions"][0]["resources"][0]["categories"] = list(categories)
+        return {"/apis": aggregated(told)}
+
+    with (
+        FakeApiServer(ordered("a", "b")) as upstream,
+        following(tmp_path / "server", upstream.url) as server,
+    ):
+        until(server, ["Widget"])
+        upstream.answers = ordered("b", "a")
+        eventually(lambda: len(listed(server)) == 2, SEEN_S, "another order is remembered")
+        path = "/ui/history?cluster=east&group=a.test"
+        page = get(server.http_port, path).body
+        assert b"1 change that no client sees is left out" in page
+        assert b"only what clients do not see" not in page
+        assert b"only what clients do not see" in get(server.http_port, f"{path}&all=1").body
 
 
 def test_trouble_says_what_to_do(tmp_path: Path) -> None:

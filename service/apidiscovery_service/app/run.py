@@ -53,7 +53,7 @@ from apidiscovery_service.serving.http.cross_origin import CrossOrigin
 from apidiscovery_service.serving.http.fleet import FleetAnswers
 from apidiscovery_service.serving.http.objects.gateway import ObjectAnswers
 from apidiscovery_service.serving.http.openapi import OpenAPIAnswers
-from apidiscovery_service.serving.http.pages import UserInterface
+from apidiscovery_service.serving.http.pages import NoPages, UserInterface
 from apidiscovery_service.serving.http.past import PastAnswers
 from apidiscovery_service.serving.http.views import ViewAnswers
 from apidiscovery_service.serving.unread import UnreadBudget
@@ -474,13 +474,16 @@ class _Server:
         return listener
 
     def _make_web(self, site: Site, documents: ClusterDocuments) -> UserInterface | None:
-        """Return the pages for browsers; None where they are off or not installed."""
+        """Return the pages for browsers, or why there are none; None where they are off."""
         if not self._settings.web:
             return None
         missing = [name for name in _WEB_PACKAGES if find_spec(name) is None]
         if missing:
             _log.info("no pages for browsers", missing=missing, extra="apidiscovery[web]")
-            return None
+            return NoPages(
+                f"pages for browsers need {' and '.join(missing)}, which the extra `web` brings: "
+                "pip install 'apidiscovery[web]'"
+            )
         # Imported here, as it needs packages that an installation may lack.
         from apidiscovery_service.web import Served, WebInterface  # noqa: PLC0415
 

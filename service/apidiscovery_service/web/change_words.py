@@ -16,6 +16,7 @@ from apidiscovery_service.history.model import MERGED, Change, ContentDamaged, K
 from apidiscovery_service.web.changes import ShownChange, shown
 from apidiscovery_service.web.comparing import Discovery, compare_discovery
 
+UNSEEN = "only what clients do not see: order, or categories of lists"
 _STEP = timedelta(milliseconds=1)  # the precision of the history
 _HEAD = b'{"kind":"APIGroupDiscoveryList","apiVersion":"apidiscovery.k8s.io/v2","metadata":{},'
 
@@ -35,6 +36,11 @@ class ToldChange:
     findings: tuple[Finding, ...] = ()
     note: str = ""
     diff: str = ""
+
+    @property
+    def is_unseen(self) -> bool:
+        """Whether no client sees what it did."""
+        return self.note == UNSEEN
 
     @property
     def is_first(self) -> bool:
@@ -90,7 +96,7 @@ def told(change: Change, before: Told, after: Told, kind: str = "") -> ToldChang
         findings = _findings(_only(before, kind), _only(after, kind))
         if kind and not findings:
             return None
-        note = "" if findings else "only what clients do not see: order, or categories of lists"
+        note = "" if findings else UNSEEN
         return ToldChange(line.change, findings, note, line.diff)
     if change.kind is Kind.DOCUMENT and before != after:
         return ToldChange(line.change, (), f"release {before or '?'} → {after or '?'}", line.diff)

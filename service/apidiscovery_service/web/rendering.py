@@ -34,7 +34,7 @@ class Renderer:
             core=CORE,
             version=version,
         )
-        _add(self._environment.filters, moment=moment, plural=plural)
+        _add(self._environment.filters, moment=moment, plural=plural, source_name=source_name)
 
     def render(self, view: View, page: Page) -> bytes:
         """Return a page as UTF-8; may be called in any thread."""
@@ -68,6 +68,11 @@ def moment(when: datetime | str | None) -> Markup:
     text = when if isinstance(when, str) else f"{when:%Y-%m-%dT%H:%M:%SZ}"
     shown = text.replace("T", " ").removesuffix("Z")
     return Markup('<time datetime="{}" title="{} UTC">{} UTC</time>').format(text, shown, shown)
+
+
+def source_name(name: str) -> str:
+    """Return a source as people call it: `cluster east` for `upstream:east`."""
+    return f"cluster {cluster}" if (cluster := name.removeprefix("upstream:")) != name else name
 
 
 def plural(number: int, one: str, several: str = "") -> str:

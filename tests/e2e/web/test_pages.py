@@ -16,6 +16,8 @@ COMMON = (
     "/ui/groups",
     "/ui/groups/apps",
     "/ui/groups/core",
+    "/ui/kinds",
+    "/ui/kinds?q=deploy",
     "/ui/kinds/apps/v1/Deployment",
     "/ui/kinds/core/v1/Pod",
     "/ui/search?q=deploy",
@@ -37,7 +39,15 @@ OF_DEFINITIONS = (
 PATHS = {
     "catalogue": COMMON,
     "definitions": OF_DEFINITIONS,
-    "fleet": ("/ui/", "/ui/groups", "/ui/fleet", "/ui/history", "/ui/sources", "/ui/search?q=pod"),
+    "fleet": (
+        "/ui/",
+        "/ui/kinds",
+        "/ui/groups",
+        "/ui/fleet",
+        "/ui/history",
+        "/ui/sources",
+        "/ui/search?q=pod",
+    ),
 }
 
 
@@ -116,11 +126,44 @@ def test_the_keyboard_is_enough(browser: Browser, served: Mapping[str, Server]) 
         visit.expect_quiet()
 
 
+def test_the_number_of_kinds_leads_to_all_of_them(
+    browser: Browser, served: Mapping[str, Server]
+) -> None:
+    with visiting(browser, served["catalogue"].url) as visit:
+        page = visit.page
+        visit.open("/ui/")
+        page.locator("#served a", has_text="kinds").click()
+        page.wait_for_url("**/ui/kinds")
+        assert page.locator("#kinds tbody tr").count() > 60
+        expect(page.locator("#kind-apps-deployments")).to_contain_text("deploy")
+        page.locator(".filters input").fill("CRON")
+        page.keyboard.press("Enter")
+        page.wait_for_url("**/ui/kinds?q=CRON")
+        expect(page.locator("#kinds tbody tr")).to_have_count(1)
+        expect(page.locator("#kinds tbody tr")).to_contain_text("CronJob")
+        # The feature is off, so nothing leads to its page.
+        expect(page.locator("nav a", has_text="Storage versions")).to_have_count(0)
+        visit.expect_quiet()
+
+
+def test_on_a_phone_the_fleet_shows_two_clusters_beside_a_kind(
+    browser: Browser, served: Mapping[str, Server]
+) -> None:
+    with visiting(browser, served["fleet"].url, viewport={"width": 390, "height": 844}) as visit:
+        visit.open("/ui/fleet?all=1")
+        box = visit.page.locator(".matrix thead th").nth(2).bounding_box()
+        assert box is not None
+        assert box["x"] + 40 < 390
+
+
 def test_a_chosen_theme_stays(browser: Browser, served: Mapping[str, Server]) -> None:
     with visiting(browser, served["catalogue"].url, color_scheme="light") as visit:
         visit.open("/ui/groups")
         before = visit.page.evaluate("getComputedStyle(document.body).backgroundColor")
-        visit.page.locator("theme-switch button").click()
+        button = visit.page.locator("theme-switch button")
+        expect(button).to_have_attribute("aria-pressed", "false")
+        button.click()
+        expect(button).to_have_attribute("aria-pressed", "true")
         visit.open("/ui/")
         after = visit.page.evaluate("getComputedStyle(document.body).backgroundColor")
         assert before != after

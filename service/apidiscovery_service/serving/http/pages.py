@@ -6,6 +6,7 @@ from typing import Protocol, TypeAlias
 
 from apidiscovery_service.serving.http.admission import Credentials
 from apidiscovery_service.serving.http.messages import Headers, Receive, Request, Response
+from apidiscovery_service.serving.http.statuses import text_response
 
 Events: TypeAlias = AsyncGenerator[bytes]
 
@@ -48,3 +49,25 @@ class UserInterface(Protocol):
     async def serve(self, exchange: PageExchange) -> None:
         """Answer a request."""
         ...
+
+
+class NoPages:
+    """Tells browsers why there are no pages.
+
+    Args:
+        why: The reason, and what to do.
+    """
+
+    def __init__(self, why: str) -> None:
+        self._why = why
+
+    def takes(self, path: str, accept: bytes | None) -> bool:  # noqa: ARG002 - as UserInterface
+        """Return whether a path is that of a page; `/` is answered as without pages."""
+        return path == "/ui" or path.startswith("/ui/")
+
+    def stop(self) -> None:
+        """There is nothing to end."""
+
+    async def serve(self, exchange: PageExchange) -> None:
+        """Answer 404 with the reason."""
+        await exchange.answer("", text_response(404, f"404 page not found: {self._why}\n"))

@@ -3,7 +3,7 @@
 import asyncio
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from http import HTTPStatus
 from itertools import accumulate
@@ -34,12 +34,14 @@ class Filters:
         group: A group, `core` for the core group; empty for all.
         kind: A kind or resource; empty for all.
         since: A time, or how long ago, such as `7d`.
+        all_changes: Whether changes are shown that no client sees.
     """
 
     cluster: str = ""
     group: str = ""
     kind: str = ""
     since: str = ""
+    all_changes: bool = False
 
     @property
     def query(self) -> str:
@@ -49,6 +51,7 @@ class Filters:
             "group": self.group,
             "kind": self.kind,
             "since": self.since,
+            "all": "1" if self.all_changes else "",
         }
         return urlencode({name: value for name, value in named.items() if value})
 
@@ -81,6 +84,7 @@ async def _timeline(view: View, history: History) -> Page:
         view.parameter("group"),
         view.parameter("kind"),
         view.parameter("since"),
+        view.parameter("all") not in ("", "0", "false"),
     )
     before = view.parameter("before")
     cursor = int(before) if before.isdecimal() and len(before) < 19 else None  # noqa: PLR2004
@@ -97,13 +101,17 @@ async def _timeline(view: View, history: History) -> Page:
         shown, count = await _of_kind(history, found[:limit], filters.kind.lower())
     else:
         shown, count = await _of_all(history, found[:limit])
+    told_of = [e for e in shown if filters.all_changes or not e.first.is_unseen]
     return Page(
         "history.html",
         {
             "remembers": True,
             "one": None,
             "filters": filters,
-            "entries": shown,
+            "entries": told_of,
+            "before": urlencode({"before": cursor}) if cursor is not None else "",
+            "unseen": len(shown) - len(told_of),
+            "everything": replace(filters, all_changes=True).query,
             "older": urlencode({"before": found[count - 1].id}) if count < len(found) else "",
             "is_first": cursor is None,
             "searched": count if filters.kind else 0,

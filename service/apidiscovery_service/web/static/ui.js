@@ -17,16 +17,19 @@ class ThemeSwitch extends HTMLElement {
   connectedCallback() {
     const button = document.createElement("button");
     button.type = "button";
-    button.textContent = "Theme";
+    button.textContent = "Dark";
     button.title = "Switch between light and dark";
+    const root = document.documentElement;
+    const isDark = () => root.dataset.theme
+      ? root.dataset.theme === "dark"
+      : matchMedia("(prefers-color-scheme: dark)").matches;
+    const tell = () => button.setAttribute("aria-pressed", String(isDark()));
     button.addEventListener("click", () => {
-      const root = document.documentElement;
-      const dark = root.dataset.theme
-        ? root.dataset.theme === "dark"
-        : matchMedia("(prefers-color-scheme: dark)").matches;
-      root.dataset.theme = dark ? "light" : "dark";
+      root.dataset.theme = isDark() ? "light" : "dark";
       localStorage.setItem("theme", root.dataset.theme);
+      tell();
     });
+    tell();
     this.replaceChildren(button);
   }
 }
