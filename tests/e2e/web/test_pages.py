@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping
 from functools import partial
+from pathlib import Path
 
 import httpx2
 import pytest
 from browsing import visiting
 from playwright.sync_api import Browser, expect
-from server import Server, eventually
+from server import Server, eventually, serving
 
 _DIFF = "/ui/diff?from=kubernetes%3A1.34&to=kubernetes%3A1.36"
 # Fixed paths, which people keep and share.
@@ -154,6 +155,16 @@ def test_on_a_phone_the_fleet_shows_two_clusters_beside_a_kind(
         box = visit.page.locator(".matrix thead th").nth(2).bounding_box()
         assert box is not None
         assert box["x"] + 40 < 390
+
+
+def test_an_installation_without_the_extra_says_what_it_lacks(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['jinja2'] = None\n")
+    with serving(tmp_path, "--store", "memory", env={"PYTHONPATH": str(tmp_path)}) as server:
+        page = httpx2.get(f"{server.url}/ui/kinds", trust_env=False)
+        assert page.status_code == 404
+        assert "need jinja2" in page.text
+        assert "pip install 'apidiscovery[web]'" in page.text
+        assert httpx2.get(server.url, trust_env=False).json()["paths"]
 
 
 def test_a_chosen_theme_stays(browser: Browser, served: Mapping[str, Server]) -> None:
