@@ -6,6 +6,7 @@ import os
 import shutil
 import socket
 import ssl
+import statistics
 import subprocess
 import time
 from collections.abc import Callable, Collection, Generator, Iterator
@@ -58,6 +59,9 @@ http {{
 
 GROUPS, RESOURCES = 600, 5
 PATH = "/apis"
+CONNECT_PATH = (
+    "/apidiscovery.service.v1.DiscoveryService/GetDiscovery?connect=v1&encoding=json&message=%7B%7D"
+)
 WARM_RATIO = 0.8
 
 # The budget of 10 000 gzip answers a second holds where the empty handler reaches 15 000.
@@ -142,6 +146,41 @@ def measure(folder: Path, rounds: int, seconds: int, clock: Clock) -> Iterator[R
                 for protocol in LOADS:
                     cell = _Cell(case, protocol, rounds, seconds, clock)
                     yield from cell.rows(served, first, second, opponent)
+        yield from _connect_rows(served, cases, rounds, seconds, clock)
+
+
+def _connect_rows(
+    served: Served, cases: Collection[Case], rounds: int, seconds: int, clock: Clock
+) -> Iterator[Row]:
+    """Yield how many calls over Connect are answered, beside requests for the same groups."""
+    for case in (case for case in cases if case.file in ("304", "json", "gzip")):
+        name = f"Connect, {case.name}, beside {PATH}"
+        reason = missing("wrk") or ("out of time" if clock.out() else None)
+        if reason:
+            yield Row("warm", name, "", skipped=reason)
+            continue
+        headers = {"accept-encoding": case.headers["accept-encoding"]}
+        if case.file == "304":
+            headers["if-none-match"] = get(served.http, CONNECT_PATH, headers).header("etag")
+        answer = get(served.http, CONNECT_PATH, headers)
+        if answer.status != case.answer.status:
+            raise Failed(f"{name}: {served.http} answers {answer.status}")
+        root = f"http://{served.http}"
+        runs: dict[str, Callable[[], Sample]] = {
+            "apis": partial(wrk, Target(served.pid, root + PATH), case.headers, seconds),
+            "connect": partial(wrk, Target(served.pid, root + CONNECT_PATH), headers, seconds),
+        }
+        samples = interleaved(runs, rounds, clock.out)
+        apis, connect = (
+            statistics.median(sample.rate for sample in samples[key]) for key in ("apis", "connect")
+        )
+        yield Row(
+            "warm",
+            f"{name} ({len(answer.body):,} and {len(case.answer.body):,} bytes)",
+            "",
+            f"{connect / apis:.2f}; {connect:,.0f}/s, {PATH} {apis:,.0f}/s",
+            numbers={"ratio": connect / apis, "connect": connect, "apis": apis},
+        )
 
 
 def read_cases(
