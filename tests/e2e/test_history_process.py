@@ -120,9 +120,14 @@ def test_the_page_leaves_out_what_no_client_sees(tmp_path: Path) -> None:
         eventually(lambda: len(listed(server)) == 2, SEEN_S, "another order is remembered")
         path = "/ui/history?cluster=east&group=a.test"
         page = get(server.http_port, path).body
-        assert b"1 change that no client sees is left out" in page
+        assert b"1 line left out" in page
         assert b"only what clients do not see" not in page
         assert b"only what clients do not see" in get(server.http_port, f"{path}&all=1").body
+        # What the cluster did to what is served here is told of the cluster alone.
+        beside = b'<span class="muted">cluster east</span>'
+        assert beside not in get(server.http_port, "/ui/history").body
+        assert beside not in get(server.http_port, "/ui/").body
+        assert beside in get(server.http_port, "/ui/history?all=1").body
 
 
 def test_trouble_says_what_to_do(tmp_path: Path) -> None:

@@ -16,7 +16,8 @@ from apidiscovery_service.history.model import MERGED, Change, ContentDamaged, K
 from apidiscovery_service.web.changes import ShownChange, shown
 from apidiscovery_service.web.comparing import Discovery, compare_discovery
 
-UNSEEN = "only what clients do not see: order, or categories of lists"
+_UNSEEN = "only what clients do not see: order, or categories of lists"
+_ORDER = "only the order of groups"
 _STEP = timedelta(milliseconds=1)  # the precision of the history
 _HEAD = b'{"kind":"APIGroupDiscoveryList","apiVersion":"apidiscovery.k8s.io/v2","metadata":{},'
 
@@ -40,7 +41,7 @@ class ToldChange:
     @property
     def is_unseen(self) -> bool:
         """Whether no client sees what it did."""
-        return self.note == UNSEEN
+        return self.note in (_UNSEEN, _ORDER)
 
     @property
     def is_first(self) -> bool:
@@ -96,10 +97,13 @@ def told(change: Change, before: Told, after: Told, kind: str = "") -> ToldChang
         findings = _findings(_only(before, kind), _only(after, kind))
         if kind and not findings:
             return None
-        note = "" if findings else UNSEEN
+        note = "" if findings else _UNSEEN
         return ToldChange(line.change, findings, note, line.diff)
-    if change.kind is Kind.DOCUMENT and before != after:
-        return ToldChange(line.change, (), f"release {before or '?'} → {after or '?'}", line.diff)
+    if change.kind is Kind.DOCUMENT:
+        # A release that was not known, or is not, is no change of the release.
+        is_other = before and after and before != after
+        note = f"release {before} → {after}" if is_other else _ORDER
+        return ToldChange(line.change, (), note, line.diff)
     return line
 
 

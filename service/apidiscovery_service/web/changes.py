@@ -10,6 +10,7 @@ from apidiscovery_service.history.contents import STATES
 from apidiscovery_service.history.model import MERGED, Change, Kind
 from apidiscovery_service.web.view import View
 
+UPSTREAM = "upstream:"
 _STATES = {
     SourceState.CURRENT: "answers",
     SourceState.STALE: "does not answer",
@@ -29,6 +30,7 @@ class ShownChange:
         name: The group, the document, or nothing.
         what: What has happened, such as `added`.
         cause: Why.
+        is_echo: Whether changes of clusters tell the same.
     """
 
     number: int
@@ -38,6 +40,16 @@ class ShownChange:
     name: str
     what: str
     cause: str
+    is_echo: bool = False
+
+
+def is_echo(change: Change) -> bool:
+    """Return whether a change is what changes of clusters did to what this server serves.
+
+    The changes of these clusters tell the same.
+    """
+    causes = change.cause.split(", ")
+    return change.cluster == MERGED and all(cause.startswith(UPSTREAM) for cause in causes)
 
 
 def visible(view: View) -> Callable[[str], bool] | None:
@@ -62,6 +74,7 @@ def shown(change: Change) -> ShownChange:
         change.name,
         _what(change),
         change.cause,
+        is_echo(change),
     )
 
 

@@ -8,6 +8,7 @@ import jinja2
 from markupsafe import Markup
 
 from apidiscovery_service.web.assets import Asset
+from apidiscovery_service.web.changes import UPSTREAM
 from apidiscovery_service.web.view import CORE, Page, View, group_path, kind_path
 
 
@@ -72,7 +73,7 @@ def moment(when: datetime | str | None) -> Markup:
 
 def source_name(name: str) -> str:
     """Return a source as people call it: `cluster east` for `upstream:east`."""
-    return f"cluster {cluster}" if (cluster := name.removeprefix("upstream:")) != name else name
+    return f"cluster {cluster}" if (cluster := name.removeprefix(UPSTREAM)) != name else name
 
 
 def plural(number: int, one: str, several: str = "") -> str:

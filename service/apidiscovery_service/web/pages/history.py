@@ -34,7 +34,7 @@ class Filters:
         group: A group, `core` for the core group; empty for all.
         kind: A kind or resource; empty for all.
         since: A time, or how long ago, such as `7d`.
-        all_changes: Whether changes are shown that no client sees.
+        all_changes: Whether changes are shown that no client sees, or that others tell.
     """
 
     cluster: str = ""
@@ -101,7 +101,7 @@ async def _timeline(view: View, history: History) -> Page:
         shown, count = await _of_kind(history, found[:limit], filters.kind.lower())
     else:
         shown, count = await _of_all(history, found[:limit])
-    told_of = [e for e in shown if filters.all_changes or not e.first.is_unseen]
+    told_of = [entry for entry in shown if _is_told(entry, filters)]
     return Page(
         "history.html",
         {
@@ -110,7 +110,7 @@ async def _timeline(view: View, history: History) -> Page:
             "filters": filters,
             "entries": told_of,
             "before": urlencode({"before": cursor}) if cursor is not None else "",
-            "unseen": len(shown) - len(told_of),
+            "left_out": len(shown) - len(told_of),
             "everything": replace(filters, all_changes=True).query,
             "older": urlencode({"before": found[count - 1].id}) if count < len(found) else "",
             "is_first": cursor is None,
@@ -118,6 +118,14 @@ async def _timeline(view: View, history: History) -> Page:
             "clusters": [_MERGED_NAME, *view.scope.clusters],
         },
     )
+
+
+def _is_told(entry: Entry, filters: Filters) -> bool:
+    """Return whether a line tells something, that no other line tells."""
+    if filters.all_changes:
+        return True
+    is_echo = entry.first.change.is_echo and filters.cluster != _MERGED_NAME
+    return not (entry.first.is_unseen or is_echo)
 
 
 async def _one(view: View, history: History) -> Page:

@@ -95,7 +95,10 @@ async def _last_changes(view: View) -> tuple[list[Changes], str]:
         found = await history.changes(only, limit=_READ_CHANGES)
     except HistoryError as error:
         return [], str(error)
-    return together(map(shown, found), _LAST_CHANGES), ""
+    # Documents that are read for the first time are no change, and groups that come are told.
+    changed = (one for one in found if one.before or one.kind is not Kind.OPENAPI)
+    lines = (line for line in map(shown, changed) if not line.is_echo)
+    return together(lines, _LAST_CHANGES), ""
 
 
 def together(changes: Iterable[ShownChange], limit: int) -> list[Changes]:
