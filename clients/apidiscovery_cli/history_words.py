@@ -90,7 +90,7 @@ class Told:
 def tell_change(
     change: history_pb2.HistoryChange,
     kinds: Sequence[str] = (),
-    fields_of: FieldsOf = lambda _change: None,
+    fields_of: FieldsOf | None = None,
 ) -> Told | None:
     """Return a change in words.
 
@@ -98,8 +98,8 @@ def tell_change(
         change: With its groups.
         kinds: Kinds or plural names of resources, in lower case: only these are told of. None for
             all.
-        fields_of: Returns what a change did to the fields of these kinds; None where it is not
-            known.
+        fields_of: Returns what a change did to the fields of these kinds, None where it is not
+            known. Without it documents that come are not told of.
 
     Returns:
         None for a change that tells clients nothing, such as the mere order of the groups, or that
@@ -107,10 +107,13 @@ def tell_change(
     """
     if change.kind == history_pb2.HISTORY_CHANGE_KIND_GROUP:
         return _of_group(change, frozenset(kinds))
-    fields = fields_of(change)
+    fields = fields_of(change) if fields_of is not None else None
     if kinds and not (fields and (fields.changes or fields.failures)):
         return None
     words = _WORDS.get(change.kind, _of_other)(change)
+    is_document = change.kind == history_pb2.HISTORY_CHANGE_KIND_OPENAPI
+    if is_document and not change.hash_before and fields_of is None:
+        return None  # it came with a version, which is told, or is read for the first time
     if fields is not None:
         words = f"{words}: {summary(fields)}"
     return Told(change, (words,), fields=fields) if words else None

@@ -32,6 +32,7 @@ class TcpProxy:
         self._flows.set()
         self._refuses = False
         self._tasks: set[asyncio.Task[None]] = set()
+        self._transports: list[asyncio.WriteTransport] = []
 
     async def __aenter__(self) -> Self:
         self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
@@ -50,6 +51,8 @@ class TcpProxy:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._server.wait_closed()
         await accepted()
+        for transport in self._transports:
+            transport.abort()  # one that is closed still waits until the other end reads
 
     def cut(self) -> None:
         """Let nothing through from now on, without a sign to either end."""
@@ -84,7 +87,8 @@ class TcpProxy:
         task = asyncio.get_running_loop().create_task(self._forward(reader, writer, self._flows))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        # Before its first step nothing else closes it; later nobody may read what it still has.
+        self._transports.append(writer.transport)
+        # Before its first step nothing else closes it.
         task.add_done_callback(lambda done: writer.transport.abort() if done.cancelled() else None)
 
     async def _forward(
@@ -94,6 +98,7 @@ class TcpProxy:
         with contextlib.suppress(OSError), contextlib.closing(writer):
             await flows.wait()
             far_reader, far_writer = await asyncio.open_connection(host, int(port))
+            self._transports.append(far_writer.transport)
             with contextlib.closing(far_writer):
                 pumps = [
                     asyncio.ensure_future(self._pump(reader, far_writer, flows)),

@@ -296,18 +296,19 @@ class _Server:
             lambda source: history.documents_changed(source.removeprefix("upstream:"))
         )
         self._registry.on_touched(self._remember)
-        # A schema may change where discovery stays as it was.
         for on_change in (self._declarations.on_documents, self._upstreams.documents.on_change):
-            on_change(lambda groups: self._remember(groups, ""))
-        self._documents.on_change(lambda: self._remember(frozenset(), "openapi"))
+            on_change(lambda groups: history.merged_documents_changed(self._sources_of(groups)))
+        self._documents.on_change(lambda: history.merged_documents_changed(()))
         self._checks.add_warnings(history.warnings)
         self._claims.register("history", history.record)
 
     def _remember(self, groups: frozenset[str], cause: str) -> None:
         if self._history:
-            sources = {s for group in groups for s in self._registry.winners(group).values()}
-            causes = {cause} if cause else sources or {"withdrawn"}
+            causes = {cause} if cause else self._sources_of(groups) or {"withdrawn"}
             self._history.merged_changed(self._registry.snapshot, causes)
+
+    def _sources_of(self, groups: frozenset[str]) -> set[str]:
+        return {s for group in groups for s in self._registry.winners(group).values()}
 
     async def _openapi_of(self, cluster: str) -> Mapping[str, Recipe]:
         if cluster != MERGED:
@@ -480,10 +481,7 @@ class _Server:
         missing = [name for name in _WEB_PACKAGES if find_spec(name) is None]
         if missing:
             _log.info("no pages for browsers", missing=missing, extra="apidiscovery[web]")
-            return NoPages(
-                f"pages for browsers need {' and '.join(missing)}, which the extra `web` brings: "
-                "pip install 'apidiscovery[web]'"
-            )
+            return NoPages(missing)
         # Imported here, as it needs packages that an installation may lack.
         from apidiscovery_service.web import Served, WebInterface  # noqa: PLC0415
 

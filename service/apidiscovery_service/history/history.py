@@ -111,6 +111,11 @@ class History:
         self._merged = Snapshot()
         self._dirty: dict[str, set[str]] = {}
         self._noted = asyncio.Event()
+        # The documents of this server may have to be made, for which nothing else waits.
+        self._document_causes: set[str] = set()
+        self._documents_noted = asyncio.Event()
+        # Differences are those to what was written last, so one step is written after the other.
+        self._writing = asyncio.Lock()
         self._written: dict[str, Written] = {}
         self._problem = ""
         self._appended: set[asyncio.Event] = set()
@@ -180,6 +185,15 @@ class History:
         self._merged = snapshot
         self._note(MERGED, *causes)
 
+    def merged_documents_changed(self, causes: Iterable[str]) -> None:
+        """Note that OpenAPI documents of what this server serves may be others.
+
+        Args:
+            causes: The sources whose change led to it, where discovery stays the same.
+        """
+        self._document_causes.update(causes)
+        self._documents_noted.set()
+
     def _note(self, name: str, *causes: str) -> None:
         self._dirty.setdefault(name, set()).update(causes)
         self._noted.set()
@@ -196,7 +210,9 @@ class History:
                 self._note(name, "no longer configured")
         for name in (MERGED, *self._current):
             self._note(name)
-        compacting = asyncio.create_task(self._compact())
+        beside = [
+            asyncio.create_task(work) for work in (self._compact(), self._record_merged_documents())
+        ]
         pause_s = 0.0
         try:
             while True:
@@ -207,11 +223,26 @@ class History:
                 began = time.monotonic()
                 await self._write(dirty)
                 pause_s = min((time.monotonic() - began) * _PAUSE_AFTER, _LONGEST_PAUSE_S)
-                # Those of this server last: they may have to be made.
-                for name in sorted(dirty, key=lambda name: name == MERGED):
-                    await self._write_openapi(name, dirty[name])
+                for name, causes in dirty.items():
+                    if name == MERGED:
+                        self.merged_documents_changed(causes)
+                    else:
+                        await self._write_openapi(name, causes)
         finally:
-            compacting.cancel()
+            for task in beside:
+                task.cancel()
+
+    async def _record_merged_documents(self) -> None:
+        while True:
+            await self._documents_noted.wait()
+            await asyncio.sleep(_SETTLE_S)
+            self._documents_noted.clear()
+            causes, self._document_causes = self._document_causes, set()
+            if MERGED in self._written:
+                try:
+                    await self._write_openapi(MERGED, causes)
+                except DiscoveryError as error:
+                    _log.info("documents not remembered", reason=str(error))
 
     async def _write(self, dirty: Mapping[str, set[str]]) -> None:
         """Write what has changed of some clusters, in one step."""
@@ -224,10 +255,11 @@ class History:
             if place % _AT_ONCE == _AT_ONCE - 1:
                 await asyncio.sleep(0)
         # Thousands of groups may be new: in a thread, while nobody else uses what was written.
-        found = await self._run(lambda: self._differences(now, dirty))
-        if found.changes:
-            await self._append(found.changes, found.contents)
-        self._written |= found.written
+        async with self._writing:
+            found = await self._run(lambda: self._differences(now, dirty))
+            if found.changes:
+                await self._append(found.changes, found.contents)
+            self._written |= found.written
 
     def _now(self, name: str) -> Cluster | None:
         return _merged(self._merged) if name == MERGED else self._current.get(name)
@@ -243,10 +275,11 @@ class History:
 
     async def _write_openapi(self, name: str, causes: Iterable[str]) -> None:
         """Write which OpenAPI documents of a cluster have changed."""
-        written = self._written[name]
         is_there = self._now(name) is not None
         recipes = await self._openapi_of(name) if is_there else {}
-        before = {key: h for (kind, key), h in written.hashes.items() if kind is Kind.OPENAPI}
+        before = {
+            key: h for (kind, key), h in self._written[name].hashes.items() if kind is Kind.OPENAPI
+        }
         if is_there and not recipes:
             return  # nobody has asked for them yet
         cause = _joined(causes)
@@ -258,8 +291,7 @@ class History:
         known = [key for key in changed if after.get(key, "") not in missing]
         changes = [_of_document(name, key, cause, before, after) for key in known]
         if changes:
-            await self._append(changes, {})
-            written.take(changes)
+            await self._take(name, changes, {})
         for key in (key for key in changed if after.get(key) in missing):
             try:
                 content = await recipes[key].make()
@@ -267,8 +299,14 @@ class History:
                 _log.info("document not remembered", cluster=name, key=key, reason=str(error))
                 continue
             change = _of_document(name, key, cause, before, after)
-            await self._append([change], {change.after: content})
-            written.take([change])
+            await self._take(name, [change], {change.after: content})
+
+    async def _take(
+        self, name: str, changes: Sequence[NewChange], contents: Mapping[str, bytes]
+    ) -> None:
+        async with self._writing:
+            await self._append(changes, contents)
+            self._written[name].take(changes)
 
     async def _append(self, changes: Sequence[NewChange], contents: Mapping[str, bytes]) -> None:
         await self._until_it_works(lambda: self._file.append(changes, contents))

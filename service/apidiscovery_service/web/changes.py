@@ -31,6 +31,7 @@ class ShownChange:
         what: What has happened, such as `added`.
         cause: Why.
         is_echo: Whether changes of clusters tell the same.
+        is_beginning: Whether a server started, and had not asked a cluster yet.
     """
 
     number: int
@@ -41,6 +42,7 @@ class ShownChange:
     what: str
     cause: str
     is_echo: bool = False
+    is_beginning: bool = False
 
 
 def is_echo(change: Change) -> bool:
@@ -75,6 +77,7 @@ def shown(change: Change) -> ShownChange:
         _what(change),
         change.cause,
         is_echo(change),
+        change.kind is Kind.STATE and STATES.get(change.after) is SourceState.PENDING,
     )
 
 

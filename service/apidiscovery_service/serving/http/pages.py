@@ -1,6 +1,6 @@
 """The interface of what answers browsers beside the API: requests for pages, and their answers."""
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
@@ -55,11 +55,14 @@ class NoPages:
     """Tells browsers why there are no pages.
 
     Args:
-        why: The reason, and what to do.
+        missing: The packages that are not installed.
     """
 
-    def __init__(self, why: str) -> None:
-        self._why = why
+    def __init__(self, missing: Sequence[str]) -> None:
+        self._why = (
+            f"pages for browsers need {' and '.join(missing)}, which the extra `web` brings: "
+            "pip install 'apidiscovery[web]'"
+        )
 
     def takes(self, path: str, accept: bytes | None) -> bool:  # noqa: ARG002 - as UserInterface
         """Return whether a path is that of a page; `/` is answered as without pages."""

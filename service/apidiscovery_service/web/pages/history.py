@@ -125,7 +125,7 @@ def _is_told(entry: Entry, filters: Filters) -> bool:
     if filters.all_changes:
         return True
     is_echo = entry.first.change.is_echo and filters.cluster != _MERGED_NAME
-    return not (entry.first.is_unseen or is_echo)
+    return not (entry.first.is_unseen or entry.first.change.is_beginning or is_echo)
 
 
 async def _one(view: View, history: History) -> Page:

@@ -97,7 +97,7 @@ async def _last_changes(view: View) -> tuple[list[Changes], str]:
         return [], str(error)
     # Documents that are read for the first time are no change, and groups that come are told.
     changed = (one for one in found if one.before or one.kind is not Kind.OPENAPI)
-    lines = (line for line in map(shown, changed) if not line.is_echo)
+    lines = (line for line in map(shown, changed) if not (line.is_echo or line.is_beginning))
     return together(lines, _LAST_CHANGES), ""
 
 

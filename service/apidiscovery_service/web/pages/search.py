@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from markupsafe import Markup
 
@@ -120,7 +120,10 @@ def _fields(view: View, names: Names, text: str) -> list[FieldLine]:
     lines: dict[FieldPlace, FieldLine] = {}
     for hit in hits:
         line = _line(hit, visible)
-        lines.setdefault(line.places[0], line)
+        # Clusters may describe one field in several ways; that of what is merged counts.
+        key = replace(line.places[0], cluster=MERGED)
+        if key not in lines or line.places[0] == key != lines[key].places[0]:
+            lines[key] = line
     return list(lines.values())
 
 
