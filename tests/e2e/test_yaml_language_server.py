@@ -4,7 +4,7 @@ import json
 import os
 import re
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -97,7 +97,7 @@ def settings_of_the_page(server: Server) -> dict[str, Any]:
 
 
 @contextmanager
-def editing(folder: Path, program: Path, server: Server) -> Iterator[Editor]:
+def editing(folder: Path, program: Path, server: Server) -> Generator[Editor]:
     with subprocess.Popen(  # noqa: S603 - our own arguments
         [find_tool("node"), str(program), "--stdio"],
         stdin=subprocess.PIPE,

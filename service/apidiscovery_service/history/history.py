@@ -276,7 +276,9 @@ class History:
     async def _write_openapi(self, name: str, causes: Iterable[str]) -> None:
         """Write which OpenAPI documents of a cluster have changed."""
         is_there = self._now(name) is not None
-        recipes = await self._openapi_of(name) if is_there else {}
+        recipes: Mapping[str, Recipe] = {}
+        if is_there:
+            recipes = await self._openapi_of(name)
         before = {
             key: h for (kind, key), h in self._written[name].hashes.items() if kind is Kind.OPENAPI
         }

@@ -58,19 +58,19 @@ async def page(view: View) -> Page:
 
 def _lines(snapshot: Snapshot, matrix: Matrix) -> list[Line]:
     """Return all kinds by name, then by group."""
+    rows = {(row.group, row.resource): row for row in matrix.rows}
     served = {
-        (row.group, row.resource): (row, [cell for cell in row.cells if cell and cell.versions])
-        for row in matrix.rows
+        key: [cell for cell in row.cells if cell and cell.versions] for key, row in rows.items()
     }
     found: dict[tuple[str, str], Line] = {}
     for published in (*snapshot.core.groups, *snapshot.named.groups):
         for one in kinds_of(published.group):
             key = published.name, one.resource.resource
-            _, cells = served.get(key, (None, []))
             names = published.name, one.kind, one.resource.resource
             short, scope = one.resource.short_names, one.resource.scope
-            found[key] = Line(*names, one.versions, short, scope, len(cells))
-    for key, (row, cells) in served.items():
+            found[key] = Line(*names, one.versions, short, scope, len(served.get(key, ())))
+    for key, row in rows.items():
+        cells = served[key]
         if key not in found and cells and row.kind:
             versions = tuple(dict.fromkeys(v for cell in cells for v in cell.versions))
             found[key] = Line(row.group, row.kind, row.resource, versions, clusters=len(cells))
