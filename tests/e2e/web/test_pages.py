@@ -115,6 +115,7 @@ def test_the_keyboard_is_enough(browser: Browser, served: Mapping[str, Server]) 
         page.keyboard.type("deployment")
         page.keyboard.press("Enter")
         page.wait_for_url("**/ui/search?q=deployment")
+        expect(page.locator("main input[name=q]")).to_be_focused()  # before another key is
         found = page.locator("main a", has_text="Deployment").first
         for _ in range(60):
             if found.evaluate("link => link === document.activeElement"):
