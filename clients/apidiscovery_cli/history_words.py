@@ -99,7 +99,7 @@ def tell_change(
         kinds: Kinds or plural names of resources, in lower case: only these are told of. None for
             all.
         fields_of: Returns what a change did to the fields of these kinds, None where it is not
-            known. Without it documents that come are not told of.
+            known. Without it, documents that are new are not told of.
 
     Returns:
         None for a change that tells clients nothing, such as the mere order of the groups, or that
@@ -110,10 +110,12 @@ def tell_change(
     fields = fields_of(change) if fields_of is not None else None
     if kinds and not (fields and (fields.changes or fields.failures)):
         return None
+    is_new_document = (
+        change.kind == history_pb2.HISTORY_CHANGE_KIND_OPENAPI and not change.hash_before
+    )
+    if is_new_document and fields_of is None:
+        return None  # its version is told of, or it is read for the first time
     words = _WORDS.get(change.kind, _of_other)(change)
-    is_document = change.kind == history_pb2.HISTORY_CHANGE_KIND_OPENAPI
-    if is_document and not change.hash_before and fields_of is None:
-        return None  # it came with a version, which is told, or is read for the first time
     if fields is not None:
         words = f"{words}: {summary(fields)}"
     return Told(change, (words,), fields=fields) if words else None

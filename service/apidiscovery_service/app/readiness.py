@@ -3,6 +3,7 @@
 import asyncio
 
 from apidiscovery_service.core.registry import Registry
+from apidiscovery_service.core.source import UPSTREAM
 from apidiscovery_service.sources.storage_version_api import SOURCE as STORAGE_VERSION_SOURCE
 from apidiscovery_service.sources.upstreams.follower import Upstreams
 
@@ -10,7 +11,7 @@ from apidiscovery_service.sources.upstreams.follower import Upstreams
 _CHECK_S = 0.1
 
 # Sources that are not local: upstreams, and our own API, which says nothing about them.
-_NOT_LOCAL = ("upstream:", STORAGE_VERSION_SOURCE)
+_NOT_LOCAL = (UPSTREAM, STORAGE_VERSION_SOURCE)
 
 
 class Readiness:

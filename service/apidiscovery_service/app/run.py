@@ -10,7 +10,6 @@ import signal
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
-from importlib.util import find_spec
 from typing import cast
 
 import structlog
@@ -25,7 +24,7 @@ from apidiscovery_service.app.settings import Security, Settings
 from apidiscovery_service.app.upstream_specs import ClusterSpecs, service_settings
 from apidiscovery_service.core.registry import Registry
 from apidiscovery_service.core.snapshot import Snapshot
-from apidiscovery_service.core.source import Source, SourceStatus
+from apidiscovery_service.core.source import UPSTREAM, Source, SourceStatus
 from apidiscovery_service.encoding import CurrentEncoding
 from apidiscovery_service.errors import DiscoveryError
 from apidiscovery_service.fleet.state import Fleet
@@ -53,7 +52,7 @@ from apidiscovery_service.serving.http.cross_origin import CrossOrigin
 from apidiscovery_service.serving.http.fleet import FleetAnswers
 from apidiscovery_service.serving.http.objects.gateway import ObjectAnswers
 from apidiscovery_service.serving.http.openapi import OpenAPIAnswers
-from apidiscovery_service.serving.http.pages import NoPages, UserInterface
+from apidiscovery_service.serving.http.pages import NoPages, UserInterface, missing_packages
 from apidiscovery_service.serving.http.past import PastAnswers
 from apidiscovery_service.serving.http.views import ViewAnswers
 from apidiscovery_service.serving.unread import UnreadBudget
@@ -80,8 +79,6 @@ DRAIN_S = 5.0
 # Between attempts to read a store that is not available yet.
 _STORE_RETRY_S = 0.5
 
-# What the extra `web` brings.
-_WEB_PACKAGES = ("jinja2", "markdown_it")
 
 _log = structlog.get_logger(__name__)
 
@@ -293,9 +290,10 @@ class _Server:
         self._history = history
         self._upstreams.on_clusters(history.clusters_changed)
         self._upstreams.documents.on_published(
-            lambda source: history.documents_changed(source.removeprefix("upstream:"))
+            lambda source: history.documents_changed(source.removeprefix(UPSTREAM))
         )
         self._registry.on_touched(self._remember)
+        # A schema may change where discovery stays as it was.
         for on_change in (self._declarations.on_documents, self._upstreams.documents.on_change):
             on_change(lambda groups: history.merged_documents_changed(self._sources_of(groups)))
         self._documents.on_change(lambda: history.merged_documents_changed(()))
@@ -312,8 +310,8 @@ class _Server:
 
     async def _openapi_of(self, cluster: str) -> Mapping[str, Recipe]:
         if cluster != MERGED:
-            return self._upstreams.documents.all_known(f"upstream:{cluster}")
-        return await self._documents.current() if self._settings.gates[OPENAPI_V3] else {}
+            return self._upstreams.documents.all_known(f"{UPSTREAM}{cluster}")
+        return await self._documents.current()
 
     async def close(self) -> None:
         """Close the files, once nothing is served any more."""
@@ -478,8 +476,7 @@ class _Server:
         """Return the pages for browsers, or why there are none; None where they are off."""
         if not self._settings.web:
             return None
-        missing = [name for name in _WEB_PACKAGES if find_spec(name) is None]
-        if missing:
+        if missing := missing_packages():
             _log.info("no pages for browsers", missing=missing, extra="apidiscovery[web]")
             return NoPages(missing)
         # Imported here, as it needs packages that an installation may lack.

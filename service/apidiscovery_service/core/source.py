@@ -5,6 +5,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
+UPSTREAM = "upstream:"
+"""What the name of a source begins with that is a cluster; the name of the cluster follows."""
+
 
 class SourceState(StrEnum):
     """Whether a source offers what its server serves now."""

@@ -16,8 +16,6 @@ from apidiscovery_service.history.model import MERGED, Change, ContentDamaged, K
 from apidiscovery_service.web.changes import ShownChange, shown
 from apidiscovery_service.web.comparing import Discovery, compare_discovery
 
-_UNSEEN = "only what clients do not see: order, or categories of lists"
-_ORDER = "only the order of groups"
 _STEP = timedelta(milliseconds=1)  # the precision of the history
 _HEAD = b'{"kind":"APIGroupDiscoveryList","apiVersion":"apidiscovery.k8s.io/v2","metadata":{},'
 
@@ -31,17 +29,14 @@ class ToldChange:
         findings: What it did to a group; empty for changes of other things.
         note: What it did besides, in one line; empty where the findings say all.
         diff: The query of the comparison of before and after; empty where there is none.
+        is_unseen: Whether no client sees what it did.
     """
 
     change: ShownChange
     findings: tuple[Finding, ...] = ()
     note: str = ""
     diff: str = ""
-
-    @property
-    def is_unseen(self) -> bool:
-        """Whether no client sees what it did."""
-        return self.note in (_UNSEEN, _ORDER)
+    is_unseen: bool = False
 
     @property
     def is_first(self) -> bool:
@@ -97,14 +92,18 @@ def told(change: Change, before: Told, after: Told, kind: str = "") -> ToldChang
         findings = _findings(_only(before, kind), _only(after, kind))
         if kind and not findings:
             return None
-        note = "" if findings else _UNSEEN
-        return ToldChange(line.change, findings, note, line.diff)
-    if change.kind is Kind.DOCUMENT:
-        # A release that was not known, or is not, is no change of the release.
-        is_other = before and after and before != after
-        note = f"release {before} → {after}" if is_other else _ORDER
-        return ToldChange(line.change, (), note, line.diff)
-    return line
+        if findings:
+            return ToldChange(line.change, findings, diff=line.diff)
+        note = "only what clients do not see: order, or categories of lists"
+        return replace(line, note=note, is_unseen=True)
+    return _with_release(line, before, after) if change.kind is Kind.DOCUMENT else line
+
+
+def _with_release(line: ToldChange, before: Told, after: Told) -> ToldChange:
+    # A release that was not known, or is not, is no change of the release.
+    if before and after and before != after:
+        return replace(line, note=f"release {before} → {after}")
+    return replace(line, note="only the order of groups", is_unseen=True)
 
 
 def _findings(before: Group | None, after: Group | None) -> tuple[Finding, ...]:

@@ -5,12 +5,11 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from apidiscovery_service.access.grants import matching
-from apidiscovery_service.core.source import SourceState
+from apidiscovery_service.core.source import UPSTREAM, SourceState
 from apidiscovery_service.history.contents import STATES
 from apidiscovery_service.history.model import MERGED, Change, Kind
 from apidiscovery_service.web.view import View
 
-UPSTREAM = "upstream:"
 _STATES = {
     SourceState.CURRENT: "answers",
     SourceState.STALE: "does not answer",
@@ -45,7 +44,7 @@ class ShownChange:
     is_beginning: bool = False
 
 
-def is_echo(change: Change) -> bool:
+def _is_echo(change: Change) -> bool:
     """Return whether a change is what changes of clusters did to what this server serves.
 
     The changes of these clusters tell the same.
@@ -76,7 +75,7 @@ def shown(change: Change) -> ShownChange:
         change.name,
         _what(change),
         change.cause,
-        is_echo(change),
+        _is_echo(change),
         change.kind is Kind.STATE and STATES.get(change.after) is SourceState.PENDING,
     )
 

@@ -7,8 +7,8 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
+from apidiscovery_service.core.source import UPSTREAM
 from apidiscovery_service.web.assets import Asset
-from apidiscovery_service.web.changes import UPSTREAM
 from apidiscovery_service.web.view import CORE, Page, View, group_path, kind_path
 
 
@@ -33,6 +33,7 @@ class Renderer:
             self._environment.globals,
             assets={name: asset.path for name, asset in assets.items()},
             core=CORE,
+            upstream=UPSTREAM,
             version=version,
         )
         _add(self._environment.filters, moment=moment, plural=plural, source_name=source_name)

@@ -113,6 +113,10 @@ class View:
         """Return a parameter without surrounding blanks; empty without one."""
         return self.parameters.get(name, "").strip()
 
+    def flag(self, name: str) -> bool:
+        """Return whether a parameter is given, and says neither `0` nor `false`."""
+        return self.parameter(name) not in ("", "0", "false")
+
     def documents(self, cluster: str = "") -> DocumentSource | None:
         """Return the OpenAPI documents of a cluster, or of what is merged; None without any."""
         if not cluster:

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Protocol, TypeAlias
 
 from apidiscovery_service.serving.http.admission import Credentials
@@ -9,6 +10,8 @@ from apidiscovery_service.serving.http.messages import Headers, Receive, Request
 from apidiscovery_service.serving.http.statuses import text_response
 
 Events: TypeAlias = AsyncGenerator[bytes]
+
+_PACKAGES = ("jinja2", "markdown_it")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +52,11 @@ class UserInterface(Protocol):
     async def serve(self, exchange: PageExchange) -> None:
         """Answer a request."""
         ...
+
+
+def missing_packages() -> list[str]:
+    """Return the packages of the extra `web` that are not installed."""
+    return [name for name in _PACKAGES if find_spec(name) is None]
 
 
 class NoPages:

@@ -4,6 +4,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
 
+from apidiscovery_service.core.source import UPSTREAM
 from apidiscovery_service.encoding.compression import Coding
 from apidiscovery_service.openapi.bodies import WHOLE_KEY
 from apidiscovery_service.openapi.body import Body, Form, Index, Packed, PackedBody
@@ -42,7 +43,7 @@ class ClusterDocuments:
 
         It is the same object until the cluster publishes other documents.
         """
-        source = f"upstream:{name}"
+        source = f"{UPSTREAM}{name}"
         published = self._upstreams.published(source)
         if published is None or not published.is_known:
             return None

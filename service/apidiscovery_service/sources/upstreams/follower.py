@@ -16,7 +16,7 @@ import structlog
 from apidiscovery_service.core.cluster import Cluster
 from apidiscovery_service.core.model import Contribution, Precedence
 from apidiscovery_service.core.registry import Registry
-from apidiscovery_service.core.source import Source, SourceState, SourceStatus
+from apidiscovery_service.core.source import UPSTREAM, Source, SourceState, SourceStatus
 from apidiscovery_service.errors import DiscoveryError
 from apidiscovery_service.metrics import Metrics
 from apidiscovery_service.sources.api_service import ApiService
@@ -100,7 +100,7 @@ class _Followed:
     @property
     def sources(self) -> tuple[str, ...]:
         if not self.services:
-            return (f"upstream:{self.spec.name}",)
+            return (f"{UPSTREAM}{self.spec.name}",)
         return tuple(f"apiservice:{service.name}" for service in self.services)
 
     @property

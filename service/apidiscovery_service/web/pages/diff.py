@@ -72,7 +72,7 @@ class Compared:
 async def page(view: View) -> Page:
     """Make the page: the form, and the comparison once both sides are named."""
     before, after = view.parameter("from"), view.parameter("to")
-    wants_fields = view.parameter("fields") not in ("", "0", "false")
+    wants_fields = view.flag("fields")
     status, error, compared = HTTPStatus.OK, "", None
     if before and after:
         try:

@@ -98,7 +98,7 @@ async def page(view: View) -> Page:
         view.parameter("kind"),
         view.parameter("cluster"),
         view.parameter("l"),
-        view.parameter("all") not in ("", "0", "false"),
+        view.flag("all"),
         view.parameter("columns") == "all",
     )
     try:

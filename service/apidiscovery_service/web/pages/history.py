@@ -84,7 +84,7 @@ async def _timeline(view: View, history: History) -> Page:
         view.parameter("group"),
         view.parameter("kind"),
         view.parameter("since"),
-        view.parameter("all") not in ("", "0", "false"),
+        view.flag("all"),
     )
     before = view.parameter("before")
     cursor = int(before) if before.isdecimal() and len(before) < 19 else None  # noqa: PLR2004

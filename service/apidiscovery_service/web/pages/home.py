@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from apidiscovery_formats.matrix import Agreement, Freshness, Matrix
 
-from apidiscovery_service.core.source import SourceState, SourceStatus
+from apidiscovery_service.core.source import UPSTREAM, SourceState, SourceStatus
 from apidiscovery_service.history.model import Filter, HistoryError, Kind
 from apidiscovery_service.web.changes import ShownChange, shown, visible
 from apidiscovery_service.web.pages.search import refresh_fields
@@ -81,7 +81,7 @@ def _differing(matrix: Matrix) -> int:
 
 
 def _is_cluster(status: SourceStatus, view: View) -> bool:
-    return status.name.removeprefix("upstream:") in view.scope.clusters
+    return status.name.removeprefix(UPSTREAM) in view.scope.clusters
 
 
 async def _last_changes(view: View) -> tuple[list[Changes], str]:

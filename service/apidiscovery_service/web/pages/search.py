@@ -120,9 +120,11 @@ def _fields(view: View, names: Names, text: str) -> list[FieldLine]:
     lines: dict[FieldPlace, FieldLine] = {}
     for hit in hits:
         line = _line(hit, visible)
-        # Clusters may describe one field in several ways; that of what is merged counts.
-        key = replace(line.places[0], cluster=MERGED)
-        if key not in lines or line.places[0] == key != lines[key].places[0]:
+        place = line.places[0]
+        # Clusters may describe one field in several ways; what is merged takes precedence.
+        key = replace(place, cluster=MERGED)
+        known = lines.get(key)
+        if known is None or (place.cluster == MERGED and known.places[0].cluster != MERGED):
             lines[key] = line
     return list(lines.values())
 
