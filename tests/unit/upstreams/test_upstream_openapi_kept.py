@@ -135,6 +135,54 @@ async def test_who_publishes_nothing_any_more_is_believed_the_second_time(store:
         assert server.paths.count(V2) >= 2
 
 
+@pytest.mark.parametrize("etag", ["", '"1"'])
+@pytest.mark.parametrize("reply", [NOT_FOUND, document({"paths": {}})])
+async def test_a_doubt_ends_when_the_documents_are_back(
+    store: Store, reply: Answer, etag: str
+) -> None:
+    publisher = Publisher(A)
+    publisher.etag = etag
+    async with FakeApiServer(publisher) as server:
+        slow = replace(QUICK, poll_s=0.01, openapi_s=0.1)
+        async with running(store, publishing(server.url, timing=slow)) as run:
+            await until(lambda: run.hash("a.test"), "it is there")
+            for _ in range(3):
+                publisher.replies[V3] = reply
+                await until(run.upstreams.warnings, "it is doubted")
+                del publisher.replies[V3]
+                await until(lambda: not run.upstreams.warnings(), "it is back")
+                assert run.hash("a.test") == sha512(publisher.documents[A])
+
+
+async def test_a_proxy_that_finds_nothing_is_not_believed(store: Store) -> None:
+    publisher = Publisher(A)
+    async with FakeApiServer(publisher) as server:
+        seldom = replace(QUICK, poll_s=60.0, empty_answers=1)
+        async with running(store, publishing(server.url, timing=seldom)) as run:
+            await until(lambda: run.hash("a.test"), "it is there")
+            server.answers = NOT_FOUND
+            await until(run.upstreams.warnings, "it is told of")
+            assert "GET /apis: got status 404, want 200" in run.upstreams.warnings()[0]
+            await polled(server, V3, 3)
+            assert run.hash("a.test") == sha512(publisher.documents[A])
+
+
+async def test_a_doubt_ends_when_the_server_fails(store: Store) -> None:
+    publisher = Publisher(A)
+    async with FakeApiServer(publisher) as server:
+        slow = replace(QUICK, poll_s=0.01, openapi_s=0.1)
+        async with running(store, publishing(server.url, timing=slow)) as run:
+            await until(lambda: run.hash("a.test"), "it is there")
+            publisher.replies |= {V3: document({"paths": {}})}
+            for _ in range(3):
+                await until(run.upstreams.warnings, "it is doubted")
+                publisher.replies["/apis"] = DOWN
+                await until(lambda: run.state() == "Stale", "it fails")
+                del publisher.replies["/apis"]
+                await until(lambda: run.state() == "Current", "it is back")
+            assert run.hash("a.test") == sha512(publisher.documents[A])
+
+
 async def test_who_published_nothing_at_first_is_asked_again_after_a_while(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:

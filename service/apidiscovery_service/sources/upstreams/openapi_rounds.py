@@ -16,6 +16,7 @@ import structlog
 from apidiscovery_formats.media_types import JSON
 
 from apidiscovery_service.sources.upstreams.body import Body
+from apidiscovery_service.sources.upstreams.doubts import Doubts
 from apidiscovery_service.sources.upstreams.failure import Reason, UpstreamFailed
 from apidiscovery_service.sources.upstreams.fetch import OPENAPI_USER, Answer, Exchange
 from apidiscovery_service.sources.upstreams.legacy import GroupVersion, name_of
@@ -105,9 +106,10 @@ class DocumentRounds:
             Exchange(_with_limit(spec, limit), count_bytes)
             for limit in (spec.limits.openapi_bytes, spec.limits.openapi_v2_bytes)
         )
-        self._own_v2 = V2Rounds(spec, self._v2, writer)
+        self._doubts = Doubts(spec.timing, self._v3)
+        self._own_v2 = V2Rounds(spec, self._v2, writer, self._doubts)
         self._failed_before: frozenset[str] = frozenset()
-        self._is_missing = self._is_retrying = False
+        self._is_retrying = False
         self._refused_until = time.monotonic() + _REFUSED_FOR_S
         self._newer_form_at = time.monotonic() + _NEWER_FORM_AFTER_S
 
@@ -125,9 +127,16 @@ class DocumentRounds:
         try:
             await self._ask(offered)
         except UpstreamFailed as failure:
+            if failure.reason is not Reason.EMPTIED:
+                self.end_doubts()
             await self._writer.save(replace(self._writer.published, error=str(failure)))
             raise
+        self._doubts.end(INDEX_PATH)
         await self._own_v2.round()
+
+    def end_doubts(self) -> None:
+        """Believe no former answer that documents are gone: the upstream failed since."""
+        self._doubts.end()
 
     async def _ask(self, offered: frozenset[GroupVersion]) -> None:
         known = self._writer.published
@@ -175,10 +184,9 @@ class DocumentRounds:
         if index is None:
             await self._writer.save(replace(known, etag=answer.etag, error=""))
             return
-        if offered and not index.documents and not index.odd:
-            text = f"GET {INDEX_PATH}: got an index without documents of what is served"
-            self._doubt(text, is_known=bool(known.documents) or known.form is Form.UNKNOWN)
-        self._is_missing = False
+        is_empty = offered and not index.documents and not index.odd
+        if is_empty and (known.documents or known.form is Form.UNKNOWN):
+            await self._doubt("got an index without documents of what is served", offered)
         progress = await self._documents(index)
         self._failed_before = frozenset(progress.failures)
         if self._is_retrying:
@@ -273,40 +281,35 @@ class DocumentRounds:
             case HTTPStatus.NOT_MODIFIED if etag:
                 await self._writer.save(replace(known, error=""))
             case HTTPStatus.NOT_FOUND:
-                text = f"GET {INDEX_PATH} and {V2_PATH}: got status 404"
-                self._doubt(text, is_known=bool(known.documents))
+                if known.documents:
+                    await self._doubt(f"got status 404, as from {V2_PATH}", offered)
                 nothing = Published(Form.NONE, offered=_digest_of(offered), v2_state=OwnV2.NONE)
                 await self._writer.save(nothing)
             case HTTPStatus.OK if is_document(answer):
-                if known.form is Form.V3:
-                    text = f"GET {INDEX_PATH}: got status 404"
-                    self._doubt(text, is_known=bool(known.documents))
+                if known.form is Form.V3 and known.documents:
+                    await self._doubt("got status 404", offered)
                 await self._whole(answer, offered)
             case HTTPStatus.OK:
                 raise answer.wrong(JSON)
             case _:
                 raise answer.wrong("200, 304 or 404")
 
-    def _doubt(self, seen: str, *, is_known: bool) -> None:
-        """Believe that published documents are gone only when two answers say so.
-
-        A proxy in front of a server that is down answers 404 to everything, a server that starts
-        may have nothing yet, and one of several may be older than the others during an upgrade.
+    async def _doubt(self, seen: str, offered: frozenset[GroupVersion]) -> None:
+        """Believe that published documents are gone only after several such answers.
 
         Raises:
-            UpstreamFailed: This is the first such answer.
+            UpstreamFailed: This answer is not enough.
         """
-        is_second_time = self._is_missing
-        self._is_missing = is_known and not is_second_time
-        if self._is_missing:
-            raise UpstreamFailed(Reason.STATUS, f"{seen}, which nothing else confirms")
+        path, _ = self._spec.paths[-1]
+        if self._spec.kind is Kind.SERVICE and offered:  # it need not have the list of its groups
+            path = f"/{key_of(min(offered))}"
+        await self._doubts.check(INDEX_PATH, seen, path)
 
     async def _whole(self, answer: Answer, offered: frozenset[GroupVersion]) -> None:
         known, whole = self._writer.published, _digest_of(offered)
         is_same = (known.form, known.offered) == (Form.V2, whole)
         is_same = is_same and known.v2_state is not OwnV2.UNKNOWN
         keys = [key_of(gv) for gv in sorted(offered)]
-        self._is_missing = False
         read = partial(_read_whole, known.digest if is_same else "", keys)
         digest, found = await self._v2.read(answer, read)
         if found is None:

@@ -14,6 +14,7 @@ from typing import cast
 from apidiscovery_formats.media_types import JSON, parse_media_type
 
 from apidiscovery_service.sources.upstreams.body import Body, parsed
+from apidiscovery_service.sources.upstreams.doubts import Doubts
 from apidiscovery_service.sources.upstreams.failure import Reason, UpstreamFailed
 from apidiscovery_service.sources.upstreams.fetch import OPENAPI_USER, Answer, Exchange
 from apidiscovery_service.sources.upstreams.openapi_answers import V2_PATH
@@ -58,15 +59,18 @@ class V2Rounds:
         spec: The upstream.
         exchange: Sends the requests.
         writer: Has what is known, and writes documents.
+        doubts: Counts answers that the document is gone.
     """
 
-    def __init__(self, spec: UpstreamSpec, exchange: Exchange, writer: DocumentsWriter) -> None:
+    def __init__(
+        self, spec: UpstreamSpec, exchange: Exchange, writer: DocumentsWriter, doubts: Doubts
+    ) -> None:
         self._spec = spec
         self._exchange = exchange
         self._writer = writer
         self._failures = 0
         self._due_at = 0.0
-        self._is_missing = False
+        self._doubts = doubts
         # The v3 documents with which it was requested last, and whether it may still follow them.
         self._seen: Mapping[str, DocumentRef] | None = None
         self._may_follow = True
@@ -91,10 +95,13 @@ class V2Rounds:
         try:
             now = await self._ask(known)
         except UpstreamFailed as failure:
+            if failure.reason is not Reason.EMPTIED:
+                self._doubts.end(V2_PATH)
             self._failures += 1
             self._due_at = monotonic() + self._spec.timing.openapi_pause_s(self._failures)
             await self._writer.save(replace(self._writer.published, v2_error=str(failure)))
             return
+        self._doubts.end(V2_PATH)
         self._failures, is_same = 0, now.v2_state is known.v2_state and now.v2 == known.v2
         self._due_at = monotonic() + _EVERY_S if is_same and not self._may_follow else 0.0
         self._may_follow = False
@@ -105,15 +112,13 @@ class V2Rounds:
         answer = await self._exchange.get(
             V2_PATH, JSON, etag=etag, as_master=False, user=OPENAPI_USER
         )
-        was_missing, self._is_missing = self._is_missing, answer.status == HTTPStatus.NOT_FOUND
         match answer.status:
             case HTTPStatus.NOT_MODIFIED if etag:
                 return replace(known, v2_error="")
-            case HTTPStatus.NOT_FOUND if known.v2 and not was_missing:
-                # A proxy in front of a server that is down answers 404 to everything.
-                text = f"GET {V2_PATH}: got status 404, which nothing else confirms"
-                raise UpstreamFailed(Reason.STATUS, text)
             case HTTPStatus.NOT_FOUND:
+                if known.v2:
+                    path, _ = self._spec.paths[-1]
+                    await self._doubts.check(V2_PATH, "got status 404", path)
                 return replace(known, v2_state=OwnV2.NONE, v2=None, v2_error="")
             case HTTPStatus.OK if is_document(answer):
                 return await self._taken(known, answer)

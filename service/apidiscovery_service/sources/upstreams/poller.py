@@ -420,6 +420,8 @@ class _DocumentsLoop(_Loop):
         """
         was_well = self._is_well
         self._is_well = any(root.is_current for root in known.roots if not root.core)
+        if not self._is_well:
+            self._rounds.end_doubts()
         seen = tuple(root.groups for root in known.roots)
         is_same = seen == self._seen and wanted in (None, self._offered)
         # A server that was away may be back as a newer version.

@@ -5,8 +5,6 @@ pkg/apiserver/handler_discovery.go:fetchFreshDiscoveryForService.
 """
 
 import asyncio
-import math
-import time
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import replace
@@ -29,6 +27,7 @@ from apidiscovery_service.sources.upstreams.answers import (
     read_group_list,
     read_with_warnings,
 )
+from apidiscovery_service.sources.upstreams.doubts import Doubts
 from apidiscovery_service.sources.upstreams.failure import Reason, UpstreamFailed
 from apidiscovery_service.sources.upstreams.fetch import AGGREGATED, Answer, Exchange
 from apidiscovery_service.sources.upstreams.legacy import GroupVersion, Memory, VersionsFetch
@@ -38,8 +37,6 @@ from apidiscovery_service.sources.upstreams.unaggregated import with_known_lists
 
 _READYZ = "/readyz"
 _SHOWN_FAILURES = 3
-# The pause between two polls may be shorter than configured by this factor, because of jitter.
-_ALMOST = 0.8
 
 # Clusters of a fleet send the same documents: those of a thousand of ten releases are known after
 # seconds, and not after a quarter of a minute.
@@ -70,8 +67,7 @@ class Rounds:
         self._exchange = exchange
         self._wanted = wanted
         self._memories = {path: Memory() for path, _ in spec.paths}
-        # How often a path answered that it has no groups any more, and when last.
-        self._doubts: dict[str, tuple[int, float]] = {}
+        self._doubts = Doubts(spec.timing, exchange)
 
     async def round(self, known: Known) -> Known:
         """Request every path once; paths fail independently."""
@@ -118,27 +114,18 @@ class Rounds:
             raise UpstreamFailed(Reason.NOT_READY, message)
 
     def _doubted(self, before: Root, now: Root) -> Root:
-        """Believe that all groups are gone only after several such answers, a poll apart.
-
-        A server that has lost its storage, or another one at its address, answers so, too.
-        """
+        """Believe that all groups are gone only after several such answers."""
         of_declared = self._spec.kind is Kind.SERVICE and now.old
         if not now.is_current or now.groups or not before.groups or of_declared:
-            self._doubts.pop(now.path, None)
+            self._doubts.end(now.path)
             return now
-        timing, time_now = self._spec.timing, time.monotonic()
-        times, last = self._doubts.get(now.path, (0, -math.inf))
-        if time_now - last >= timing.poll_s * _ALMOST:
-            times, last = times + 1, time_now
-        if times >= timing.empty_answers:
-            self._doubts.pop(now.path, None)
+        try:
+            seen = f"answered without any group, where there were {len(before.groups)}"
+            self._doubts.raise_unless_believed(now.path, seen)
+        except UpstreamFailed as failure:
+            doubted = _failed(before, failure)
+        else:
             return now
-        self._doubts[now.path] = (times, last)
-        message = (
-            f"GET {now.path}: answered without any group, where there were {len(before.groups)}; "
-            f"believed when said {timing.empty_answers} times, this is time {times}"
-        )
-        doubted = _failed(before, UpstreamFailed(Reason.EMPTIED, message))
         return replace(doubted, since=now.since if before.is_current else before.since)
 
     async def _ask(self, root: Root) -> Root:

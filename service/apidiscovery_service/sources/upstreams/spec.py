@@ -101,8 +101,8 @@ class Timing:
         poll_s: Pause after success.
         first_retry_s: Pause after the first failure; doubles with each further one.
         last_retry_s: Maximum of that pause; another one is twice `poll_s`.
-        empty_answers: How many answers without groups in a row, a poll apart, are needed before
-            they are believed.
+        empty_answers: How many answers without groups or documents in a row, a poll apart, are
+            needed before they are believed.
         openapi_s: Pause between requests for the index of OpenAPI documents, also after the first
             failure; doubles with each further one.
         openapi_last_retry_s: Maximum of that pause.
