@@ -28,9 +28,13 @@ class RenewedContext:
     Args:
         tls: The settings.
         shared: Whether servers without settings of their own may share a context.
+
+    Attributes:
+        certificate: The client certificate of the current context; None for none.
     """
 
     def __init__(self, tls: Tls, *, shared: bool = True) -> None:
+        self.certificate: ClientCertificate | None = None
         self._tls = tls
         self._shared = shared
         self._basis: _Basis | None = None
@@ -67,6 +71,7 @@ class RenewedContext:
                 _log.warning("%s kept: %s", "certificates", error)
             else:
                 self._basis = basis
+                self.certificate = self._tls.own_certificate() or issued
             return self._context
 
 

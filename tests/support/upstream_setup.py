@@ -12,6 +12,7 @@ from typing import Protocol
 from apidiscovery_kubeconfig.credentials import Anonymous
 from apidiscovery_service.core.model import Group, Version
 from apidiscovery_service.core.registry import Registry
+from apidiscovery_service.core.source import Certificates
 from apidiscovery_service.metrics import Metrics
 from apidiscovery_service.sources.api_service import ApiService, ServiceReference
 from apidiscovery_service.sources.upstreams.credentials import AskedCredentials
@@ -55,6 +56,7 @@ class PlainEndpoint:
     def __init__(self, url: str) -> None:
         self.url = url
         self.proxy = ""
+        self.certificates = Certificates()
         self._connections: Connections | None = None
 
     async def get(self, path: str, headers: Sequence[tuple[str, str]] = ()) -> Response:

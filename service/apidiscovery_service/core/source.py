@@ -18,6 +18,19 @@ class SourceState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Certificates:
+    """Until when the certificates of a connection are valid; None where there is none.
+
+    Attributes:
+        server: That of the server, as it was seen last.
+        client: That which the server is shown.
+    """
+
+    server: datetime | None = None
+    client: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class SourceStatus:
     """The status of one source.
 
@@ -27,6 +40,7 @@ class SourceStatus:
         error: Why it is stale; empty when it is not. One line, without secrets.
         address: Its URL, without credentials; empty for a local source.
         withheld: Why it contributes nothing whatever it serves; empty where that is not so.
+        certificates: Those of the connection to it.
     """
 
     name: str
@@ -35,6 +49,7 @@ class SourceStatus:
     error: str = ""
     address: str = ""
     withheld: str = ""
+    certificates: Certificates = Certificates()
 
 
 class Source:

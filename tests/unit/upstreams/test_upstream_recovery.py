@@ -6,15 +6,19 @@ import ssl
 import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import grpc
 import pytest
+from apidiscovery_kubeconfig.validity import valid_until
+from apidiscovery_service.core.source import Certificates
+from apidiscovery_service.sources.upstreams.endpoint import endpoint_from_settings
 from apidiscovery_service.sources.upstreams.reachability import GRPC_PORT
 from apidiscovery_service.sources.upstreams.spec import Limits, Timing
 from apidiscovery_service.store.memory import MemoryStore
 from certificates import Authority
-from fake_api_server import DOWN, FakeApiServer, aggregated, listening
+from fake_api_server import DOWN, FakeApiServer, aggregated, listening, server_context
 from structlog.testing import capture_logs
 from upstream_setup import Ask, Running, item, mirrored, running, spec_of, until
 
@@ -164,6 +168,35 @@ async def test_http_to_a_port_with_tls_is_told_in_words(tmp_path: Path) -> None:
     async with FakeApiServer(_GOOD, context) as server:
         error = await _error(server.url.replace("https:", "http:"))
     assert error == "this port speaks TLS; want an https:// URL"
+
+
+async def test_ends_of_certificates_are_told_also_when_one_has_expired(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    server_pair, client_pair = authority.server(["127.0.0.1"]), authority.client("eva", [])
+    wanted = Certificates(
+        *(valid_until(pair.cert_file.read_bytes()) for pair in (server_pair, client_pair))
+    )
+    names = ("ca-file", "client-certificate", "client-key")
+    files = (authority.ca_file, client_pair.cert_file, client_pair.key_file)
+    store = MemoryStore()
+    async with FakeApiServer(_GOOD, server_context(server_pair)) as server:
+        port = server.port
+        spec = replace(
+            spec_of(server.url),
+            endpoint=endpoint_from_settings(
+                f"https://127.0.0.1:{port}", dict(zip(names, map(str, files), strict=True))
+            ),
+        )
+        async with running(store, spec) as run:
+            await until(lambda: _certificates(run) == wanted, "both are known")
+    expired = server_context(authority.server(["127.0.0.1"], expired=True))
+    async with FakeApiServer(_GOOD, expired, port), running(store, spec) as run:
+        await until(lambda: "expired" in run.error(), "it is not trusted any more")
+        assert _certificates(run) == wanted
+
+
+def _certificates(run: Running) -> Certificates:
+    return next((status.certificates for status in run.upstreams.states()), Certificates())
 
 
 async def test_a_server_that_says_itself_that_it_wants_tls_is_told_in_words() -> None:

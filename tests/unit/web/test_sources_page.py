@@ -1,19 +1,20 @@
 """The page of the sources: states, advice, what is shadowed, and what a viewer may see."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
 from typing import cast
 
 import pytest
 from apidiscovery_service.access import Role
 from apidiscovery_service.core.model import Contribution, Offer, Precedence, Version
 from apidiscovery_service.core.registry import Registry
-from apidiscovery_service.core.source import SourceState, SourceStatus
+from apidiscovery_service.core.source import Certificates, SourceState, SourceStatus
 from apidiscovery_service.encoding import EncodedSnapshot
 from apidiscovery_service.fleet.scope import Scope
 from apidiscovery_service.serving.health import Checks
 from apidiscovery_service.web.advice import advice
 from apidiscovery_service.web.pages import sources
-from apidiscovery_service.web.pages.sources import OfferLine, SourceLine
+from apidiscovery_service.web.pages.sources import CertificateLine, OfferLine, SourceLine
 from apidiscovery_service.web.view import Page, PageError, Served, View, Viewer
 
 EAST = SourceStatus("upstream:east", SourceState.STALE, error="connection refused by 10.0.0.1:6443")
@@ -27,10 +28,11 @@ class _Server:
 
     registry: Registry = field(default_factory=Registry)
     checks: Checks = field(default_factory=Checks)
+    certificates: Certificates = field(default_factory=Certificates)
 
     def statuses(self) -> list[SourceStatus]:
         file = SourceStatus("clusters:/etc/clusters/secret.yaml", SourceState.PENDING, error="bad")
-        return [EAST, SourceStatus(HIDDEN), file]
+        return [replace(EAST, certificates=self.certificates), SourceStatus(HIDDEN), file]
 
 
 def _server() -> _Server:
@@ -45,9 +47,9 @@ def _server() -> _Server:
     return server
 
 
-async def _page(viewer: Viewer, **parameters: str) -> Page:
+async def _page(viewer: Viewer, server: _Server | None = None, **parameters: str) -> Page:
     scope, snapshot = cast("Scope", None), cast("EncodedSnapshot", None)
-    served = cast("Served", _server())
+    served = cast("Served", server or _server())
     made = await sources.page(
         View(served, viewer, scope, snapshot, "/ui/sources", parameters=parameters)
     )
@@ -81,6 +83,18 @@ async def test_what_is_shadowed_is_told_with_the_source_that_is_served() -> None
         ("v1", "manifests:a.yaml"),
         ("v2", HIDDEN),
     ]
+
+
+@pytest.mark.parametrize(
+    ("days", "has_ended", "ends_soon"), [(-1, True, True), (29, False, True), (31, False, False)]
+)
+async def test_certificates_that_end_soon_are_told(
+    days: int, *, has_ended: bool, ends_soon: bool
+) -> None:
+    ends = datetime.now(UTC) + timedelta(days=days)
+    server = _Server(certificates=Certificates(ends))
+    (told,) = _lines(await _page(Viewer(), server))["upstream:east"].certificates
+    assert told == CertificateLine("API server", ends, has_ended, ends_soon)
 
 
 async def test_a_viewer_of_some_clusters_is_told_nothing_of_others() -> None:

@@ -9,10 +9,12 @@ import random
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import replace
 
 import structlog
 
 from apidiscovery_service.core.model import Group
+from apidiscovery_service.core.source import Certificates
 from apidiscovery_service.errors import DiscoveryError, text_of
 from apidiscovery_service.metrics import Metrics, UpstreamMetrics
 from apidiscovery_service.sources.upstreams.about import AboutServer
@@ -297,13 +299,17 @@ class _DiscoveryLoop(_Loop):
         recorded = await self._record.load()
         by_path = {root.path: root for root in recorded.roots} if recorded else {}
         roots = (by_path.get(root.path, root) for root in self._known.roots)
-        dialect = recorded.dialect if recorded else self._known.dialect
-        self._known = Known(self._known.claim, tuple(roots), dialect)
+        known = recorded or self._known
+        self._known = replace(known, claim=self._known.claim, roots=tuple(roots))
 
     async def _round(self, failures: int) -> int:
         async with self._turns.discovery(self):
             before = self._known.roots
-            self._known = await self._rounds.round(self._known)
+            known = await self._rounds.round(self._known)
+            seen = self._spec.endpoint.certificates
+            # The endpoint forgets after a failure, which an expired certificate may be.
+            kept = known.certificates if seen == Certificates() else seen
+            self._known = replace(known, certificates=kept)
             is_recorded = await self._save()
         self._log_changes(self._known)
         self._count()

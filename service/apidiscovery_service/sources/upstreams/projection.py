@@ -6,7 +6,7 @@ from datetime import datetime
 
 from apidiscovery_service.core.cluster import Cluster
 from apidiscovery_service.core.model import CORE_GROUP, Freshness, Group, Offer, Resource, Version
-from apidiscovery_service.core.source import SourceState, SourceStatus
+from apidiscovery_service.core.source import Certificates, SourceState, SourceStatus
 from apidiscovery_service.sources.api_service import ApiService
 from apidiscovery_service.sources.priorities import listed_as, ordered_offers
 from apidiscovery_service.sources.upstreams.failure import shown
@@ -38,6 +38,10 @@ class View:
     @property
     def roots(self) -> tuple[Root, ...]:
         return self.known.roots if self.known else ()
+
+    @property
+    def certificates(self) -> Certificates:
+        return self.known.certificates if self.known else Certificates()
 
     @property
     def has_answer(self) -> bool:
@@ -179,6 +183,7 @@ def mirror_condition(source: str, address: str, view: View) -> Condition:
         max((time for root in of_interest if (time := _time(root.since))), default=None),
         shown(view.known.error, _MAX_ERROR),
         address,
+        certificates=view.certificates,
     )
     return Condition(status, bad[0].reason if bad else "")
 
@@ -199,13 +204,27 @@ def service_condition(service: ApiService, source: str, address: str, view: View
         if not error and _service_version(service, view).freshness == Freshness.STALE:
             error = "not asked yet"
     state = SourceState.STALE if error else SourceState.CURRENT
-    status = SourceStatus(source, state, _time(root.since), shown(error, _MAX_ERROR), address)
+    status = SourceStatus(
+        source,
+        state,
+        _time(root.since),
+        shown(error, _MAX_ERROR),
+        address,
+        certificates=view.certificates,
+    )
     return Condition(status, (root.reason or NOT_REFRESHED) if error else "")
 
 
 def _not_refreshed(source: str, address: str, view: View) -> Condition:
     error = view.doubt or "last known; nobody has asked it since"
-    status = SourceStatus(source, SourceState.STALE, _time(view.since), error, address)
+    status = SourceStatus(
+        source,
+        SourceState.STALE,
+        _time(view.since),
+        error,
+        address,
+        certificates=view.certificates,
+    )
     return Condition(status, NOT_REFRESHED)
 
 

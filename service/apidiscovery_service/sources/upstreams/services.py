@@ -8,6 +8,7 @@ from typing import TypeAlias
 from apidiscovery_kubeconfig.credentials import Material
 from apidiscovery_kubeconfig.tls import Tls
 
+from apidiscovery_service.core.source import Certificates
 from apidiscovery_service.errors import InvalidConfiguration
 from apidiscovery_service.sources.api_service import ApiService, ServiceReference
 from apidiscovery_service.sources.upstreams.endpoint import Endpoint as TlsEndpoint
@@ -50,6 +51,7 @@ class _UnusableEndpoint:
     def __init__(self, url: str, error: InvalidConfiguration) -> None:
         self.url = url
         self.proxy = ""
+        self.certificates = Certificates()
         self._error = error
 
     async def get(self, path: str, headers: Sequence[tuple[str, str]] = ()) -> Response:

@@ -9,6 +9,7 @@ from enum import StrEnum
 from fnmatch import fnmatchcase
 from typing import Protocol
 
+from apidiscovery_service.core.source import Certificates
 from apidiscovery_service.sources.upstreams.transport import Response
 
 # The name of the core group in patterns, because its own name is empty.
@@ -31,6 +32,11 @@ class Endpoint(Protocol):
     @property
     def proxy(self) -> str:
         """`HOST:PORT` of the proxy in front of the server; empty for none."""
+        ...
+
+    @property
+    def certificates(self) -> Certificates:
+        """Until when the certificates of the last connection are valid."""
         ...
 
     async def get(self, path: str, headers: Sequence[tuple[str, str]] = ()) -> Response:

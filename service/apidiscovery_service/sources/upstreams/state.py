@@ -6,6 +6,7 @@ the fields that only unaggregated documents have.
 
 import base64
 from dataclasses import asdict, dataclass, field, replace
+from datetime import datetime
 from typing import cast
 
 import orjson
@@ -13,6 +14,7 @@ import orjson
 from apidiscovery_service.core.cluster import Dialect
 from apidiscovery_service.core.group_document import group_value
 from apidiscovery_service.core.model import Freshness, Group, shared
+from apidiscovery_service.core.source import Certificates
 from apidiscovery_service.kube.go_json import JSONValue
 from apidiscovery_service.sources.upstreams.answers import Reading, read_aggregated
 from apidiscovery_service.sources.upstreams.record import RecordFormat
@@ -70,11 +72,13 @@ class Known:
     Attributes:
         claim: The holder that learned it: the revision at which its claim was created.
         dialect: How it writes its documents, but for what `roots` tell.
+        certificates: Those of the last connection to it.
     """
 
     claim: int
     roots: tuple[Root, ...]
     dialect: Dialect = field(default_factory=Dialect)
+    certificates: Certificates = field(default_factory=Certificates)
 
     @property
     def bad(self) -> list[Root]:
@@ -100,7 +104,8 @@ def _encode(known: Known) -> bytes:
     for value in roots:
         del value["groups"]
     dialect = dialect_value(known.dialect)
-    lines = [orjson.dumps({"claim": known.claim, "roots": roots, "dialect": dialect})]
+    head = {"claim": known.claim, "roots": roots, "dialect": dialect}
+    lines = [orjson.dumps(head | {"certificates": asdict(known.certificates)})]
     for root in known.roots:
         # Group by group: orjson holds the GIL for the whole of a call.
         items = b",".join(orjson.dumps(_group_value(group)) for group in root.groups)
@@ -127,7 +132,17 @@ def _decode(text: bytes) -> Known:
     content = orjson.loads(head)
     roots = zip(content["roots"], documents, strict=True)
     dialect = read_dialect(content["dialect"]) if "dialect" in content else Dialect()
-    return Known(int(content["claim"]), tuple(_read_root(*root) for root in roots), dialect)
+    return Known(
+        int(content["claim"]),
+        tuple(_read_root(*root) for root in roots),
+        dialect,
+        _read_certificates(content.get("certificates", {})),
+    )
+
+
+def _read_certificates(value: dict[str, str | None]) -> Certificates:
+    ends = {whose: datetime.fromisoformat(end) for whose, end in value.items() if end}
+    return Certificates(ends.get("server"), ends.get("client"))
 
 
 def written_group(group: Group) -> bytes:

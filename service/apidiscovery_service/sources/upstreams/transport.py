@@ -11,7 +11,9 @@ import httpcore2
 import httpx2
 from apidiscovery_kubeconfig.contexts import RenewedContext
 from apidiscovery_kubeconfig.tls import Tls
+from apidiscovery_kubeconfig.validity import valid_until
 
+from apidiscovery_service.core.source import Certificates
 from apidiscovery_service.errors import DiscoveryError
 from apidiscovery_service.sources.upstreams.credentials import AskedCredentials, translated
 from apidiscovery_service.sources.upstreams.network import Network, Stream, has_connected
@@ -110,6 +112,9 @@ class Connections:
         tls: How the server is verified; None for one without TLS.
         credentials: Give the certificate of a plugin.
         proxy_url: The proxy to connect to; None for none.
+
+    Attributes:
+        certificates: Until when those of the last connection are valid.
     """
 
     def __init__(
@@ -120,6 +125,7 @@ class Connections:
         credentials: AskedCredentials,
         proxy_url: str | None,
     ) -> None:
+        self.certificates = Certificates()
         self._url = httpx2.URL(url)
         self._prefix = self._url.raw_path.decode("ascii").rstrip("/")
         self._headers = ((b"Host", self._url.netloc), *headers)
@@ -129,6 +135,7 @@ class Connections:
         self._credentials = credentials
         self._proxy = None if proxy_url is None else httpx2.Proxy(proxy_url)
         self._pool: _Pool | None = None
+        self._last_tls: object = None
         self._renewing = asyncio.Lock()
 
     async def get(self, path: str, headers: Sequence[tuple[str, str]]) -> Response:
@@ -186,12 +193,26 @@ class Connections:
                 response = await pool.inner.handle_async_request(request)
                 if not has_connected.get():
                     await _refuse_if_early(response)
+                self._note_certificates(response)
             except _CLOSED:
                 if not left or has_connected.get():
                     raise
             else:
                 return response
         raise AssertionError("the last attempt raises")
+
+    def _note_certificates(self, response: httpcore2.Response) -> None:
+        stream = cast("httpcore2.AsyncNetworkStream", _extension(response, "network_stream"))
+        tls = stream.get_extra_info("ssl_object")
+        if tls is self._last_tls or not isinstance(tls, ssl.SSLObject):
+            return
+        self._last_tls = tls
+        server = tls.getpeercert(binary_form=True)
+        client = self._context.certificate if self._context else None
+        self.certificates = Certificates(
+            valid_until(server) if server else None,
+            valid_until(client.certificate) if client else None,
+        )
 
     async def _current(self) -> _Pool:
         if self._context is None:

@@ -1,13 +1,14 @@
 """The sources: which answers, why another does not, what to do, and what each one serves."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from urllib.parse import urlencode
 
 from apidiscovery_service.access import Role
 from apidiscovery_service.core.model import Freshness, Offer
-from apidiscovery_service.core.source import SourceState, SourceStatus
+from apidiscovery_service.core.source import Certificates, SourceState, SourceStatus
 from apidiscovery_service.web.advice import advice
 from apidiscovery_service.web.paging import paged
 from apidiscovery_service.web.sources import is_visible, visible_statuses
@@ -17,6 +18,7 @@ _SOURCES = 100  # of a page
 _GROUP_VERSIONS = 500  # of a page
 _MAX_WARNINGS = 200
 _HIDDEN = "another source"
+_SOON = timedelta(days=30)
 
 _KINDS = {
     "apiservice": "API server behind an APIService",
@@ -33,6 +35,23 @@ _ORDER = (SourceState.STALE, SourceState.PENDING, SourceState.CURRENT)
 
 
 @dataclass(frozen=True, slots=True)
+class CertificateLine:
+    """A certificate of a connection.
+
+    Attributes:
+        whose: What it belongs to, in words.
+        ends: Until when it is valid.
+        has_ended: Whether that is over.
+        ends_soon: Whether that is over, or within 30 days.
+    """
+
+    whose: str
+    ends: datetime
+    has_ended: bool
+    ends_soon: bool
+
+
+@dataclass(frozen=True, slots=True)
 class SourceLine:
     """A source.
 
@@ -43,6 +62,7 @@ class SourceLine:
         todo: What to do about its error; empty without one.
         served: How many group-versions are served from it.
         shadowed: How many of its group-versions are served from each other source.
+        certificates: Of the connection to it.
     """
 
     status: SourceStatus
@@ -51,6 +71,7 @@ class SourceLine:
     todo: str
     served: int
     shadowed: dict[str, int]
+    certificates: tuple[CertificateLine, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +139,15 @@ def _line(view: View, status: SourceStatus, winner_of: Callable[[Offer], str]) -
         advice(status.name, status.error),
         served,
         dict(winners.most_common()),
+        tuple(_certificates(status.certificates)),
     )
+
+
+def _certificates(known: Certificates) -> Iterator[CertificateLine]:
+    now = datetime.now(UTC)
+    for whose, ends in (("API server", known.server), ("client", known.client)):
+        if ends is not None:
+            yield CertificateLine(whose, ends, ends <= now, ends <= now + _SOON)
 
 
 def _offers(view: View, source: str) -> tuple[Offer, ...]:
