@@ -617,8 +617,8 @@ class DiscoverySource(_message.Message):
     address: _builtins.str
     """The address of the source, without credentials; empty for local sources."""
     withheld: _builtins.str
-    """Why it offers nothing whatever it serves, such as `not merged` of a cluster that is only shown by
-    itself; empty where that is not so.
+    """Why none of its group-versions are merged, such as `not merged` for a cluster that is kept apart;
+    empty when they are merged.
     """
     @_builtins.property
     def since(self) -> _timestamp_pb2.Timestamp:

@@ -30,22 +30,22 @@ class _FleetFreshnessEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_FleetF
     DESCRIPTOR: _descriptor.EnumDescriptor
     FLEET_FRESHNESS_UNSPECIFIED: _FleetFreshness.ValueType  # 0
     FLEET_FRESHNESS_CURRENT: _FleetFreshness.ValueType  # 1
-    """It is what the cluster says now."""
+    """The state is the current one."""
     FLEET_FRESHNESS_STALE: _FleetFreshness.ValueType  # 2
-    """It is what the cluster last said."""
+    """The state is the last known one: the cluster does not answer."""
     FLEET_FRESHNESS_UNKNOWN: _FleetFreshness.ValueType  # 3
-    """Nothing is known, or too little to say that the cluster does not serve something."""
+    """No state is known, or only a part: the cluster can serve more than is shown."""
 
 class FleetFreshness(_FleetFreshness, metaclass=_FleetFreshnessEnumTypeWrapper):
-    """FleetFreshness tells how far what is known can be believed."""
+    """FleetFreshness is how current the known state is."""
 
 FLEET_FRESHNESS_UNSPECIFIED: FleetFreshness.ValueType  # 0
 FLEET_FRESHNESS_CURRENT: FleetFreshness.ValueType  # 1
-"""It is what the cluster says now."""
+"""The state is the current one."""
 FLEET_FRESHNESS_STALE: FleetFreshness.ValueType  # 2
-"""It is what the cluster last said."""
+"""The state is the last known one: the cluster does not answer."""
 FLEET_FRESHNESS_UNKNOWN: FleetFreshness.ValueType  # 3
-"""Nothing is known, or too little to say that the cluster does not serve something."""
+"""No state is known, or only a part: the cluster can serve more than is shown."""
 Global___FleetFreshness: _TypeAlias = FleetFreshness  # noqa: Y015
 
 class _FleetAgreement:
@@ -57,19 +57,19 @@ class _FleetAgreementEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_FleetA
     FLEET_AGREEMENT_UNSPECIFIED: _FleetAgreement.ValueType  # 0
     FLEET_AGREEMENT_SAME: _FleetAgreement.ValueType  # 1
     FLEET_AGREEMENT_DIFFERENT: _FleetAgreement.ValueType  # 2
-    """Two clusters that are known serve it differently, or one of them does not serve it."""
+    """Two clusters whose state is known serve it differently, or one of them does not serve it."""
     FLEET_AGREEMENT_UNSURE: _FleetAgreement.ValueType  # 3
-    """Clusters that are known serve it alike, but of some cluster it is not known."""
+    """All clusters whose state is known serve it in the same way, but the state of another is not known."""
 
 class FleetAgreement(_FleetAgreement, metaclass=_FleetAgreementEnumTypeWrapper):
-    """FleetAgreement tells whether all clusters serve a resource alike."""
+    """FleetAgreement is whether all clusters serve a resource in the same way."""
 
 FLEET_AGREEMENT_UNSPECIFIED: FleetAgreement.ValueType  # 0
 FLEET_AGREEMENT_SAME: FleetAgreement.ValueType  # 1
 FLEET_AGREEMENT_DIFFERENT: FleetAgreement.ValueType  # 2
-"""Two clusters that are known serve it differently, or one of them does not serve it."""
+"""Two clusters whose state is known serve it differently, or one of them does not serve it."""
 FLEET_AGREEMENT_UNSURE: FleetAgreement.ValueType  # 3
-"""Clusters that are known serve it alike, but of some cluster it is not known."""
+"""All clusters whose state is known serve it in the same way, but the state of another is not known."""
 Global___FleetAgreement: _TypeAlias = FleetAgreement  # noqa: Y015
 
 @_typing.final
@@ -114,13 +114,13 @@ class FleetCluster(_message.Message):
     """Unique, and the NAME in /clusters/NAME."""
     reachable: _builtins.bool
     """Whether the cluster answered the last request. A cluster can answer and still be UNKNOWN, when a
-    part of its discovery was never had.
+    part of its discovery has never been read.
     """
     freshness: Global___FleetFreshness.ValueType
     reason: _builtins.str
     """Why it is not current, in one line; empty when it is current."""
     version: _builtins.str
-    """What it says of its release, such as `v1.36.2`; empty when it is not known."""
+    """Its release, such as `v1.36.2`; empty when it is not known."""
     group_count: _builtins.int
     """How many groups it serves, with the core group."""
     group_version_count: _builtins.int
@@ -210,7 +210,7 @@ class FleetRow(_message.Message):
     resource: _builtins.str
     """The plural, as in paths."""
     kind: _builtins.str
-    """As the first cluster tells it that tells one."""
+    """That of the first cluster that has one."""
     agreement: Global___FleetAgreement.ValueType
     @_builtins.property
     def cells(self) -> _containers.RepeatedCompositeFieldContainer[Global___FleetCell]:
@@ -236,7 +236,7 @@ Global___FleetRow: _TypeAlias = FleetRow  # noqa: Y015
 @_typing.final
 class FleetCell(_message.Message):
     """FleetCell is how clusters serve a resource. Where versions differ in kind, scope, verbs and names,
-    those of the preferred version are told.
+    the cell has those of the preferred version.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -253,9 +253,9 @@ class FleetCell(_message.Message):
     STALE_VERSIONS_FIELD_NUMBER: _builtins.int
     UNKNOWN_VERSIONS_FIELD_NUMBER: _builtins.int
     preferred_version: _builtins.str
-    """The version that a client gets that asks for none."""
+    """The version for clients that ask for none."""
     kind: _builtins.str
-    """Empty when the clusters tell none."""
+    """Empty when the clusters publish none."""
     scope: _builtins.str
     """`Namespaced` or `Cluster`."""
     storage_version_hash: _builtins.str
@@ -266,7 +266,7 @@ class FleetCell(_message.Message):
 
     @_builtins.property
     def versions(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """In the clusters' order of preference; empty when only `unknown_versions` are told."""
+        """In the clusters' order of preference; empty when the cell has `unknown_versions` only."""
 
     @_builtins.property
     def short_names(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
@@ -278,11 +278,11 @@ class FleetCell(_message.Message):
 
     @_builtins.property
     def stale_versions(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Those of `versions` that are known only as they last were."""
+        """The ones among `versions` whose freshness is STALE."""
 
     @_builtins.property
     def unknown_versions(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Versions of the group that have never answered: the resource can be in them."""
+        """Versions of the group whose resources have never been read: the resource can be in them."""
 
     def __init__(
         self,
@@ -346,7 +346,7 @@ class FleetSelection(_message.Message):
     compared among the selected clusters alone. Empty for all clusters.
     """
     only_different: _builtins.bool
-    """Whether rows are left out that are the same everywhere."""
+    """Whether to leave out rows that are the same everywhere."""
     @_builtins.property
     def groups(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Names of groups, the empty string for the core group; empty for all."""
@@ -479,8 +479,8 @@ class GetMatrixResponse(_message.Message):
         ROWS_FIELD_NUMBER: _builtins.int
         @_builtins.property
         def clusters(self) -> _containers.RepeatedCompositeFieldContainer[Global___FleetCluster]:
-            """All selected clusters, sorted by name. They are on the first page, before any row, and on further
-            ones when there are very many.
+            """All selected clusters, sorted by name. They are on the first page, before any row, and continue on
+            the next pages when they do not fit.
             """
 
         @_builtins.property
@@ -504,8 +504,8 @@ class GetMatrixResponse(_message.Message):
     PAGE_FIELD_NUMBER: _builtins.int
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     hash: _builtins.str
-    """Opaque. It changes with any cluster or row of the selection, and is equal on replicas that know
-    the same.
+    """Opaque. It changes with any cluster or row of the selection, and is equal on replicas with equal
+    state.
     """
     next_page_token: _builtins.str
     """The `page_token` for the next page; empty on the last page."""
@@ -645,8 +645,8 @@ Global___WatchFleetResponse: _TypeAlias = WatchFleetResponse  # noqa: Y015
 
 @_typing.final
 class FleetDelta(_message.Message):
-    """FleetDelta leads from one matrix to the next. A removed cluster is in no cell of any row any more;
-    rows that change by that are among `rows`.
+    """FleetDelta leads from one matrix to the next. A removed cluster is removed from all cells; the rows
+    that change with it are among `rows`.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -657,19 +657,19 @@ class FleetDelta(_message.Message):
     REMOVED_ROWS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def clusters(self) -> _containers.RepeatedCompositeFieldContainer[Global___FleetCluster]:
-        """Those that are new or changed, each whole, sorted by name."""
+        """New and changed clusters, each complete, sorted by name."""
 
     @_builtins.property
     def removed_clusters(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """The names of clusters that are gone, sorted."""
+        """The names of removed clusters, sorted."""
 
     @_builtins.property
     def rows(self) -> _containers.RepeatedCompositeFieldContainer[Global___FleetRow]:
-        """Those that are new or changed, each whole, sorted by group and resource."""
+        """New and changed rows, each complete, sorted by group and resource."""
 
     @_builtins.property
     def removed_rows(self) -> _containers.RepeatedCompositeFieldContainer[Global___FleetRowKey]:
-        """Rows that are gone, or not selected any more, sorted."""
+        """Rows that no longer exist or are no longer selected, sorted."""
 
     def __init__(
         self,

@@ -30,8 +30,8 @@ class FleetServiceStub:
     HTTP serves the same as JSON at /fleet/clusters and /fleet/matrix, and the documents of each cluster
     below /clusters/NAME.
 
-    A cluster that does not answer is shown as it was last known, and is never taken for one that serves
-    nothing. Callers see the clusters that they may see; others do not exist for them.
+    A cluster that does not answer keeps its last known state; it never appears to serve nothing. Callers
+    see the clusters that they are allowed to see; others do not exist for them.
 
     Messages stay below 4 MiB, the default limit of gRPC clients: long answers come in pages or parts.
 
@@ -68,8 +68,8 @@ class FleetServiceServicer:
     HTTP serves the same as JSON at /fleet/clusters and /fleet/matrix, and the documents of each cluster
     below /clusters/NAME.
 
-    A cluster that does not answer is shown as it was last known, and is never taken for one that serves
-    nothing. Callers see the clusters that they may see; others do not exist for them.
+    A cluster that does not answer keeps its last known state; it never appears to serve nothing. Callers
+    see the clusters that they are allowed to see; others do not exist for them.
 
     Messages stay below 4 MiB, the default limit of gRPC clients: long answers come in pages or parts.
 
@@ -87,7 +87,7 @@ class FleetServiceServicer:
 
     def GetMatrix(self, request, context):
         """GetMatrix returns rows of resources and columns of clusters, or `not_modified`. All pages are of
-        the state of the first one. ABORTED when the server has that state no more: begin again without
+        the state of the first one. ABORTED when the server no longer has that state: begin again without
         `page_token`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -134,8 +134,8 @@ class FleetService:
     HTTP serves the same as JSON at /fleet/clusters and /fleet/matrix, and the documents of each cluster
     below /clusters/NAME.
 
-    A cluster that does not answer is shown as it was last known, and is never taken for one that serves
-    nothing. Callers see the clusters that they may see; others do not exist for them.
+    A cluster that does not answer keeps its last known state; it never appears to serve nothing. Callers
+    see the clusters that they are allowed to see; others do not exist for them.
 
     Messages stay below 4 MiB, the default limit of gRPC clients: long answers come in pages or parts.
 

@@ -31,8 +31,8 @@ class FleetServiceStub:
     HTTP serves the same as JSON at /fleet/clusters and /fleet/matrix, and the documents of each cluster
     below /clusters/NAME.
 
-    A cluster that does not answer is shown as it was last known, and is never taken for one that serves
-    nothing. Callers see the clusters that they may see; others do not exist for them.
+    A cluster that does not answer keeps its last known state; it never appears to serve nothing. Callers
+    see the clusters that they are allowed to see; others do not exist for them.
 
     Messages stay below 4 MiB, the default limit of gRPC clients: long answers come in pages or parts.
 
@@ -49,7 +49,7 @@ class FleetServiceStub:
     """ListClusters returns clusters, sorted by name."""
     GetMatrix: _grpc.UnaryUnaryMultiCallable[_fleet_pb2.GetMatrixRequest, _fleet_pb2.GetMatrixResponse]
     """GetMatrix returns rows of resources and columns of clusters, or `not_modified`. All pages are of
-    the state of the first one. ABORTED when the server has that state no more: begin again without
+    the state of the first one. ABORTED when the server no longer has that state: begin again without
     `page_token`.
     """
     WatchFleet: _grpc.UnaryStreamMultiCallable[_fleet_pb2.WatchFleetRequest, _fleet_pb2.WatchFleetResponse]
@@ -64,8 +64,8 @@ class FleetServiceAsyncStub(FleetServiceStub):
     HTTP serves the same as JSON at /fleet/clusters and /fleet/matrix, and the documents of each cluster
     below /clusters/NAME.
 
-    A cluster that does not answer is shown as it was last known, and is never taken for one that serves
-    nothing. Callers see the clusters that they may see; others do not exist for them.
+    A cluster that does not answer keeps its last known state; it never appears to serve nothing. Callers
+    see the clusters that they are allowed to see; others do not exist for them.
 
     Messages stay below 4 MiB, the default limit of gRPC clients: long answers come in pages or parts.
 
@@ -79,7 +79,7 @@ class FleetServiceAsyncStub(FleetServiceStub):
     """ListClusters returns clusters, sorted by name."""
     GetMatrix: _aio.UnaryUnaryMultiCallable[_fleet_pb2.GetMatrixRequest, _fleet_pb2.GetMatrixResponse]  # type: ignore[assignment]
     """GetMatrix returns rows of resources and columns of clusters, or `not_modified`. All pages are of
-    the state of the first one. ABORTED when the server has that state no more: begin again without
+    the state of the first one. ABORTED when the server no longer has that state: begin again without
     `page_token`.
     """
     WatchFleet: _aio.UnaryStreamMultiCallable[_fleet_pb2.WatchFleetRequest, _fleet_pb2.WatchFleetResponse]  # type: ignore[assignment]
@@ -93,8 +93,8 @@ class FleetServiceServicer(metaclass=_abc_1.ABCMeta):
     HTTP serves the same as JSON at /fleet/clusters and /fleet/matrix, and the documents of each cluster
     below /clusters/NAME.
 
-    A cluster that does not answer is shown as it was last known, and is never taken for one that serves
-    nothing. Callers see the clusters that they may see; others do not exist for them.
+    A cluster that does not answer keeps its last known state; it never appears to serve nothing. Callers
+    see the clusters that they are allowed to see; others do not exist for them.
 
     Messages stay below 4 MiB, the default limit of gRPC clients: long answers come in pages or parts.
 
@@ -118,7 +118,7 @@ class FleetServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_fleet_pb2.GetMatrixResponse, _abc.Awaitable[_fleet_pb2.GetMatrixResponse]]:
         """GetMatrix returns rows of resources and columns of clusters, or `not_modified`. All pages are of
-        the state of the first one. ABORTED when the server has that state no more: begin again without
+        the state of the first one. ABORTED when the server no longer has that state: begin again without
         `page_token`.
         """
 

@@ -33,8 +33,8 @@ class _HistoryChangeKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_His
     HISTORY_CHANGE_KIND_GROUP: _HistoryChangeKind.ValueType  # 1
     """A group was added, changed or removed."""
     HISTORY_CHANGE_KIND_DOCUMENT: _HistoryChangeKind.ValueType  # 2
-    """What surrounds the groups: their order, what the server says of its version, and whether its
-    documents are known.
+    """The rest of the document: the order of groups, the version of the server, and which documents are
+    known.
     """
     HISTORY_CHANGE_KIND_OPENAPI: _HistoryChangeKind.ValueType  # 3
     """An OpenAPI document of a group-version."""
@@ -42,14 +42,14 @@ class _HistoryChangeKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_His
     """Whether the cluster answers."""
 
 class HistoryChangeKind(_HistoryChangeKind, metaclass=_HistoryChangeKindEnumTypeWrapper):
-    """HistoryChangeKind tells what has changed."""
+    """HistoryChangeKind is the kind of a change."""
 
 HISTORY_CHANGE_KIND_UNSPECIFIED: HistoryChangeKind.ValueType  # 0
 HISTORY_CHANGE_KIND_GROUP: HistoryChangeKind.ValueType  # 1
 """A group was added, changed or removed."""
 HISTORY_CHANGE_KIND_DOCUMENT: HistoryChangeKind.ValueType  # 2
-"""What surrounds the groups: their order, what the server says of its version, and whether its
-documents are known.
+"""The rest of the document: the order of groups, the version of the server, and which documents are
+known.
 """
 HISTORY_CHANGE_KIND_OPENAPI: HistoryChangeKind.ValueType  # 3
 """An OpenAPI document of a group-version."""
@@ -101,17 +101,17 @@ class HistoryChange(_message.Message):
     id: _builtins.int
     """Rises with each change. Other changes can lie between two ids."""
     cluster: _builtins.str
-    """The name of the cluster; empty for what this server itself serves."""
+    """The name of the cluster; empty for the merged APIs of this server."""
     kind: Global___HistoryChangeKind.ValueType
     name: _builtins.str
     """The name of the group, empty for the core group; for OpenAPI the path of the document, such as
     `apis/apps/v1`; otherwise empty.
     """
     cause: _builtins.str
-    """Why, in one line: `poll`, why a cluster does not answer; of what this server itself serves `apply`
+    """The cause, in one line. Of a cluster: `poll`, or why it does not answer. Of the merged APIs: `apply`
     or `publish`, with `by USER` where callers are authenticated, `withdraw`, `lease ended`, `lease
-    renewed`, or else the names of the sources that changed, as in ListSources. Causes that came
-    together are separated by commas.
+    renewed`, or else the names of the sources that changed, as in ListSources. Several causes are
+    separated by commas.
     """
     hash_before: _builtins.str
     """Opaque hash of the content before; empty when there was none."""
@@ -128,16 +128,16 @@ class HistoryChange(_message.Message):
     state_after: _discovery_pb2.SourceState.ValueType
     """Only for STATE; unspecified when the cluster is gone."""
     damage: _builtins.str
-    """Why a part of what the change tells of cannot be read, in one line; empty when it can."""
+    """Why a part of the change cannot be read, in one line; empty when all of it can."""
     version_before: _builtins.str
-    """What /version said of the release before, such as `v1.36.2`; only for DOCUMENT, with
-    `with_groups`. Empty when it was not known.
+    """The release before, from /version, such as `v1.36.2`; only for DOCUMENT, with `with_groups`. Empty
+    when it was not known.
     """
     version_after: _builtins.str
     """The same since then."""
     @_builtins.property
     def time(self) -> _timestamp_pb2.Timestamp:
-        """When it was seen; never before that of an earlier change."""
+        """When it was detected; never before the time of an earlier change."""
 
     @_builtins.property
     def group_before(self) -> Global___HistoryGroup:
@@ -178,7 +178,7 @@ Global___HistoryChange: _TypeAlias = HistoryChange  # noqa: Y015
 
 @_typing.final
 class HistoryGroup(_message.Message):
-    """HistoryGroup is a group as it was."""
+    """HistoryGroup is a former state of a group."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -228,7 +228,7 @@ Global___HistoryGroup: _TypeAlias = HistoryGroup  # noqa: Y015
 
 @_typing.final
 class HistorySelection(_message.Message):
-    """HistorySelection selects changes: those that pass all of these."""
+    """HistorySelection selects the changes that pass all of these conditions."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -237,12 +237,12 @@ class HistorySelection(_message.Message):
     KINDS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def clusters(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Names of clusters, the empty string for what this server itself serves; empty for all."""
+        """Names of clusters, the empty string for the merged APIs of this server; empty for all."""
 
     @_builtins.property
     def groups(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Names of groups, the empty string for the core group: changes of these groups and of their OpenAPI
-        documents. Empty for all changes.
+        """Names of groups, the empty string for the core group. Selects changes of these groups and of their
+        OpenAPI documents; empty for all changes.
         """
 
     @_builtins.property
@@ -292,7 +292,7 @@ class ListChangesRequest(_message.Message):
 
     @_builtins.property
     def until(self) -> _timestamp_pb2.Timestamp:
-        """Changes of this time and later ones are left out; absent for all until now."""
+        """The end of the period, which excludes this time; absent for now."""
 
     def __init__(
         self,
@@ -345,7 +345,7 @@ class GetAtRequest(_message.Message):
     CLUSTER_FIELD_NUMBER: _builtins.int
     TIME_FIELD_NUMBER: _builtins.int
     cluster: _builtins.str
-    """The name of a cluster; empty for what this server itself served."""
+    """The name of a cluster; empty for the merged APIs of this server."""
     @_builtins.property
     def time(self) -> _timestamp_pb2.Timestamp:
         """Required."""
@@ -379,9 +379,9 @@ class GetAtResponse(_message.Message):
     groups_etag: _builtins.str
     """The ETag of `groups`, without quotes."""
     version: _builtins.bytes
-    """The body of /version; empty when it was not known, and for what this server itself served."""
+    """The body of /version; empty when it was not known, and for the merged APIs of this server."""
     state: _discovery_pb2.SourceState.ValueType
-    """Whether the cluster answered then; STALE when this is what it had said last."""
+    """Whether the cluster answered at that time; STALE when this is its last known state then."""
     @_builtins.property
     def core(self) -> _discovery_pb2_1.APIGroupDiscoveryList:
         """The core group, which HTTP serves at /api; absent when it was not known."""
@@ -415,7 +415,7 @@ class GetOpenAPIChangeRequest(_message.Message):
     CHANGE_ID_FIELD_NUMBER: _builtins.int
     SIDE_FIELD_NUMBER: _builtins.int
     change_id: _builtins.int
-    """The id of the change, which is of kind OPENAPI."""
+    """The id of a change of kind OPENAPI."""
     side: Global___HistorySide.ValueType
     """Required. A side without a document has no parts."""
     def __init__(
@@ -460,8 +460,8 @@ class WatchChangesRequest(_message.Message):
     WITH_GROUPS_FIELD_NUMBER: _builtins.int
     HEARTBEAT_INTERVAL_FIELD_NUMBER: _builtins.int
     after_id: _builtins.int
-    """The id of the last change that the caller has: later ones are sent first. 0 for all that are kept;
-    absent for those from now on.
+    """The id of the last change that the caller has: later ones are sent first. 0 for all kept changes;
+    absent for changes from now on.
     """
     with_groups: _builtins.bool
     """Whether to send the groups, or the version of the server, before and after."""
@@ -495,7 +495,7 @@ class WatchChangesResponse(_message.Message):
 
     @_typing.final
     class Changes(_message.Message):
-        """Changes are some changes."""
+        """Changes is a batch of changes."""
 
         DESCRIPTOR: _descriptor.Descriptor
 

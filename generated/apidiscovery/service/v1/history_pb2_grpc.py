@@ -26,13 +26,13 @@ if _version_not_supported:
 
 
 class HistoryServiceStub:
-    """HistoryService tells what changed when, in every cluster and in what this server itself serves, and
-    what was served at a time. HTTP serves former documents at `?at=TIME`.
+    """HistoryService returns changes of every cluster and of the merged APIs of this server, and the state
+    at a given time. HTTP serves former documents at `?at=TIME`.
 
-    Callers see what is merged, and the clusters that they may see, also those that are gone by now.
+    Callers see the merged APIs, and the clusters that they are allowed to see, removed ones included.
 
-    Replicas that share a store have one history on each machine; ids are those of one file, and are
-    never used twice.
+    Replicas that share a store have one history on each machine. An id belongs to one history file and
+    is never used again.
 
     Errors of every method: FAILED_PRECONDITION when the server keeps no history; INVALID_ARGUMENT with
     a google.rpc.BadRequest that names each wrong field; UNAUTHENTICATED and PERMISSION_DENIED when the
@@ -69,13 +69,13 @@ class HistoryServiceStub:
 
 
 class HistoryServiceServicer:
-    """HistoryService tells what changed when, in every cluster and in what this server itself serves, and
-    what was served at a time. HTTP serves former documents at `?at=TIME`.
+    """HistoryService returns changes of every cluster and of the merged APIs of this server, and the state
+    at a given time. HTTP serves former documents at `?at=TIME`.
 
-    Callers see what is merged, and the clusters that they may see, also those that are gone by now.
+    Callers see the merged APIs, and the clusters that they are allowed to see, removed ones included.
 
-    Replicas that share a store have one history on each machine; ids are those of one file, and are
-    never used twice.
+    Replicas that share a store have one history on each machine. An id belongs to one history file and
+    is never used again.
 
     Errors of every method: FAILED_PRECONDITION when the server keeps no history; INVALID_ARGUMENT with
     a google.rpc.BadRequest that names each wrong field; UNAUTHENTICATED and PERMISSION_DENIED when the
@@ -91,10 +91,10 @@ class HistoryServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def GetAt(self, request, context):
-        """GetAt returns what a cluster served at a time. The response can be larger than 4 MB, the default
+        """GetAt returns the state of a cluster at a given time. The response can be larger than 4 MB, the default
         limit of gRPC clients.
 
-        Errors: NOT_FOUND when there is nothing of the cluster; OUT_OF_RANGE when the history of the
+        Errors: NOT_FOUND when the history has no such cluster; OUT_OF_RANGE when the history of the
         cluster begins later, with that time in the message; DATA_LOSS when a part of it is damaged.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -103,7 +103,7 @@ class HistoryServiceServicer:
 
     def GetOpenAPIChange(self, request, context):
         """GetOpenAPIChange returns the OpenAPI v3 document of a group-version before or after a change, in
-        parts: together they are the JSON.
+        parts, which together are the JSON.
 
         Errors: NOT_FOUND when there is no such change, or none of an OpenAPI document; DATA_LOSS when the
         document is damaged.
@@ -113,9 +113,10 @@ class HistoryServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def WatchChanges(self, request, context):
-        """WatchChanges sends changes as they are written, the oldest first. Errors: OUT_OF_RANGE when there
-        is no change with the id `after_id` yet, as after another history took its place: list again;
-        UNAVAILABLE when the server stops: continue with the id of the last message.
+        """WatchChanges sends changes as they are written, the oldest first.
+
+        Errors: OUT_OF_RANGE when `after_id` is higher than the last id, as after the history file was
+        replaced: list again; UNAVAILABLE when the server stops: continue with the id of the last message.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -153,13 +154,13 @@ def add_HistoryServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class HistoryService:
-    """HistoryService tells what changed when, in every cluster and in what this server itself serves, and
-    what was served at a time. HTTP serves former documents at `?at=TIME`.
+    """HistoryService returns changes of every cluster and of the merged APIs of this server, and the state
+    at a given time. HTTP serves former documents at `?at=TIME`.
 
-    Callers see what is merged, and the clusters that they may see, also those that are gone by now.
+    Callers see the merged APIs, and the clusters that they are allowed to see, removed ones included.
 
-    Replicas that share a store have one history on each machine; ids are those of one file, and are
-    never used twice.
+    Replicas that share a store have one history on each machine. An id belongs to one history file and
+    is never used again.
 
     Errors of every method: FAILED_PRECONDITION when the server keeps no history; INVALID_ARGUMENT with
     a google.rpc.BadRequest that names each wrong field; UNAUTHENTICATED and PERMISSION_DENIED when the

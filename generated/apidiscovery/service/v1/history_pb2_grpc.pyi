@@ -27,13 +27,13 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class HistoryServiceStub:
-    """HistoryService tells what changed when, in every cluster and in what this server itself serves, and
-    what was served at a time. HTTP serves former documents at `?at=TIME`.
+    """HistoryService returns changes of every cluster and of the merged APIs of this server, and the state
+    at a given time. HTTP serves former documents at `?at=TIME`.
 
-    Callers see what is merged, and the clusters that they may see, also those that are gone by now.
+    Callers see the merged APIs, and the clusters that they are allowed to see, removed ones included.
 
-    Replicas that share a store have one history on each machine; ids are those of one file, and are
-    never used twice.
+    Replicas that share a store have one history on each machine. An id belongs to one history file and
+    is never used again.
 
     Errors of every method: FAILED_PRECONDITION when the server keeps no history; INVALID_ARGUMENT with
     a google.rpc.BadRequest that names each wrong field; UNAUTHENTICATED and PERMISSION_DENIED when the
@@ -48,34 +48,35 @@ class HistoryServiceStub:
     ListChanges: _grpc.UnaryUnaryMultiCallable[_history_pb2.ListChangesRequest, _history_pb2.ListChangesResponse]
     """ListChanges returns changes, the newest first."""
     GetAt: _grpc.UnaryUnaryMultiCallable[_history_pb2.GetAtRequest, _history_pb2.GetAtResponse]
-    """GetAt returns what a cluster served at a time. The response can be larger than 4 MB, the default
+    """GetAt returns the state of a cluster at a given time. The response can be larger than 4 MB, the default
     limit of gRPC clients.
 
-    Errors: NOT_FOUND when there is nothing of the cluster; OUT_OF_RANGE when the history of the
+    Errors: NOT_FOUND when the history has no such cluster; OUT_OF_RANGE when the history of the
     cluster begins later, with that time in the message; DATA_LOSS when a part of it is damaged.
     """
     GetOpenAPIChange: _grpc.UnaryStreamMultiCallable[_history_pb2.GetOpenAPIChangeRequest, _history_pb2.GetOpenAPIChangeResponse]
     """GetOpenAPIChange returns the OpenAPI v3 document of a group-version before or after a change, in
-    parts: together they are the JSON.
+    parts, which together are the JSON.
 
     Errors: NOT_FOUND when there is no such change, or none of an OpenAPI document; DATA_LOSS when the
     document is damaged.
     """
     WatchChanges: _grpc.UnaryStreamMultiCallable[_history_pb2.WatchChangesRequest, _history_pb2.WatchChangesResponse]
-    """WatchChanges sends changes as they are written, the oldest first. Errors: OUT_OF_RANGE when there
-    is no change with the id `after_id` yet, as after another history took its place: list again;
-    UNAVAILABLE when the server stops: continue with the id of the last message.
+    """WatchChanges sends changes as they are written, the oldest first.
+
+    Errors: OUT_OF_RANGE when `after_id` is higher than the last id, as after the history file was
+    replaced: list again; UNAVAILABLE when the server stops: continue with the id of the last message.
     """
 
 @_typing.type_check_only
 class HistoryServiceAsyncStub(HistoryServiceStub):
-    """HistoryService tells what changed when, in every cluster and in what this server itself serves, and
-    what was served at a time. HTTP serves former documents at `?at=TIME`.
+    """HistoryService returns changes of every cluster and of the merged APIs of this server, and the state
+    at a given time. HTTP serves former documents at `?at=TIME`.
 
-    Callers see what is merged, and the clusters that they may see, also those that are gone by now.
+    Callers see the merged APIs, and the clusters that they are allowed to see, removed ones included.
 
-    Replicas that share a store have one history on each machine; ids are those of one file, and are
-    never used twice.
+    Replicas that share a store have one history on each machine. An id belongs to one history file and
+    is never used again.
 
     Errors of every method: FAILED_PRECONDITION when the server keeps no history; INVALID_ARGUMENT with
     a google.rpc.BadRequest that names each wrong field; UNAUTHENTICATED and PERMISSION_DENIED when the
@@ -87,33 +88,34 @@ class HistoryServiceAsyncStub(HistoryServiceStub):
     ListChanges: _aio.UnaryUnaryMultiCallable[_history_pb2.ListChangesRequest, _history_pb2.ListChangesResponse]  # type: ignore[assignment]
     """ListChanges returns changes, the newest first."""
     GetAt: _aio.UnaryUnaryMultiCallable[_history_pb2.GetAtRequest, _history_pb2.GetAtResponse]  # type: ignore[assignment]
-    """GetAt returns what a cluster served at a time. The response can be larger than 4 MB, the default
+    """GetAt returns the state of a cluster at a given time. The response can be larger than 4 MB, the default
     limit of gRPC clients.
 
-    Errors: NOT_FOUND when there is nothing of the cluster; OUT_OF_RANGE when the history of the
+    Errors: NOT_FOUND when the history has no such cluster; OUT_OF_RANGE when the history of the
     cluster begins later, with that time in the message; DATA_LOSS when a part of it is damaged.
     """
     GetOpenAPIChange: _aio.UnaryStreamMultiCallable[_history_pb2.GetOpenAPIChangeRequest, _history_pb2.GetOpenAPIChangeResponse]  # type: ignore[assignment]
     """GetOpenAPIChange returns the OpenAPI v3 document of a group-version before or after a change, in
-    parts: together they are the JSON.
+    parts, which together are the JSON.
 
     Errors: NOT_FOUND when there is no such change, or none of an OpenAPI document; DATA_LOSS when the
     document is damaged.
     """
     WatchChanges: _aio.UnaryStreamMultiCallable[_history_pb2.WatchChangesRequest, _history_pb2.WatchChangesResponse]  # type: ignore[assignment]
-    """WatchChanges sends changes as they are written, the oldest first. Errors: OUT_OF_RANGE when there
-    is no change with the id `after_id` yet, as after another history took its place: list again;
-    UNAVAILABLE when the server stops: continue with the id of the last message.
+    """WatchChanges sends changes as they are written, the oldest first.
+
+    Errors: OUT_OF_RANGE when `after_id` is higher than the last id, as after the history file was
+    replaced: list again; UNAVAILABLE when the server stops: continue with the id of the last message.
     """
 
 class HistoryServiceServicer(metaclass=_abc_1.ABCMeta):
-    """HistoryService tells what changed when, in every cluster and in what this server itself serves, and
-    what was served at a time. HTTP serves former documents at `?at=TIME`.
+    """HistoryService returns changes of every cluster and of the merged APIs of this server, and the state
+    at a given time. HTTP serves former documents at `?at=TIME`.
 
-    Callers see what is merged, and the clusters that they may see, also those that are gone by now.
+    Callers see the merged APIs, and the clusters that they are allowed to see, removed ones included.
 
-    Replicas that share a store have one history on each machine; ids are those of one file, and are
-    never used twice.
+    Replicas that share a store have one history on each machine. An id belongs to one history file and
+    is never used again.
 
     Errors of every method: FAILED_PRECONDITION when the server keeps no history; INVALID_ARGUMENT with
     a google.rpc.BadRequest that names each wrong field; UNAUTHENTICATED and PERMISSION_DENIED when the
@@ -135,10 +137,10 @@ class HistoryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _history_pb2.GetAtRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_history_pb2.GetAtResponse, _abc.Awaitable[_history_pb2.GetAtResponse]]:
-        """GetAt returns what a cluster served at a time. The response can be larger than 4 MB, the default
+        """GetAt returns the state of a cluster at a given time. The response can be larger than 4 MB, the default
         limit of gRPC clients.
 
-        Errors: NOT_FOUND when there is nothing of the cluster; OUT_OF_RANGE when the history of the
+        Errors: NOT_FOUND when the history has no such cluster; OUT_OF_RANGE when the history of the
         cluster begins later, with that time in the message; DATA_LOSS when a part of it is damaged.
         """
 
@@ -149,7 +151,7 @@ class HistoryServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_history_pb2.GetOpenAPIChangeResponse], _abc.AsyncIterator[_history_pb2.GetOpenAPIChangeResponse]]:
         """GetOpenAPIChange returns the OpenAPI v3 document of a group-version before or after a change, in
-        parts: together they are the JSON.
+        parts, which together are the JSON.
 
         Errors: NOT_FOUND when there is no such change, or none of an OpenAPI document; DATA_LOSS when the
         document is damaged.
@@ -161,9 +163,10 @@ class HistoryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _history_pb2.WatchChangesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_history_pb2.WatchChangesResponse], _abc.AsyncIterator[_history_pb2.WatchChangesResponse]]:
-        """WatchChanges sends changes as they are written, the oldest first. Errors: OUT_OF_RANGE when there
-        is no change with the id `after_id` yet, as after another history took its place: list again;
-        UNAVAILABLE when the server stops: continue with the id of the last message.
+        """WatchChanges sends changes as they are written, the oldest first.
+
+        Errors: OUT_OF_RANGE when `after_id` is higher than the last id, as after the history file was
+        replaced: list again; UNAVAILABLE when the server stops: continue with the id of the last message.
         """
 
 def add_HistoryServiceServicer_to_server(servicer: HistoryServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

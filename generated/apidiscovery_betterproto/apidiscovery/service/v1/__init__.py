@@ -80,39 +80,41 @@ class SourceState(betterproto.Enum):
 
 
 class FleetFreshness(betterproto.Enum):
-    """FleetFreshness tells how far what is known can be believed."""
+    """FleetFreshness is how current the known state is."""
 
     UNSPECIFIED = 0
     CURRENT = 1
-    """It is what the cluster says now."""
+    """The state is the current one."""
 
     STALE = 2
-    """It is what the cluster last said."""
+    """The state is the last known one: the cluster does not answer."""
 
     UNKNOWN = 3
     """
-    Nothing is known, or too little to say that the cluster does not serve something.
+    No state is known, or only a part: the cluster can serve more than is shown.
     """
 
 
 class FleetAgreement(betterproto.Enum):
-    """FleetAgreement tells whether all clusters serve a resource alike."""
+    """
+    FleetAgreement is whether all clusters serve a resource in the same way.
+    """
 
     UNSPECIFIED = 0
     SAME = 1
     DIFFERENT = 2
     """
-    Two clusters that are known serve it differently, or one of them does not serve it.
+    Two clusters whose state is known serve it differently, or one of them does not serve it.
     """
 
     UNSURE = 3
     """
-    Clusters that are known serve it alike, but of some cluster it is not known.
+    All clusters whose state is known serve it in the same way, but the state of another is not known.
     """
 
 
 class HistoryChangeKind(betterproto.Enum):
-    """HistoryChangeKind tells what has changed."""
+    """HistoryChangeKind is the kind of a change."""
 
     UNSPECIFIED = 0
     GROUP = 1
@@ -120,8 +122,8 @@ class HistoryChangeKind(betterproto.Enum):
 
     DOCUMENT = 2
     """
-    What surrounds the groups: their order, what the server says of its version, and whether its
-     documents are known.
+    The rest of the document: the order of groups, the version of the server, and which documents are
+     known.
     """
 
     OPENAPI = 3
@@ -495,8 +497,8 @@ class DiscoverySource(betterproto.Message):
 
     withheld: str = betterproto.string_field(7)
     """
-    Why it offers nothing whatever it serves, such as `not merged` of a cluster that is only shown by
-     itself; empty where that is not so.
+    Why none of its group-versions are merged, such as `not merged` for a cluster that is kept apart;
+     empty when they are merged.
     """
 
 
@@ -533,7 +535,7 @@ class FleetCluster(betterproto.Message):
     reachable: bool = betterproto.bool_field(3)
     """
     Whether the cluster answered the last request. A cluster can answer and still be UNKNOWN, when a
-     part of its discovery was never had.
+     part of its discovery has never been read.
     """
 
     freshness: "FleetFreshness" = betterproto.enum_field(4)
@@ -546,9 +548,7 @@ class FleetCluster(betterproto.Message):
     """Why it is not current, in one line; empty when it is current."""
 
     version: str = betterproto.string_field(7)
-    """
-    What it says of its release, such as `v1.36.2`; empty when it is not known.
-    """
+    """Its release, such as `v1.36.2`; empty when it is not known."""
 
     group_count: int = betterproto.int32_field(8)
     """How many groups it serves, with the core group."""
@@ -593,7 +593,7 @@ class FleetRow(betterproto.Message):
     """The plural, as in paths."""
 
     kind: str = betterproto.string_field(3)
-    """As the first cluster tells it that tells one."""
+    """That of the first cluster that has one."""
 
     agreement: "FleetAgreement" = betterproto.enum_field(4)
     cells: List["FleetCell"] = betterproto.message_field(5)
@@ -604,7 +604,7 @@ class FleetRow(betterproto.Message):
 class FleetCell(betterproto.Message):
     """
     FleetCell is how clusters serve a resource. Where versions differ in kind, scope, verbs and names,
-     those of the preferred version are told.
+     the cell has those of the preferred version.
     """
 
     clusters: List[str] = betterproto.string_field(1)
@@ -612,14 +612,14 @@ class FleetCell(betterproto.Message):
 
     versions: List[str] = betterproto.string_field(2)
     """
-    In the clusters' order of preference; empty when only `unknown_versions` are told.
+    In the clusters' order of preference; empty when the cell has `unknown_versions` only.
     """
 
     preferred_version: str = betterproto.string_field(3)
-    """The version that a client gets that asks for none."""
+    """The version for clients that ask for none."""
 
     kind: str = betterproto.string_field(4)
-    """Empty when the clusters tell none."""
+    """Empty when the clusters publish none."""
 
     scope: str = betterproto.string_field(5)
     """`Namespaced` or `Cluster`."""
@@ -633,11 +633,11 @@ class FleetCell(betterproto.Message):
     """Of the preferred version; empty when it is not known."""
 
     stale_versions: List[str] = betterproto.string_field(10)
-    """Those of `versions` that are known only as they last were."""
+    """The ones among `versions` whose freshness is STALE."""
 
     unknown_versions: List[str] = betterproto.string_field(11)
     """
-    Versions of the group that have never answered: the resource can be in them.
+    Versions of the group whose resources have never been read: the resource can be in them.
     """
 
 
@@ -668,7 +668,7 @@ class FleetSelection(betterproto.Message):
     """
 
     only_different: bool = betterproto.bool_field(4)
-    """Whether rows are left out that are the same everywhere."""
+    """Whether to leave out rows that are the same everywhere."""
 
 
 @dataclass(eq=False, repr=False)
@@ -724,8 +724,8 @@ class GetMatrixRequest(betterproto.Message):
 class GetMatrixResponse(betterproto.Message):
     hash: str = betterproto.string_field(1)
     """
-    Opaque. It changes with any cluster or row of the selection, and is equal on replicas that know
-     the same.
+    Opaque. It changes with any cluster or row of the selection, and is equal on replicas with equal
+     state.
     """
 
     not_modified: "NotModified" = betterproto.message_field(2, group="result")
@@ -742,8 +742,8 @@ class GetMatrixResponsePage(betterproto.Message):
 
     clusters: List["FleetCluster"] = betterproto.message_field(1)
     """
-    All selected clusters, sorted by name. They are on the first page, before any row, and on further
-     ones when there are very many.
+    All selected clusters, sorted by name. They are on the first page, before any row, and continue on
+     the next pages when they do not fit.
     """
 
     rows: List["FleetRow"] = betterproto.message_field(2)
@@ -806,23 +806,21 @@ class WatchFleetResponseHeartbeat(betterproto.Message):
 @dataclass(eq=False, repr=False)
 class FleetDelta(betterproto.Message):
     """
-    FleetDelta leads from one matrix to the next. A removed cluster is in no cell of any row any more;
-     rows that change by that are among `rows`.
+    FleetDelta leads from one matrix to the next. A removed cluster is removed from all cells; the rows
+     that change with it are among `rows`.
     """
 
     clusters: List["FleetCluster"] = betterproto.message_field(1)
-    """Those that are new or changed, each whole, sorted by name."""
+    """New and changed clusters, each complete, sorted by name."""
 
     removed_clusters: List[str] = betterproto.string_field(2)
-    """The names of clusters that are gone, sorted."""
+    """The names of removed clusters, sorted."""
 
     rows: List["FleetRow"] = betterproto.message_field(3)
-    """
-    Those that are new or changed, each whole, sorted by group and resource.
-    """
+    """New and changed rows, each complete, sorted by group and resource."""
 
     removed_rows: List["FleetRowKey"] = betterproto.message_field(4)
-    """Rows that are gone, or not selected any more, sorted."""
+    """Rows that no longer exist or are no longer selected, sorted."""
 
 
 @dataclass(eq=False, repr=False)
@@ -833,10 +831,10 @@ class HistoryChange(betterproto.Message):
     """Rises with each change. Other changes can lie between two ids."""
 
     time: datetime = betterproto.message_field(2)
-    """When it was seen; never before that of an earlier change."""
+    """When it was detected; never before the time of an earlier change."""
 
     cluster: str = betterproto.string_field(3)
-    """The name of the cluster; empty for what this server itself serves."""
+    """The name of the cluster; empty for the merged APIs of this server."""
 
     kind: "HistoryChangeKind" = betterproto.enum_field(4)
     name: str = betterproto.string_field(5)
@@ -847,10 +845,10 @@ class HistoryChange(betterproto.Message):
 
     cause: str = betterproto.string_field(6)
     """
-    Why, in one line: `poll`, why a cluster does not answer; of what this server itself serves `apply`
+    The cause, in one line. Of a cluster: `poll`, or why it does not answer. Of the merged APIs: `apply`
      or `publish`, with `by USER` where callers are authenticated, `withdraw`, `lease ended`, `lease
-     renewed`, or else the names of the sources that changed, as in ListSources. Causes that came
-     together are separated by commas.
+     renewed`, or else the names of the sources that changed, as in ListSources. Several causes are
+     separated by commas.
     """
 
     hash_before: str = betterproto.string_field(7)
@@ -884,13 +882,13 @@ class HistoryChange(betterproto.Message):
 
     damage: str = betterproto.string_field(15)
     """
-    Why a part of what the change tells of cannot be read, in one line; empty when it can.
+    Why a part of the change cannot be read, in one line; empty when all of it can.
     """
 
     version_before: str = betterproto.string_field(16)
     """
-    What /version said of the release before, such as `v1.36.2`; only for DOCUMENT, with
-     `with_groups`. Empty when it was not known.
+    The release before, from /version, such as `v1.36.2`; only for DOCUMENT, with `with_groups`. Empty
+     when it was not known.
     """
 
     version_after: str = betterproto.string_field(17)
@@ -899,7 +897,7 @@ class HistoryChange(betterproto.Message):
 
 @dataclass(eq=False, repr=False)
 class HistoryGroup(betterproto.Message):
-    """HistoryGroup is a group as it was."""
+    """HistoryGroup is a former state of a group."""
 
     group: "__v2__.ApiGroupDiscovery" = betterproto.message_field(1)
     storage_version_hashes: Dict[str, str] = betterproto.map_field(
@@ -913,17 +911,19 @@ class HistoryGroup(betterproto.Message):
 
 @dataclass(eq=False, repr=False)
 class HistorySelection(betterproto.Message):
-    """HistorySelection selects changes: those that pass all of these."""
+    """
+    HistorySelection selects the changes that pass all of these conditions.
+    """
 
     clusters: List[str] = betterproto.string_field(1)
     """
-    Names of clusters, the empty string for what this server itself serves; empty for all.
+    Names of clusters, the empty string for the merged APIs of this server; empty for all.
     """
 
     groups: List[str] = betterproto.string_field(2)
     """
-    Names of groups, the empty string for the core group: changes of these groups and of their OpenAPI
-     documents. Empty for all changes.
+    Names of groups, the empty string for the core group. Selects changes of these groups and of their
+     OpenAPI documents; empty for all changes.
     """
 
     kinds: List["HistoryChangeKind"] = betterproto.enum_field(3)
@@ -937,9 +937,7 @@ class ListChangesRequest(betterproto.Message):
     """The time of the earliest change; absent for the beginning."""
 
     until: datetime = betterproto.message_field(3)
-    """
-    Changes of this time and later ones are left out; absent for all until now.
-    """
+    """The end of the period, which excludes this time; absent for now."""
 
     with_groups: bool = betterproto.bool_field(4)
     """
@@ -971,7 +969,7 @@ class ListChangesResponse(betterproto.Message):
 @dataclass(eq=False, repr=False)
 class GetAtRequest(betterproto.Message):
     cluster: str = betterproto.string_field(1)
-    """The name of a cluster; empty for what this server itself served."""
+    """The name of a cluster; empty for the merged APIs of this server."""
 
     time: datetime = betterproto.message_field(2)
     """Required."""
@@ -997,19 +995,19 @@ class GetAtResponse(betterproto.Message):
 
     version: bytes = betterproto.bytes_field(5)
     """
-    The body of /version; empty when it was not known, and for what this server itself served.
+    The body of /version; empty when it was not known, and for the merged APIs of this server.
     """
 
     state: "SourceState" = betterproto.enum_field(6)
     """
-    Whether the cluster answered then; STALE when this is what it had said last.
+    Whether the cluster answered at that time; STALE when this is its last known state then.
     """
 
 
 @dataclass(eq=False, repr=False)
 class GetOpenApiChangeRequest(betterproto.Message):
     change_id: int = betterproto.int64_field(1)
-    """The id of the change, which is of kind OPENAPI."""
+    """The id of a change of kind OPENAPI."""
 
     side: "HistorySide" = betterproto.enum_field(2)
     """Required. A side without a document has no parts."""
@@ -1025,8 +1023,8 @@ class WatchChangesRequest(betterproto.Message):
     selection: "HistorySelection" = betterproto.message_field(1)
     after_id: Optional[int] = betterproto.int64_field(2, optional=True)
     """
-    The id of the last change that the caller has: later ones are sent first. 0 for all that are kept;
-     absent for those from now on.
+    The id of the last change that the caller has: later ones are sent first. 0 for all kept changes;
+     absent for changes from now on.
     """
 
     with_groups: bool = betterproto.bool_field(3)
@@ -1050,7 +1048,7 @@ class WatchChangesResponse(betterproto.Message):
 
 @dataclass(eq=False, repr=False)
 class WatchChangesResponseChanges(betterproto.Message):
-    """Changes are some changes."""
+    """Changes is a batch of changes."""
 
     changes: List["HistoryChange"] = betterproto.message_field(1)
     """The oldest first."""
