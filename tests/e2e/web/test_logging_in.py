@@ -16,6 +16,7 @@ from server import serving
 
 TOKENS = {"rita": "secret-of-rita", "ada": "secret-of-ada"}
 HIDDEN = "hidden-cluster"
+_PROTOCOL = "performance.getEntriesByType('navigation')[0].nextHopProtocol"
 PAGES = (
     "/ui/",
     "/ui/groups",
@@ -148,3 +149,19 @@ def test_a_hidden_cluster_is_nowhere(served: Served, path: str) -> None:
 
 def test_an_admin_sees_all_clusters(served: Served) -> None:
     assert HIDDEN in served.get("/ui/", "ada").text
+
+
+def test_more_pages_than_http1_has_connections_stay_open_over_tls(
+    browser: Browser, served: Served
+) -> None:
+    """Every open page holds a stream of events; browsers open six HTTP/1.1 connections a host."""
+    with visiting(browser, served.origin, ignore_https_errors=True) as visit:
+        visit.open("/ui/login")
+        visit.page.get_by_label("Bearer token").fill(TOKENS["rita"])
+        visit.page.get_by_role("button", name="Log in").click()
+        visit.page.wait_for_url("**/ui/")
+        pages = [visit.page, *(visit.page.context.new_page() for _ in range(7))]
+        for page in pages:
+            with page.expect_response("**/ui/events*"):
+                page.goto(f"{served.origin}/ui/")
+            assert page.evaluate(_PROTOCOL) == "h2"
