@@ -9,22 +9,19 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppres
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from apidiscovery_kubeconfig.credentials import Anonymous
 from apidiscovery_service.core.model import Group, Version
 from apidiscovery_service.core.registry import Registry
-from apidiscovery_service.core.source import Certificates
 from apidiscovery_service.metrics import Metrics
 from apidiscovery_service.sources.api_service import ApiService, ServiceReference
-from apidiscovery_service.sources.upstreams.credentials import AskedCredentials
+from apidiscovery_service.sources.upstreams.endpoint import Endpoint
 from apidiscovery_service.sources.upstreams.fetch import Exchange
 from apidiscovery_service.sources.upstreams.follower import Upstreams
 from apidiscovery_service.sources.upstreams.legacy import GroupVersion
 from apidiscovery_service.sources.upstreams.openapi_answers import key_of
 from apidiscovery_service.sources.upstreams.rounds import Rounds
 from apidiscovery_service.sources.upstreams.services import ServiceSettings
-from apidiscovery_service.sources.upstreams.spec import Endpoint, Limits, Timing, UpstreamSpec
+from apidiscovery_service.sources.upstreams.spec import Limits, Timing, UpstreamSpec
 from apidiscovery_service.sources.upstreams.state import Known, Root
-from apidiscovery_service.sources.upstreams.transport import Connections, Response
 from apidiscovery_service.store import Store
 from apidiscovery_service.store.claims import Claims
 from fake_api_server import (
@@ -48,34 +45,6 @@ QUICK = Timing(
     openapi_after_s=0.01,
 )
 TIGHT = Limits(exchange_s=0.4, openapi_s=0.4)
-
-
-class PlainEndpoint:
-    """A server without TLS settings and credentials."""
-
-    def __init__(self, url: str) -> None:
-        self.url = url
-        self.proxy = ""
-        self.certificates = Certificates()
-        self._connections: Connections | None = None
-
-    async def get(self, path: str, headers: Sequence[tuple[str, str]] = ()) -> Response:
-        if self._connections is None:
-            own = [(b"Accept-Encoding", b"gzip")]
-            none = AskedCredentials(Anonymous())
-            self._connections = Connections(self.url, own, None, none, None)
-        return await self._connections.get(path, headers)
-
-    async def headers(self) -> dict[str, str]:
-        return {}
-
-    def refresh(self, refused: Mapping[str, str] | None = None) -> None:
-        """Do nothing: there are none."""
-
-    async def aclose(self) -> None:
-        connections, self._connections = self._connections, None
-        if connections:
-            await connections.aclose()
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +74,7 @@ def spec_of(url: str, name: str = "east", **fields: object) -> UpstreamSpec:
         "core_paths": (),
         "openapi": False,
     }
-    return UpstreamSpec(name, PlainEndpoint(url), **{**defaults, **fields})  # type: ignore[arg-type] # fields are UpstreamSpec's
+    return UpstreamSpec(name, Endpoint(url), **{**defaults, **fields})  # type: ignore[arg-type] # fields are UpstreamSpec's
 
 
 class DeclaredServices:

@@ -1,10 +1,12 @@
 """One round with a server that behaves: what is asked, and what is made of the answers."""
 
 import gzip
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
+from apidiscovery_kubeconfig.credentials import Material, TokenFile
 from apidiscovery_service import workers
 from apidiscovery_service.core.model import Freshness
 from apidiscovery_service.sources.upstreams import fetch
@@ -27,7 +29,6 @@ from fake_api_server import (
 )
 from upstream_setup import (
     Ask,
-    PlainEndpoint,
     group_list,
     item,
     resource_list,
@@ -216,27 +217,19 @@ async def test_a_server_that_becomes_new_is_asked_as_a_new_one(ask: Ask) -> None
     assert accepts == [f"{AGG},{BETA}", f"{AGG},{BETA},application/json", f"{AGG},{BETA}"]
 
 
-class _Renewing(PlainEndpoint):
-    """A server whose credentials are refused once."""
+async def test_refused_credentials_are_renewed_once(ask: Ask, tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text("1")
 
-    number = 1
-
-    async def headers(self) -> dict[str, str]:
-        return {"Authorization": f"Bearer {self.number}"}
-
-    def refresh(self, refused: Mapping[str, str] | None = None) -> None:
-        assert refused == {"Authorization": f"Bearer {self.number}"}
-        self.number += 1
-
-
-async def test_refused_credentials_are_renewed_once(ask: Ask) -> None:
     def answer(seen: Request) -> Answer:
-        is_new = seen.headers.get("authorization") == "Bearer 2"
+        token.write_text("2")
+        is_new = seen.headers["authorization"] == "Bearer 2"
         return aggregated(item("a.test")) if is_new else Answer(status=401)
 
     async with FakeApiServer(answer) as server:
-        spec = UpstreamSpec("east", _Renewing(server.url), Kind.CLUSTER, core_paths=())
-        root = await ask(spec).round()
+        credentials = TokenFile(Material("token-file", file=token))
+        endpoint = Endpoint(server.url, credentials=credentials)
+        root = await ask(UpstreamSpec("east", endpoint, Kind.CLUSTER, core_paths=())).round()
     assert (root.is_current, server.paths) == (True, ["/apis", "/apis"])
 
 

@@ -4,29 +4,20 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
+from apidiscovery_kubeconfig.credentials import StaticToken
 from apidiscovery_service.core.cluster import Cluster
+from apidiscovery_service.sources.upstreams.endpoint import Endpoint
 from apidiscovery_service.sources.upstreams.spec import UpstreamSpec
 from apidiscovery_service.sources.upstreams.state import KNOWN_RECORDS
 from apidiscovery_service.store import Store
 from apidiscovery_service.store.claims import PREFIX as CLAIMS
 from fake_api_server import Answer, FakeApiServer, Request, Respond, aggregated
 from metrics_text import sample_sum
-from upstream_setup import PlainEndpoint, Running, item, running, spec_of, until, until_so
+from upstream_setup import Running, item, running, spec_of, until, until_so
 
 SEEN_S = 30.0  # on a loaded machine; else a fraction of a second
 _MANY = 12
 DENIED = Answer(b"", "", 401)
-
-
-class TokenEndpoint(PlainEndpoint):
-    """A server that wants a token."""
-
-    def __init__(self, url: str, token: str) -> None:
-        super().__init__(url)
-        self._token = token
-
-    async def headers(self) -> dict[str, str]:
-        return {"Authorization": f"Bearer {self._token}"}
 
 
 class Seen:
@@ -52,7 +43,7 @@ class Seen:
 
 def with_token(url: str, token: str) -> UpstreamSpec:
     """Return the spec of a server that wants a token."""
-    return replace(spec_of(url), endpoint=TokenEndpoint(url, token))
+    return replace(spec_of(url), endpoint=Endpoint(url, credentials=StaticToken(token, "token")))
 
 
 async def settled(server: FakeApiServer) -> None:

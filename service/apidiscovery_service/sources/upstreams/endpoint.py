@@ -53,7 +53,8 @@ class Endpoint:
     """An API server, and all that a request to it needs.
 
     Attributes:
-        url: Scheme, host, and where needed a port and a path prefix; no slash at the end.
+        url: Scheme, host, and where needed a port and a path prefix. Requests fail if it is not
+            valid.
         tls: How the server is verified, and a client certificate for it.
         credentials: Sent with each request.
         impersonation: The user to impersonate; None for none.
@@ -68,10 +69,6 @@ class Endpoint:
     proxy_url: str | None = field(default=None, repr=False)
     compress: bool = True
     _open: _Open = field(default_factory=_Open, init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        """Raise `InvalidConfiguration` when the URL is not valid."""
-        object.__setattr__(self, "url", server_url(self.url, "the address of the server"))
 
     @property
     def proxy(self) -> str:
@@ -95,7 +92,7 @@ class Endpoint:
         are renewed, redirects are not followed, cookies not kept.
 
         Raises:
-            InvalidConfiguration: The proxy that the environment names cannot be used.
+            InvalidConfiguration: The URL, or the proxy that the environment names, is not valid.
             httpcore2.NetworkError: Or another of `transport.FAILURES`. An unusable certificate or
                 plugin is a `ConnectError`.
         """
@@ -160,8 +157,9 @@ class Endpoint:
         if self.impersonation is not None:
             whom = self.impersonation.lines()
             lines += [(name.encode(), value.encode()) for name, value in whom]
-        tls = self.tls if self.url.startswith("https:") else None
-        return Connections(self.url, lines, tls, self._asked(), self._proxy())
+        url = server_url(self.url, "the address of the server")
+        tls = self.tls if url.startswith("https:") else None
+        return Connections(url, lines, tls, self._asked(), self._proxy())
 
 
 @cache  # the metadata of a package is a file
@@ -206,7 +204,7 @@ def endpoint_from_kubeconfig(path: str | None, context: str | None) -> Endpoint:
 def endpoint_of(found: Connection) -> Endpoint:
     """Return the endpoint of a connection that was read from a kubeconfig."""
     return Endpoint(
-        found.url,
+        server_url(found.url, "the address of the server"),
         tls=found.tls,
         credentials=found.credentials,
         impersonation=found.impersonation,
