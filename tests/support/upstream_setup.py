@@ -16,7 +16,7 @@ from apidiscovery_service.sources.api_service import ApiService, ServiceReferenc
 from apidiscovery_service.sources.upstreams.endpoint import Endpoint
 from apidiscovery_service.sources.upstreams.fetch import Exchange
 from apidiscovery_service.sources.upstreams.follower import Upstreams
-from apidiscovery_service.sources.upstreams.legacy import GroupVersion
+from apidiscovery_service.sources.upstreams.lists import GroupVersion
 from apidiscovery_service.sources.upstreams.openapi_answers import key_of
 from apidiscovery_service.sources.upstreams.rounds import Rounds
 from apidiscovery_service.sources.upstreams.services import ServiceSettings

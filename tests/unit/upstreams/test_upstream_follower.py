@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 from apidiscovery_service.core.model import Contribution, Freshness, Group, Precedence, Version
+from apidiscovery_service.sources.upstreams.openapi_record import INDEX_RECORDS
+from apidiscovery_service.sources.upstreams.record import RecordFormat
 from apidiscovery_service.sources.upstreams.state import KNOWN_RECORDS, Known, Root
 from apidiscovery_service.store import Store
 from apidiscovery_service.store.sqlite import SqliteStore
@@ -22,9 +24,11 @@ from fake_api_server import (
 from groups import offer
 from restorable_store import RestorableStore
 from upstream_setup import (
+    Publisher,
     api_service,
     item,
     mirrored,
+    published,
     resource_list,
     running,
     service_settings,
@@ -105,23 +109,23 @@ async def test_44_a_failure_keeps_the_last_known_resources_as_stale(store: Store
             assert f'aggregator_unavailable_apiservice{{name="v1.{REMOTE}"}} 0.0' in text
 
 
-async def test_what_a_restored_store_has_lost_is_written_again(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize("kind", [KNOWN_RECORDS, INDEX_RECORDS], ids=["discovery", "openapi"])
+async def test_a_record_that_a_restored_store_lacks_is_written_again(
+    kind: RecordFormat[object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("apidiscovery_service.store.following.PAUSE_S", 0.02)
     store = RestorableStore()
-    async with FakeApiServer(conditional(aggregated(item(REMOTE), etag='"A"'))) as server:
-        settings = service_settings(server.url)
-        async with running(store, services=[api_service()], settings=settings) as run:
-            await until(lambda: run.freshness(REMOTE) == "Current", "it is current")
-            (entry,) = (await store.list(KNOWN_RECORDS.prefix)).entries
-            await store.lose(entry.key)
+    async with published(store, Publisher("apis/a.test/v1")) as (_, run):
+        await until(lambda: run.hash("a.test") and run.state() == "Current", "it is known")
+        (entry,) = (await store.list(kind.prefix)).entries
+        await store.lose(entry.key)
 
-            async def is_back() -> bool:
-                return await store.get(entry.key) is not None
+        async def is_back() -> bool:
+            return await store.get(entry.key) is not None
 
-            await until_so(is_back, "it is written again")
-            assert run.freshness(REMOTE) == "Current"
+        await until_so(is_back, "it is written again")
+        assert run.freshness("a.test") == "Current"
+        await until(lambda: run.hash("a.test"), "documents are served")
 
 
 async def test_only_versions_with_an_apiservice_are_served_from_one_fetch(store: Store) -> None:
@@ -310,8 +314,7 @@ async def test_an_apiservice_that_comes_later_finds_what_another_knows(store: St
             await until(lambda: leader.freshness(REMOTE) == "Current", "the leader knows")
             async with running(store, settings=settings, polls=False) as late:
                 late.declarations.set(api_service())
-                assert late.freshness(REMOTE) == "Stale"
-                await until(lambda: late.freshness(REMOTE) == "Current", "it is read")
+                assert late.freshness(REMOTE) == "Current"
 
 
 async def test_a_damaged_or_newer_record_is_passed_over(store: Store) -> None:

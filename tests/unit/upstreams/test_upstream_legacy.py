@@ -8,8 +8,9 @@ import pytest
 from apidiscovery_service.core.group_document import group_value
 from apidiscovery_service.core.model import Contribution, Freshness, Group, Precedence
 from apidiscovery_service.core.registry import Registry
-from apidiscovery_service.sources.upstreams.legacy import EVERYTHING_EVERY_ROUNDS, name_of
+from apidiscovery_service.sources.upstreams.lists import name_of
 from apidiscovery_service.sources.upstreams.projection import View, mirrored_offers
+from apidiscovery_service.sources.upstreams.rounds import EVERYTHING_EVERY_ROUNDS
 from apidiscovery_service.sources.upstreams.spec import Filter, Kind, Limits
 from fake_api_server import DOWN, NOT_FOUND, Answer, FakeApiServer, Request, document
 from legacy_clusters import CLUSTERS
@@ -223,4 +224,4 @@ async def test_an_old_server_that_hangs_everywhere_does_not_draw_out_a_round(ask
             root = await ask(spec_of(server.url, limits=limits)).round()
     fresh = [g.name for g in root.groups if g.versions[0].freshness == Freshness.CURRENT]
     assert (len(root.groups), fresh, len(root.failures)) == (40, ["g00.test"], 39)
-    assert dict(root.failures)["g39.test/v1"] == "g39.test/v1: not had within 0.5 s for all"
+    assert dict(root.failures)["g39.test/v1"] == "g39.test/v1: not read within 0.5 s for all"

@@ -62,7 +62,7 @@ async def test_who_is_cut_off_from_the_store_takes_upstreams_for_stale() -> None
             server.answers = {}
             await until(lambda: cut_off.state() == "Stale", "it says so")
             assert cut_off.freshness("a.test") == "Stale"
-            assert cut_off.error() == "last known; the store has told nothing since"
+            assert cut_off.error() == "last known; the store has sent nothing since"
             assert cut_off.error() in cut_off.upstreams.warnings()[0]
             server.answers = _GOOD
             link.whole.set()

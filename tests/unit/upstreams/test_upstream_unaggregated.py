@@ -9,7 +9,7 @@ from apidiscovery_formats.negotiation import JSON, Representation
 from apidiscovery_service.core.model import Version
 from apidiscovery_service.core.source import SourceState, SourceStatus
 from apidiscovery_service.encoding import APIGroupList, APIResourceList, EncodedSnapshot, Target
-from apidiscovery_service.sources.upstreams import unaggregated
+from apidiscovery_service.sources.upstreams import lists, unaggregated
 from apidiscovery_service.sources.upstreams.answers import read_resource_list
 from apidiscovery_service.sources.upstreams.body import Body
 from apidiscovery_service.sources.upstreams.unaggregated import EVERYTHING_WITHIN_ROUNDS
@@ -116,7 +116,7 @@ async def test_an_unchanged_list_is_asked_for_again_and_not_read_again(
         read.append(version)
         return read_resource_list(version, body)
 
-    monkeypatch.setattr(unaggregated, "read_resource_list", counted)
+    monkeypatch.setattr(lists, "read_resource_list", counted)
     answers = {"/apis": aggregated(item("a.test")), "/apis/a.test/v1": _with_hash("one")}
     async with mirrored(MemoryStore(), answers) as (server, run):
         await until(lambda: server.paths.count("/apis/a.test/v1") >= 3, "it is asked for again")

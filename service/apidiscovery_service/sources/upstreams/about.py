@@ -11,7 +11,6 @@ from http import HTTPStatus
 from typing import TypeVar, cast
 
 import structlog
-from apidiscovery_formats.media_types import JSON
 
 from apidiscovery_service.core.cluster import Addresses, Dialect
 from apidiscovery_service.sources.upstreams.body import Body, parsed
@@ -66,34 +65,25 @@ class AboutServer:
         self._passed = 0
         before = known.dialect
         version, addresses, aggregated = await asyncio.gather(
-            self._version(before.version),
-            self._addresses(known, before),
+            self._learned(_VERSION, _checked_version, before.version),
+            self._addresses(known, before.addresses),
             self._aggregated(named, before),
         )
         self._seen = seen
         dialect = replace(before, version=version, addresses=addresses, aggregated=aggregated)
         return replace(known, dialect=dialect)
 
-    async def _version(self, before: bytes) -> bytes:
-        try:
-            answer = await self._exchange.get(_VERSION, JSON)
-            if answer.status != HTTPStatus.OK or not answer.is_plain_json:
-                raise answer.wrong(JSON)
-            return await self._exchange.read(answer, _checked_version)
-        except UpstreamFailed as failure:
-            return self._kept(_VERSION, failure, before)
-
-    async def _addresses(self, known: Known, before: Dialect) -> Addresses:
+    async def _addresses(self, known: Known, before: Addresses) -> Addresses:
         core = next((root for root in known.roots if root.core), None)
         if core is None or not core.is_current or not core.groups:
-            return before.addresses
+            return before
+        return await self._learned(core.path, read_addresses, before)
+
+    async def _learned(self, path: str, reader: Callable[[Body], T], before: T) -> T:
         try:
-            answer = await self._exchange.get(core.path, JSON)
-            if answer.status != HTTPStatus.OK or not answer.is_plain_json:
-                raise answer.wrong(JSON)
-            return await self._exchange.read(answer, read_addresses)
+            return await self._exchange.plain(path, reader)
         except UpstreamFailed as failure:
-            return self._kept(core.path, failure, before.addresses)
+            return self._kept(path, failure, before)
 
     async def _aggregated(self, root: Root, before: Dialect) -> tuple[str, ...]:
         """Return the versions of the aggregated document; asked with an ETag, so without bodies.

@@ -128,6 +128,17 @@ class Exchange:
             answer, _ = await self._within_time(path, headers)
         return answer
 
+    async def plain(self, path: str, reader: Callable[[Body], T]) -> T:
+        """GET unaggregated JSON; return the result of `reader` for it, as `read`.
+
+        Raises:
+            UpstreamFailed: There is no such answer, or it cannot be read.
+        """
+        answer = await self.get(path, JSON)
+        if answer.status != HTTPStatus.OK or not answer.is_plain_json:
+            raise answer.wrong(JSON)
+        return await self.read(answer, reader)
+
     def _headers(
         self, accept: str, etag: str, user: str, *, as_master: bool
     ) -> list[tuple[str, str]]:

@@ -94,7 +94,7 @@ class Refused:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Published:
     """What is known of all OpenAPI documents of an upstream.
 

@@ -19,7 +19,7 @@ from apidiscovery_service.sources.upstreams.body import Body
 from apidiscovery_service.sources.upstreams.doubts import Doubts
 from apidiscovery_service.sources.upstreams.failure import Reason, UpstreamFailed
 from apidiscovery_service.sources.upstreams.fetch import OPENAPI_USER, Answer, Exchange
-from apidiscovery_service.sources.upstreams.legacy import GroupVersion, name_of
+from apidiscovery_service.sources.upstreams.lists import GroupVersion, name_of
 from apidiscovery_service.sources.upstreams.openapi_answers import (
     INDEX_PATH,
     V2_PATH,

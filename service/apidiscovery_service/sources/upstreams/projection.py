@@ -10,7 +10,7 @@ from apidiscovery_service.core.source import Certificates, SourceState, SourceSt
 from apidiscovery_service.sources.api_service import ApiService
 from apidiscovery_service.sources.priorities import listed_as, ordered_offers
 from apidiscovery_service.sources.upstreams.failure import shown
-from apidiscovery_service.sources.upstreams.legacy import name_of
+from apidiscovery_service.sources.upstreams.lists import name_of
 from apidiscovery_service.sources.upstreams.spec import UpstreamSpec
 from apidiscovery_service.sources.upstreams.state import Known, Root
 

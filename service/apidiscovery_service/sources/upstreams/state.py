@@ -65,7 +65,7 @@ class Root:
         return self.state is Freshness.CURRENT
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Known:
     """What is known of a whole upstream.
 
