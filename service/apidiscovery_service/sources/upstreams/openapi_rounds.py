@@ -13,12 +13,11 @@ from http import HTTPStatus
 from urllib.parse import urlsplit
 
 import structlog
-from apidiscovery_formats.media_types import JSON
 
 from apidiscovery_service.sources.upstreams.body import Body
 from apidiscovery_service.sources.upstreams.doubts import Doubts
 from apidiscovery_service.sources.upstreams.failure import Reason, UpstreamFailed
-from apidiscovery_service.sources.upstreams.fetch import OPENAPI_USER, Answer, Exchange
+from apidiscovery_service.sources.upstreams.fetch import Answer, Exchange
 from apidiscovery_service.sources.upstreams.lists import GroupVersion, name_of
 from apidiscovery_service.sources.upstreams.openapi_answers import (
     INDEX_PATH,
@@ -43,9 +42,11 @@ from apidiscovery_service.sources.upstreams.openapi_record import (
 )
 from apidiscovery_service.sources.upstreams.openapi_v2 import (
     V2Rounds,
-    is_document,
+    check_document,
+    check_room,
     is_taken,
     kept,
+    requested,
 )
 from apidiscovery_service.sources.upstreams.spec import Kind, UpstreamSpec
 
@@ -63,25 +64,17 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(slots=True)
 class _Progress:
-    """The results of a round so far."""
+    """The results of a round so far.
 
-    documents: dict[str, DocumentRef] = field(default_factory=dict[str, DocumentRef])
+    Attributes:
+        documents: All documents, also those that are as before.
+        unsaved: The number of new documents since the index was saved.
+    """
+
+    documents: dict[str, DocumentRef]
     refused: dict[str, Refused] = field(default_factory=dict[str, Refused])
     failures: dict[str, UpstreamFailed] = field(default_factory=dict[str, UpstreamFailed])
     unsaved: int = 0
-    packed_size: int = 0
-
-    def take(self, documents: Mapping[str, DocumentRef]) -> None:
-        """Begin with the documents in the store."""
-        self.documents = dict(documents)
-        self.packed_size = sum(ref.packed_size for ref in documents.values())
-
-    def put(self, key: str, ref: DocumentRef) -> None:
-        """Add or replace the document of a path."""
-        before = self.documents.get(key)
-        self.packed_size += ref.packed_size - (before.packed_size if before else 0)
-        self.documents[key] = ref
-        self.unsaved += ref is not before
 
 
 class DocumentRounds:
@@ -125,7 +118,7 @@ class DocumentRounds:
         """
         await self._writer.sweep()
         try:
-            await self._ask(offered)
+            await self._request(offered)
         except UpstreamFailed as failure:
             if failure.reason is not Reason.EMPTIED:
                 self.end_doubts()
@@ -138,7 +131,7 @@ class DocumentRounds:
         """Believe no former answer that documents are gone: the upstream failed since."""
         self._doubts.end()
 
-    async def _ask(self, offered: frozenset[GroupVersion]) -> None:
+    async def _request(self, offered: frozenset[GroupVersion]) -> None:
         known = self._writer.published
         self._is_retrying = bool(known.refused) and time.monotonic() >= self._refused_until
         is_same = known.offered == _digest_of(offered) and not self._is_retrying
@@ -147,19 +140,16 @@ class DocumentRounds:
         v2_etag = known.etag if is_same and known.form is Form.V2 and is_kept else ""
         if is_same and known.form in (Form.NONE, Form.V2) and not self._is_newer_form_due():
             if known.form is Form.V2:
-                await self._ask_v2(offered, v2_etag)
+                await self._request_v2(offered, v2_etag)
             return
         etag = known.etag if is_same and known.form is Form.V3 else ""
-        answer = await self._get(self._v3, INDEX_PATH, etag)
-        match answer.status:
-            case HTTPStatus.NOT_MODIFIED if etag:
-                await self._writer.save(replace(known, error=""))
-            case HTTPStatus.NOT_FOUND:
-                await self._ask_v2(offered, v2_etag)
-            case HTTPStatus.OK:
-                await self._index(answer, offered, is_same=is_same)
-            case _:
-                raise answer.wrong("200, 304 or 404")
+        answer = await requested(self._v3, INDEX_PATH, etag)
+        if answer.status == HTTPStatus.NOT_MODIFIED:
+            await self._writer.save(replace(known, error=""))
+        elif answer.status == HTTPStatus.NOT_FOUND:
+            await self._request_v2(offered, v2_etag)
+        else:
+            await self._index(answer, offered, is_same=is_same)
 
     def _is_newer_form_due(self) -> bool:
         now = time.monotonic()
@@ -167,9 +157,6 @@ class DocumentRounds:
         if is_due:
             self._newer_form_at = now + _NEWER_FORM_AFTER_S
         return is_due
-
-    async def _get(self, exchange: Exchange, path: str, etag: str) -> Answer:
-        return await exchange.get(path, JSON, etag=etag, as_master=False, user=OPENAPI_USER)
 
     # Version 3: an index and documents of group-versions.
 
@@ -202,11 +189,10 @@ class DocumentRounds:
             raise _combined(progress.failures)
 
     async def _documents(self, index: Index) -> _Progress:
-        known, progress = self._writer.published, _Progress()
-        progress.take(
+        progress = _Progress(
             {
                 key: ref
-                for key, ref in known.documents.items()
+                for key, ref in self._writer.published.documents.items()
                 if key in index.documents or key in index.odd
             }
         )
@@ -239,29 +225,28 @@ class DocumentRounds:
             return
         if ref is not None and listed.hash and ref.listed == listed.hash:
             return
+        others = [other for place, other in progress.documents.items() if place != key]
         try:
-            others = progress.packed_size - (ref.packed_size if ref else 0)
-            now = await self._document(listed, ref, self._spec.limits.openapi_kept_bytes - others)
+            now = await self._document(listed, ref, others)
         except UpstreamFailed as failure:
             if failure.reason in (Reason.MALFORMED, Reason.TOO_LARGE):
                 progress.refused[key] = Refused(listed.hash, str(failure))
             else:
                 progress.failures[key] = failure
             return
-        progress.put(key, now)
+        progress.documents[key] = now
+        progress.unsaved += now is not ref
 
-    async def _document(self, listed: Listed, ref: DocumentRef | None, room: int) -> DocumentRef:
+    async def _document(
+        self, listed: Listed, ref: DocumentRef | None, others: Iterable[DocumentRef]
+    ) -> DocumentRef:
         etag = ref.etag if ref and not listed.hash else ""
-        answer = await self._get(self._v3, listed.path, etag)
-        if ref and etag and answer.status == HTTPStatus.NOT_MODIFIED:
+        answer = await requested(self._v3, listed.path, etag)
+        if ref and answer.status == HTTPStatus.NOT_MODIFIED:
             return ref
-        if answer.status != HTTPStatus.OK or not is_document(answer):
-            raise answer.wrong(JSON)
+        check_document(answer)
         packed = await self._v3.read(answer, _read_document)
-        if packed.packed_size > room:
-            limit = self._spec.limits.openapi_kept_bytes
-            text = f"GET {listed.path}: all documents together exceed {limit} bytes, compressed"
-            raise UpstreamFailed(Reason.TOO_LARGE, text)
+        check_room(self._spec, listed.path, packed, others)
         await self._writer.put(packed)
         if listed.hash not in ("", packed.hash):
             _log.info(
@@ -274,25 +259,21 @@ class DocumentRounds:
 
     # Version 2: one document of everything.
 
-    async def _ask_v2(self, offered: frozenset[GroupVersion], etag: str) -> None:
+    async def _request_v2(self, offered: frozenset[GroupVersion], etag: str) -> None:
         known = self._writer.published
-        answer = await self._get(self._v2, V2_PATH, etag)
-        match answer.status:
-            case HTTPStatus.NOT_MODIFIED if etag:
-                await self._writer.save(replace(known, error=""))
-            case HTTPStatus.NOT_FOUND:
-                if known.documents:
-                    await self._doubt(f"got status 404, as from {V2_PATH}", offered)
-                nothing = Published(Form.NONE, offered=_digest_of(offered), v2_state=OwnV2.NONE)
-                await self._writer.save(nothing)
-            case HTTPStatus.OK if is_document(answer):
-                if known.form is Form.V3 and known.documents:
-                    await self._doubt("got status 404", offered)
-                await self._whole(answer, offered)
-            case HTTPStatus.OK:
-                raise answer.wrong(JSON)
-            case _:
-                raise answer.wrong("200, 304 or 404")
+        answer = await requested(self._v2, V2_PATH, etag)
+        if answer.status == HTTPStatus.NOT_MODIFIED:
+            await self._writer.save(replace(known, error=""))
+        elif answer.status == HTTPStatus.NOT_FOUND:
+            if known.documents:
+                await self._doubt(f"got status 404, as from {V2_PATH}", offered)
+            nothing = Published(Form.NONE, offered=_digest_of(offered), v2_state=OwnV2.NONE)
+            await self._writer.save(nothing)
+        else:
+            check_document(answer)
+            if known.form is Form.V3 and known.documents:
+                await self._doubt("got status 404", offered)
+            await self._whole(answer, offered)
 
     async def _doubt(self, seen: str, offered: frozenset[GroupVersion]) -> None:
         """Believe that published documents are gone only after several such answers.

@@ -5,7 +5,7 @@ requested when v3 documents have changed, again until an answer says that it has
 times an hour; always with its ETag.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from http import HTTPStatus
 from time import monotonic
@@ -15,7 +15,7 @@ from apidiscovery_formats.media_types import JSON, parse_media_type
 
 from apidiscovery_service.sources.upstreams.body import Body, parsed
 from apidiscovery_service.sources.upstreams.doubts import Doubts
-from apidiscovery_service.sources.upstreams.failure import Reason, UpstreamFailed
+from apidiscovery_service.sources.upstreams.failure import Reason, UpstreamFailed, attempt
 from apidiscovery_service.sources.upstreams.fetch import OPENAPI_USER, Answer, Exchange
 from apidiscovery_service.sources.upstreams.openapi_answers import V2_PATH
 from apidiscovery_service.sources.upstreams.openapi_record import (
@@ -35,10 +35,42 @@ _EVERY_S = 600.0
 _TYPES = (JSON, "text/plain")
 
 
-def is_document(answer: Answer) -> bool:
-    """Tell whether an answer may be an OpenAPI document."""
+async def requested(exchange: Exchange, path: str, etag: str) -> Answer:
+    """Return the answer to a GET: of status 200, 404 or, if there is an ETag, 304.
+
+    Raises:
+        UpstreamFailed: There is no such answer.
+    """
+    answer = await exchange.get(path, JSON, etag=etag, as_master=False, user=OPENAPI_USER)
+    is_known = bool(etag) and answer.status == HTTPStatus.NOT_MODIFIED
+    if not is_known and answer.status not in (HTTPStatus.OK, HTTPStatus.NOT_FOUND):
+        raise answer.wrong("200, 304 or 404")
+    return answer
+
+
+def check_document(answer: Answer) -> None:
+    """Check that an answer may be an OpenAPI document.
+
+    Raises:
+        UpstreamFailed: It is of another status or type.
+    """
     media_type = parse_media_type(answer.content_type)
-    return media_type is not None and media_type.range in _TYPES
+    if answer.status != HTTPStatus.OK or media_type is None or media_type.range not in _TYPES:
+        raise answer.wrong(JSON)
+
+
+def check_room(
+    spec: UpstreamSpec, path: str, packed: Packed, others: Iterable[DocumentRef]
+) -> None:
+    """Check that a document fits into what is kept of an upstream.
+
+    Raises:
+        UpstreamFailed: It does not.
+    """
+    limit = spec.limits.openapi_kept_bytes
+    if packed.packed_size + sum(other.packed_size for other in others) > limit:
+        text = f"GET {path}: all documents together exceed {limit} bytes, compressed"
+        raise UpstreamFailed(Reason.TOO_LARGE, text)
 
 
 def is_untyped(answer: Answer) -> bool:
@@ -92,14 +124,13 @@ class V2Rounds:
             self._seen, self._may_follow, self._due_at = known.documents, True, 0.0
         if monotonic() < self._due_at:
             return
-        try:
-            now = await self._ask(known)
-        except UpstreamFailed as failure:
-            if failure.reason is not Reason.EMPTIED:
+        now = await attempt(self._requested(known), self._spec.name, f"GET {V2_PATH}")
+        if isinstance(now, UpstreamFailed):
+            if now.reason is not Reason.EMPTIED:
                 self._doubts.end(V2_PATH)
             self._failures += 1
             self._due_at = monotonic() + self._spec.timing.openapi_pause_s(self._failures)
-            await self._writer.save(replace(self._writer.published, v2_error=str(failure)))
+            await self._writer.save(replace(self._writer.published, v2_error=str(now)))
             return
         self._doubts.end(V2_PATH)
         self._failures, is_same = 0, now.v2_state is known.v2_state and now.v2 == known.v2
@@ -107,32 +138,18 @@ class V2Rounds:
         self._may_follow = False
         await self._writer.save(now)
 
-    async def _ask(self, known: Published) -> Published:
-        etag = known.v2.etag if known.v2 else ""
-        answer = await self._exchange.get(
-            V2_PATH, JSON, etag=etag, as_master=False, user=OPENAPI_USER
-        )
-        match answer.status:
-            case HTTPStatus.NOT_MODIFIED if etag:
-                return replace(known, v2_error="")
-            case HTTPStatus.NOT_FOUND:
-                if known.v2:
-                    path, _ = self._spec.paths[-1]
-                    await self._doubts.check(V2_PATH, "got status 404", path)
-                return replace(known, v2_state=OwnV2.NONE, v2=None, v2_error="")
-            case HTTPStatus.OK if is_document(answer):
-                return await self._taken(known, answer)
-            case HTTPStatus.OK:
-                raise answer.wrong(JSON)
-            case _:
-                raise answer.wrong("200, 304 or 404")
-
-    async def _taken(self, known: Published, answer: Answer) -> Published:
+    async def _requested(self, known: Published) -> Published:
+        answer = await requested(self._exchange, V2_PATH, known.v2.etag if known.v2 else "")
+        if answer.status == HTTPStatus.NOT_MODIFIED:
+            return replace(known, v2_error="")
+        if answer.status == HTTPStatus.NOT_FOUND:
+            if known.v2:
+                path, _ = self._spec.paths[-1]
+                await self._doubts.check(V2_PATH, "got status 404", path)
+            return replace(known, v2_state=OwnV2.NONE, v2=None, v2_error="")
+        check_document(answer)
         packed = await self._exchange.read(answer, _read_v2)
-        limit = self._spec.limits.openapi_kept_bytes
-        if packed.packed_size + sum(r.packed_size for r in known.documents.values()) > limit:
-            text = f"GET {V2_PATH}: all documents together exceed {limit} bytes, compressed"
-            raise UpstreamFailed(Reason.TOO_LARGE, text)
+        check_room(self._spec, V2_PATH, packed, known.documents.values())
         await self._writer.put(packed)
         return kept(self._writer.published, packed, answer)
 
