@@ -229,7 +229,7 @@ async def test_after_a_restart_the_last_known_is_served_at_once_as_stale(tmp_pat
             version = run.version("a.test")
             assert version is not None
             assert (version.freshness, len(version.resources)) == (Freshness.STALE, 1)
-            assert run.error() == "last known; nobody has asked it since"
+            assert run.error() == "last known; no process has polled it since"
             assert run.state() == "Stale"
         assert server.requests == []
         async with running(again, spec_of(server.url)) as run:

@@ -313,7 +313,7 @@ def _with(**fields: object) -> bytes:
         (Answer(_with(paths={"/": {"x": [{"$ref": "http://127.0.0.1:1/"}]}})), "lead to nothing"),
         (
             Answer(_with(components={"schemas": {"A": {"$ref": "#/components/schemas/A"}}})),
-            "A stands for nothing but itself",
+            "A is a reference to itself",
         ),
         (Answer(_with(info="x" * 40_000)), "more than 32000 bytes"),
         (Answer(b"\x1f\x8b", headers={"Content-Encoding": "gzip"}), "the gzip body is cut"),

@@ -10,7 +10,7 @@ from apidiscovery_service.core.source import Certificates, SourceState, SourceSt
 from apidiscovery_service.sources.api_service import ApiService
 from apidiscovery_service.sources.priorities import listed_as, ordered_offers
 from apidiscovery_service.sources.upstreams.failure import shown
-from apidiscovery_service.sources.upstreams.lists import name_of
+from apidiscovery_service.sources.upstreams.lists import name_of, versions_of
 from apidiscovery_service.sources.upstreams.spec import UpstreamSpec
 from apidiscovery_service.sources.upstreams.state import Known, Root
 
@@ -139,17 +139,13 @@ def service_offer(service: ApiService, view: View) -> Offer:
 
     Source: k8s.io/kube-aggregator pkg/apiserver/handler_discovery.go:syncAPIService.
     """
-    return Offer(
-        service.group,
-        _service_version(service, view),
-        service.group_priority,
-        service.version_priority,
-    )
+    version = _service_version(service, view)
+    return Offer(service.group, version, service.group_priority, service.version_priority)
 
 
 def _service_version(service: ApiService, view: View) -> Version:
     for root in view.roots:
-        version = _version_in(root, service)
+        version = versions_of(root.groups).get((service.group, service.version))
         if not view.is_current(root):
             return replace(version or Version(service.version), freshness=Freshness.STALE)
         if version is not None:
@@ -159,15 +155,6 @@ def _service_version(service: ApiService, view: View) -> Version:
     return Version(service.version, (), Freshness.STALE)
 
 
-def _version_in(root: Root, service: ApiService) -> Version | None:
-    for group in root.groups:
-        if group.name == service.group:
-            for version in group.versions:
-                if version.version == service.version:
-                    return version
-    return None
-
-
 def mirror_condition(source: str, address: str, view: View) -> Condition:
     """Return the condition of a mirrored server."""
     if not view.is_trusted and (view.known or view.doubt):
@@ -175,26 +162,20 @@ def mirror_condition(source: str, address: str, view: View) -> Condition:
     if view.known is None:
         return Condition(SourceStatus(source, SourceState.PENDING, address=address), NOT_REFRESHED)
     bad = view.known.bad
-    of_interest = bad or view.roots
-    state = SourceState.STALE if bad else SourceState.CURRENT
-    status = SourceStatus(
-        source,
-        state,
-        max((time for root in of_interest if (time := _time(root.since))), default=None),
-        shown(view.known.error, _MAX_ERROR),
-        address,
-        certificates=view.certificates,
+    return _condition(
+        SourceStatus(source, SourceState.STALE if bad else SourceState.CURRENT, address=address),
+        view,
+        max(root.since for root in bad or view.roots),
+        view.known.error,
+        bad[0].reason if bad else "",
     )
-    return Condition(status, bad[0].reason if bad else "")
 
 
 def service_condition(service: ApiService, source: str, address: str, view: View) -> Condition:
     """Return the condition of the server behind an APIService, for its group-version."""
+    stale = SourceStatus(source, SourceState.STALE, address=address)
     if not view.roots:
-        return Condition(
-            SourceStatus(source, SourceState.STALE, error="not asked yet", address=address),
-            NOT_REFRESHED,
-        )
+        return _condition(stale, view, "", "not polled yet", NOT_REFRESHED)
     if not view.is_trusted:
         return _not_refreshed(source, address, view)
     root = view.roots[0]
@@ -202,30 +183,26 @@ def service_condition(service: ApiService, source: str, address: str, view: View
     if root.is_current:
         error = dict(root.failures).get(name_of(service.group, service.version), "")
         if not error and _service_version(service, view).freshness == Freshness.STALE:
-            error = "not asked yet"
-    state = SourceState.STALE if error else SourceState.CURRENT
-    status = SourceStatus(
-        source,
-        state,
-        _time(root.since),
-        shown(error, _MAX_ERROR),
-        address,
-        certificates=view.certificates,
-    )
-    return Condition(status, (root.reason or NOT_REFRESHED) if error else "")
+            error = "not polled yet"
+    if error:
+        return _condition(stale, view, root.since, error, root.reason or NOT_REFRESHED)
+    return _condition(replace(stale, state=SourceState.CURRENT), view, root.since)
 
 
 def _not_refreshed(source: str, address: str, view: View) -> Condition:
-    error = view.doubt or "last known; nobody has asked it since"
-    status = SourceStatus(
-        source,
-        SourceState.STALE,
-        _time(view.since),
-        error,
-        address,
-        certificates=view.certificates,
-    )
-    return Condition(status, NOT_REFRESHED)
+    error = view.doubt or "last known; no process has polled it since"
+    status = SourceStatus(source, SourceState.STALE, address=address)
+    return _condition(status, view, view.since, error, NOT_REFRESHED)
+
+
+def _condition(
+    status: SourceStatus, view: View, since: str, error: str = "", reason: str = ""
+) -> Condition:
+    """Return a condition with what is known of its reason."""
+    error = shown(error, _MAX_ERROR)
+    certificates = view.certificates
+    status = replace(status, since=_time(since), error=error, certificates=certificates)
+    return Condition(status, reason)
 
 
 def _time(text: str) -> datetime | None:

@@ -234,30 +234,17 @@ class Connections:
             return self._pool
 
     def _made(self, context: ssl.SSLContext) -> _Pool:
-        if self._proxy is None:
-            inner = httpcore2.AsyncConnectionPool(
-                ssl_context=context,
-                max_connections=MAX_CONNECTIONS,
-                max_keepalive_connections=MAX_IDLE_CONNECTIONS,
-                keepalive_expiry=IDLE_S,
-                http2=True,
-                network_backend=Network(),
-            )
-            return _Pool(inner, context)
-        url = self._proxy.url
-        inner = httpcore2.AsyncHTTPProxy(
-            proxy_url=httpcore2.URL(
-                scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path
-            ),
-            proxy_auth=self._proxy.raw_auth,
+        proxy = self._proxy
+        pool = httpcore2.AsyncConnectionPool(
             ssl_context=context,
+            proxy=proxy and httpcore2.Proxy(str(proxy.url), auth=proxy.raw_auth),
             max_connections=MAX_CONNECTIONS,
             max_keepalive_connections=MAX_IDLE_CONNECTIONS,
             keepalive_expiry=IDLE_S,
             http2=True,
             network_backend=Network(),
         )
-        return _Pool(inner, context)
+        return _Pool(pool, context)
 
 
 async def _refuse_if_early(response: httpcore2.Response) -> None:
