@@ -25,7 +25,7 @@ class Mirrors:
         self.specs: dict[str, UpstreamSpec] = {}
         self.history: list[str] = []
 
-    def update_mirrors(self, changed: Iterable[UpstreamSpec], gone: Iterable[str] = ()) -> None:
+    def update(self, changed: Iterable[UpstreamSpec], gone: Iterable[str]) -> None:
         for spec in changed:
             self.specs[spec.name] = spec
             self.history.append(spec.name)
@@ -49,7 +49,7 @@ async def followed(
     """Load clusters, and follow them."""
     mirrors = Mirrors()
     clusters = Clusters(
-        mirrors,
+        mirrors.update,
         ClusterSpecs().cluster,
         folders=folders,
         contexts=of,
@@ -264,6 +264,6 @@ async def test_contexts_may_be_where_kubectl_looks(
 
 async def test_at_the_start_the_kubeconfig_has_to_be_there(tmp_path: Path) -> None:
     path = tmp_path / "kubeconfig"
-    clusters = Clusters(Mirrors(), ClusterSpecs().cluster, contexts=Contexts(path, ["*"]))
+    clusters = Clusters(Mirrors().update, ClusterSpecs().cluster, contexts=Contexts(path, ["*"]))
     with pytest.raises(InvalidConfiguration, match=f"^--contexts: {path}: cannot be read: No such"):
         await clusters.load()

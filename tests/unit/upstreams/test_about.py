@@ -10,7 +10,6 @@ from apidiscovery_service.sources.upstreams.fetch import Exchange
 from apidiscovery_service.sources.upstreams.rounds import Rounds
 from apidiscovery_service.sources.upstreams.state import Known, Root
 from fake_api_server import (
-    AGG,
     NOT_ACCEPTABLE,
     NOT_FOUND,
     Answer,
@@ -106,21 +105,3 @@ async def test_only_an_answer_that_says_so_takes_a_version_away(
 )
 async def test_an_odd_version_is_none(odd: Answer) -> None:
     assert (await dialect_where(GROUPS, odd)).version == b""
-
-
-@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-async def test_redirects_are_never_followed(status: int) -> None:
-    async with FakeApiServer(well) as elsewhere:
-
-        def respond(request: Request) -> Answer:
-            is_discovery = AGG in request.headers["accept"] and "," in request.headers["accept"]
-            if is_discovery:
-                return well(request)
-            return Answer(b"", "", status, {"Location": f"{elsewhere.url}{request.target}"})
-
-        async with FakeApiServer(respond) as server, learned(server) as known:
-            asked = [request.target for request in server.requests]
-            assert "/version" in asked
-            assert asked.count("/api") > 1
-            assert (known.dialect.version, known.dialect.addresses) == (b"", ())
-        assert elsewhere.requests == []

@@ -2,7 +2,6 @@
 
 import gzip
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,7 +18,6 @@ from fake_api_server import (
     AGG,
     DOWN,
     NOT_ACCEPTABLE,
-    NOT_FOUND,
     Answer,
     FakeApiServer,
     Request,
@@ -91,17 +89,6 @@ async def test_what_the_answer_is_its_content_type_says(ask: Ask, content_type: 
     async with FakeApiServer({"/apis": reply}) as server:
         root = await ask(spec_of(server.url)).round()
     assert (root.is_current, _groups(root), server.paths) == (True, ["a.test"], ["/apis"])
-
-
-@pytest.mark.parametrize(("compress", "coding"), [(True, "gzip"), (False, "identity")])
-async def test_compression_is_asked_for_unless_it_is_disabled(
-    ask: Ask, *, compress: bool, coding: str
-) -> None:
-    async with FakeApiServer(aggregated(item("a.test"))) as server:
-        endpoint = Endpoint(server.url, compress=compress)
-        await ask(replace(spec_of(server.url), endpoint=endpoint)).round()
-        await endpoint.aclose()
-    assert [seen.values("accept-encoding") for seen in server.requests] == [[coding]]
 
 
 async def test_compressed_answers_are_read(ask: Ask) -> None:
@@ -252,22 +239,10 @@ async def test_further_prefixes_are_asked_as_well(ask: Ask) -> None:
     assert names == ["pods", "builds"]
 
 
-async def test_a_url_with_a_path_goes_before(ask: Ask) -> None:
-    async with FakeApiServer({"/k8s/c-1/apis": aggregated(item("a.test"))}) as server:
-        root = await ask(spec_of(f"{server.url}/k8s/c-1")).round()
-    assert root.is_current
-
-
 async def test_an_empty_document_is_a_document(ask: Ask) -> None:
     async with FakeApiServer({"/apis": aggregated()}) as server:
         root = await ask(spec_of(server.url)).round()
     assert (root.is_current, root.groups) == (True, ())
-
-
-async def test_nothing_at_apis_is_an_error(ask: Ask) -> None:
-    async with FakeApiServer({"/apis": NOT_FOUND}) as server:
-        root = await ask(spec_of(server.url)).round()
-    assert (root.state, "404" in root.error) == (Freshness.STALE, True)
 
 
 async def test_what_unpacks_to_much_is_read_by_a_worker(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,13 +13,10 @@ from apidiscovery_service.store import Store
 from apidiscovery_service.store.sqlite import SqliteStore
 from fake_api_server import (
     DOWN,
-    NOT_ACCEPTABLE,
     Answer,
     FakeApiServer,
-    Request,
     aggregated,
     conditional,
-    document,
 )
 from groups import offer
 from restorable_store import RestorableStore
@@ -29,7 +26,6 @@ from upstream_setup import (
     item,
     mirrored,
     published,
-    resource_list,
     running,
     service_settings,
     spec_of,
@@ -58,34 +54,6 @@ async def test_39_never_contacted_is_stale_without_resources(store: Store) -> No
         assert f'name="v1.{REMOTE}",reason=' in text
         assert f'apidiscovery_upstream_state{{source="{SOURCE}",state="Stale"}} 1.0' in text
     assert published.key[0] == -2000
-
-
-async def test_41_42_an_old_service_becomes_current(store: Store) -> None:
-    content = resource_list(f"{REMOTE}/v1", "widgets")
-
-    def answer(seen: Request) -> Answer:
-        return document(content) if seen.path == f"/apis/{REMOTE}/v1" else NOT_ACCEPTABLE
-
-    async with FakeApiServer(answer) as server:
-        settings = service_settings(server.url)
-        async with running(store, services=[api_service()], settings=settings) as run:
-            await until(lambda: run.freshness(REMOTE) == "Current", "it is current")
-            await until(lambda: len(server.requests) >= 6, "polls")
-            version = run.version(REMOTE)
-            assert version is not None
-            assert [r.resource for r in version.resources] == ["widgets"]
-    assert server.paths[:6] == ["/apis", f"/apis/{REMOTE}/v1"] * 3
-
-
-async def test_43_a_missing_response_kind_is_filled_in(store: Store) -> None:
-    bare = {"resource": "widgets", "scope": "Cluster", "singularResource": "", "verbs": ["get"]}
-    group = {"metadata": {"name": REMOTE}, "versions": [{"version": "v1", "resources": [bare]}]}
-    async with FakeApiServer({"/apis": aggregated(group)}) as server:
-        settings = service_settings(server.url)
-        async with running(store, services=[api_service()], settings=settings) as run:
-            await until(lambda: run.freshness(REMOTE) == "Current", "it is current")
-            json = run.registry.snapshot.named.by_name[REMOTE].json
-    assert b'"responseKind":{"group":"","version":"","kind":""}' in json
 
 
 async def test_44_a_failure_keeps_the_last_known_resources_as_stale(store: Store) -> None:
@@ -203,16 +171,6 @@ async def test_of_a_server_never_contacted_nothing_is_known(store: Store) -> Non
         await until(lambda: run.state() == "Stale", "the failure shows")
         assert run.registry.snapshot.named.size == 0
         assert "GET /apis" in run.error()
-
-
-async def test_halves_fail_by_themselves(store: Store) -> None:
-    answers = {"/api": aggregated(item("")), "/apis": aggregated(item("a.test"))}
-    async with mirrored(store, answers, core_paths=("/api",)) as (server, run):
-        await until(lambda: run.state() == "Current", "it is current")
-        server.answers = {**answers, "/api": DOWN}
-        await until(lambda: run.freshness("") == "Stale", "the core group is stale")
-        assert run.freshness("a.test") == "Current"
-        assert run.state() == "Stale"
 
 
 async def test_after_a_restart_the_last_known_is_served_at_once_as_stale(tmp_path: Path) -> None:

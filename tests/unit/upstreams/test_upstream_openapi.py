@@ -7,7 +7,7 @@ import pytest
 from apidiscovery_service.sources.upstreams import openapi_record
 from apidiscovery_service.sources.upstreams.failure import UpstreamFailed
 from apidiscovery_service.sources.upstreams.openapi_answers import check
-from apidiscovery_service.sources.upstreams.spec import Filter, Kind
+from apidiscovery_service.sources.upstreams.spec import Filter
 from apidiscovery_service.store import Store
 from fake_api_server import (
     DOWN,
@@ -149,12 +149,10 @@ async def test_a_group_that_comes_and_goes_takes_its_document_along(store: Store
 
 async def test_filters_apply(store: Store) -> None:
     publisher = Publisher(A, B)
-    async with FakeApiServer(publisher) as server:
-        spec = publishing(server.url, filter=Filter(deny=("a.test",)))
-        async with running(store, spec) as run:
-            await until(lambda: run.hash("b.test"), "it is there")
-            await polled(server)
-            assert run.hash("a.test") == ""
+    async with published(store, publisher, filter=Filter(deny=("a.test",))) as (server, run):
+        await until(lambda: run.hash("b.test"), "it is there")
+        await polled(server)
+        assert run.hash("a.test") == ""
     assert fetched(server) == [B]
 
 
@@ -176,15 +174,6 @@ async def test_a_service_is_asked_for_what_has_an_apiservice(store: Store) -> No
             run.declarations.set()
             assert run.hash("remote.example.com", source=source) == ""
             await until_so(lambda: _is_empty(store), "all is removed")
-
-
-async def test_a_cluster_is_asked_as_oneself(store: Store) -> None:
-    publisher = Publisher(A)
-    async with FakeApiServer(publisher) as server:
-        spec = publishing(server.url, kind=Kind.CLUSTER, core_paths=())
-        async with running(store, spec) as run:
-            await until(lambda: run.hash("a.test"), "it is there")
-    assert not [seen for seen in server.requests if "x-remote-user" in seen.headers]
 
 
 async def test_below_a_prefix_of_its_own_documents_are_found(store: Store) -> None:
@@ -330,41 +319,40 @@ async def test_a_document_that_cannot_be_taken_leaves_the_last_one(
     store: Store, reply: Answer, reason: str
 ) -> None:
     publisher = Publisher(A, B)
-    async with FakeApiServer(publisher) as server:
-        spec = publishing(server.url, limits=replace(TIGHT, openapi_bytes=32_000))
-        async with running(store, spec) as run:
-            await until(lambda: run.hash("b.test"), "both are there")
-            publisher.hashes[A] = "bad"
-            publisher.replies[f"{V3}/{A}?hash=bad"] = reply
-            publisher.documents[B] = openapi_document("new")
-            await until(run.upstreams.warnings, "it is told of")
-            assert reason in run.upstreams.warnings()[0]
-            await until(lambda: run.hash("b.test") == sha512(publisher.documents[B]), "the other")
-            assert await run.document("a.test") == publisher.documents[A]
-            assert run.state() == "Current"
-            del publisher.hashes[A]
-            publisher.documents[A] = openapi_document("healed")
-            await until(lambda: run.hash("a.test") == sha512(publisher.documents[A]), "it heals")
-            await until(lambda: not run.upstreams.warnings(), "nothing is wrong any more")
+    async with published(store, publisher, limits=replace(TIGHT, openapi_bytes=32_000)) as (_, run):
+        await until(lambda: run.hash("b.test"), "both are there")
+        publisher.hashes[A] = "bad"
+        publisher.replies[f"{V3}/{A}?hash=bad"] = reply
+        publisher.documents[B] = openapi_document("new")
+        await until(run.upstreams.warnings, "it is told of")
+        assert reason in run.upstreams.warnings()[0]
+        await until(lambda: run.hash("b.test") == sha512(publisher.documents[B]), "the other")
+        assert await run.document("a.test") == publisher.documents[A]
+        assert run.state() == "Current"
+        del publisher.hashes[A]
+        publisher.documents[A] = openapi_document("healed")
+        await until(lambda: run.hash("a.test") == sha512(publisher.documents[A]), "it heals")
+        await until(lambda: not run.upstreams.warnings(), "nothing is wrong any more")
 
 
 async def test_all_documents_together_are_bounded(store: Store) -> None:
     publisher = Publisher(A, B)
     room = len(openapi_record.pack(publisher.documents[A]).pieces[0]) + 50
-    async with FakeApiServer(publisher) as server:
-        spec = publishing(server.url, limits=replace(TIGHT, openapi_kept_bytes=room))
-        async with running(store, spec) as run:
-            await until(lambda: run.hash("a.test"), "the first is there")
-            await until(run.upstreams.warnings, "the second is told of")
-            assert f"all documents together exceed {room} bytes" in run.upstreams.warnings()[0]
-            assert (bool(run.hash("a.test")), run.hash("b.test")) == (True, "")
-            # One takes the place of another of its size.
-            publisher.documents[A] = openapi_document("other/a.tests")
-            await until(lambda: run.hash("a.test") == sha512(publisher.documents[A]), "replaced")
-            del publisher.documents[A]
-            publisher.documents[B] = openapi_document("another")
-            await until(lambda: run.hash("b.test"), "now there is room")
-            await until(lambda: not run.upstreams.warnings(), "nothing is wrong any more")
+    async with published(store, publisher, limits=replace(TIGHT, openapi_kept_bytes=room)) as (
+        _,
+        run,
+    ):
+        await until(lambda: run.hash("a.test"), "the first is there")
+        await until(run.upstreams.warnings, "the second is told of")
+        assert f"all documents together exceed {room} bytes" in run.upstreams.warnings()[0]
+        assert (bool(run.hash("a.test")), run.hash("b.test")) == (True, "")
+        # One takes the place of another of its size.
+        publisher.documents[A] = openapi_document("other/a.tests")
+        await until(lambda: run.hash("a.test") == sha512(publisher.documents[A]), "replaced")
+        del publisher.documents[A]
+        publisher.documents[B] = openapi_document("another")
+        await until(lambda: run.hash("b.test"), "now there is room")
+        await until(lambda: not run.upstreams.warnings(), "nothing is wrong any more")
 
 
 async def test_what_was_refused_is_not_asked_for_again_until_it_changes(store: Store) -> None:
@@ -419,19 +407,18 @@ async def test_an_index_that_cannot_be_had_leaves_everything(
     store: Store, reply: Answer, reason: str
 ) -> None:
     publisher = Publisher(A)
-    async with FakeApiServer(publisher) as server:
-        limits = replace(TIGHT, openapi_bytes=32_000)
-        async with running(store, publishing(server.url, limits=limits)) as run:
-            await until(lambda: run.hash("a.test"), "it is there")
-            publisher.replies[V3] = reply
-            seen: list[str] = []
-            await until(lambda: _noted(seen, run) and reason in seen[0], "it is told of")
-            assert run.state() == "Current"
-            if reply is not NOT_FOUND:
-                assert await run.document("a.test") == publisher.documents[A]
-            del publisher.replies[V3]
-            await until(lambda: not run.upstreams.warnings(), "it is well again")
-            await until(lambda: run.hash("a.test"), "it is there")
+    limits = replace(TIGHT, openapi_bytes=32_000)
+    async with published(store, publisher, limits=limits) as (_, run):
+        await until(lambda: run.hash("a.test"), "it is there")
+        publisher.replies[V3] = reply
+        seen: list[str] = []
+        await until(lambda: _noted(seen, run) and reason in seen[0], "it is told of")
+        assert run.state() == "Current"
+        if reply is not NOT_FOUND:
+            assert await run.document("a.test") == publisher.documents[A]
+        del publisher.replies[V3]
+        await until(lambda: not run.upstreams.warnings(), "it is well again")
+        await until(lambda: run.hash("a.test"), "it is there")
 
 
 def _noted(seen: list[str], run: Running) -> list[str]:
@@ -444,38 +431,33 @@ async def test_a_huge_index_is_read_and_its_strangers_passed_over(store: Store) 
     paths = {f"apis/g{i}.test/v1": {"serverRelativeURL": "//evil"} for i in range(100_000)}
     paths[A] = {"serverRelativeURL": publisher.url(A)}
     publisher.replies[V3] = document({"paths": paths})
-    async with FakeApiServer(publisher) as server:
-        spec = publishing(server.url, limits=replace(TIGHT, openapi_s=20.0))
-        async with running(store, spec) as run:
-            await until(lambda: run.hash("a.test"), "it is there", 20.0)
-            assert run.upstreams.warnings() == []
+    async with published(store, publisher, limits=replace(TIGHT, openapi_s=20.0)) as (server, run):
+        await until(lambda: run.hash("a.test"), "it is there", 20.0)
+        assert run.upstreams.warnings() == []
     assert fetched(server) == [A]
 
 
 async def test_a_hanging_document_delays_no_discovery(store: Store) -> None:
     publisher = Publisher(A)
     publisher.replies[f"{V3}/{A}"] = Answer(b"{}", stalls=True)
-    async with FakeApiServer(publisher) as server:
-        spec = publishing(server.url, limits=replace(TIGHT, openapi_s=30.0))
-        async with running(store, spec) as run:
-            await until(lambda: fetched(server), "it is asked for")
-            # More than after which connections are renewed.
-            await polled(server, "/apis", 15)
-            publisher.discovery = aggregated(item("z.test"))
-            await until(lambda: run.freshness("z.test") == "Current", "discovery goes on")
+    async with published(store, publisher, limits=replace(TIGHT, openapi_s=30.0)) as (server, run):
+        await until(lambda: fetched(server), "it is asked for")
+        # More than after which connections are renewed.
+        await polled(server, "/apis", 15)
+        publisher.discovery = aggregated(item("z.test"))
+        await until(lambda: run.freshness("z.test") == "Current", "discovery goes on")
     assert fetched(server) == [A]
 
 
 async def test_failures_are_backed_off_from_by_themselves(store: Store) -> None:
     publisher = Publisher(A)
     publisher.replies[V3] = DOWN
-    async with FakeApiServer(publisher) as server:
-        timing = replace(QUICK, openapi_s=0.05, openapi_last_retry_s=60.0)
-        async with running(store, publishing(server.url, timing=timing)):
-            await polled(server, V3, 4)
-            discovered = server.paths.count("/apis")
-            asked = server.paths.count(V3)
-            await polled(server, "/apis", 12)
+    timing = replace(QUICK, openapi_s=0.05, openapi_last_retry_s=60.0)
+    async with published(store, publisher, timing=timing) as (server, _):
+        await polled(server, V3, 4)
+        discovered = server.paths.count("/apis")
+        asked = server.paths.count(V3)
+        await polled(server, "/apis", 12)
     assert discovered > asked
     assert server.paths.count(V3) <= asked + 2
 

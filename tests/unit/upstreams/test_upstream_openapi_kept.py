@@ -101,16 +101,15 @@ async def test_an_old_document_that_cannot_be_taken_leaves_the_last_one(
         V3: NOT_FOUND,
         V2: replace(document(_v2("/apis/a.test/v1/")), content_type="text/plain"),
     }
-    async with FakeApiServer(publisher) as server:
-        limits = replace(TIGHT, openapi_v2_bytes=32_000)
-        async with running(store, publishing(server.url, limits=limits)) as run:
-            await until(lambda: run.hash("a.test"), "it is there")
-            before = run.hash("a.test")
-            publisher.replies[V2] = reply
-            await until(run.upstreams.warnings, "it is told of")
-            assert reason in run.upstreams.warnings()[0]
-            assert run.hash("a.test") == before
-            assert run.state() == "Current"
+    limits = replace(TIGHT, openapi_v2_bytes=32_000)
+    async with published(store, publisher, limits=limits) as (_, run):
+        await until(lambda: run.hash("a.test"), "it is there")
+        before = run.hash("a.test")
+        publisher.replies[V2] = reply
+        await until(run.upstreams.warnings, "it is told of")
+        assert reason in run.upstreams.warnings()[0]
+        assert run.hash("a.test") == before
+        assert run.state() == "Current"
 
 
 async def test_who_publishes_nothing_is_asked_again_when_discovery_changes(store: Store) -> None:
@@ -142,45 +141,42 @@ async def test_a_doubt_ends_when_the_documents_are_back(
 ) -> None:
     publisher = Publisher(A)
     publisher.etag = etag
-    async with FakeApiServer(publisher) as server:
-        slow = replace(QUICK, poll_s=0.01, openapi_s=0.1)
-        async with running(store, publishing(server.url, timing=slow)) as run:
-            await until(lambda: run.hash("a.test"), "it is there")
-            for _ in range(3):
-                publisher.replies[V3] = reply
-                await until(run.upstreams.warnings, "it is doubted")
-                del publisher.replies[V3]
-                await until(lambda: not run.upstreams.warnings(), "it is back")
-                assert run.hash("a.test") == sha512(publisher.documents[A])
+    slow = replace(QUICK, poll_s=0.01, openapi_s=0.1)
+    async with published(store, publisher, timing=slow) as (_, run):
+        await until(lambda: run.hash("a.test"), "it is there")
+        for _ in range(3):
+            publisher.replies[V3] = reply
+            await until(run.upstreams.warnings, "it is doubted")
+            del publisher.replies[V3]
+            await until(lambda: not run.upstreams.warnings(), "it is back")
+            assert run.hash("a.test") == sha512(publisher.documents[A])
 
 
 async def test_a_proxy_that_finds_nothing_is_not_believed(store: Store) -> None:
     publisher = Publisher(A)
-    async with FakeApiServer(publisher) as server:
-        seldom = replace(QUICK, poll_s=60.0, empty_answers=1)
-        async with running(store, publishing(server.url, timing=seldom)) as run:
-            await until(lambda: run.hash("a.test"), "it is there")
-            server.answers = NOT_FOUND
-            await until(run.upstreams.warnings, "it is told of")
-            assert "GET /apis: got status 404, want 200" in run.upstreams.warnings()[0]
-            await polled(server, V3, 3)
-            assert run.hash("a.test") == sha512(publisher.documents[A])
+    seldom = replace(QUICK, poll_s=60.0, empty_answers=1)
+    async with published(store, publisher, timing=seldom) as (server, run):
+        await until(lambda: run.hash("a.test"), "it is there")
+        server.answers = NOT_FOUND
+        await until(run.upstreams.warnings, "it is told of")
+        assert "GET /apis: got status 404, want 200" in run.upstreams.warnings()[0]
+        await polled(server, V3, 3)
+        assert run.hash("a.test") == sha512(publisher.documents[A])
 
 
 async def test_a_doubt_ends_when_the_server_fails(store: Store) -> None:
     publisher = Publisher(A)
-    async with FakeApiServer(publisher) as server:
-        slow = replace(QUICK, poll_s=0.01, openapi_s=0.1)
-        async with running(store, publishing(server.url, timing=slow)) as run:
-            await until(lambda: run.hash("a.test"), "it is there")
-            publisher.replies |= {V3: document({"paths": {}})}
-            for _ in range(3):
-                await until(run.upstreams.warnings, "it is doubted")
-                publisher.replies["/apis"] = DOWN
-                await until(lambda: run.state() == "Stale", "it fails")
-                del publisher.replies["/apis"]
-                await until(lambda: run.state() == "Current", "it is back")
-            assert run.hash("a.test") == sha512(publisher.documents[A])
+    slow = replace(QUICK, poll_s=0.01, openapi_s=0.1)
+    async with published(store, publisher, timing=slow) as (_, run):
+        await until(lambda: run.hash("a.test"), "it is there")
+        publisher.replies |= {V3: document({"paths": {}})}
+        for _ in range(3):
+            await until(run.upstreams.warnings, "it is doubted")
+            publisher.replies["/apis"] = DOWN
+            await until(lambda: run.state() == "Stale", "it fails")
+            del publisher.replies["/apis"]
+            await until(lambda: run.state() == "Current", "it is back")
+        assert run.hash("a.test") == sha512(publisher.documents[A])
 
 
 async def test_who_published_nothing_at_first_is_asked_again_after_a_while(
@@ -224,15 +220,14 @@ async def test_an_index_that_is_missing_once_makes_nobody_an_old_server(store: S
 
 async def test_a_server_that_is_back_is_asked_for_documents_at_once(store: Store) -> None:
     publisher = Publisher(A)
-    async with FakeApiServer(publisher) as server:
-        timing = replace(QUICK, openapi_s=60.0)
-        async with running(store, publishing(server.url, timing=timing)) as run:
-            await until(lambda: run.hash("a.test"), "it is there")
-            server.answers = DOWN
-            await until(lambda: run.state() == "Stale", "it is away")
-            publisher.documents[A] = openapi_document("newer")
-            server.answers = publisher
-            await until(lambda: run.hash("a.test") == sha512(publisher.documents[A]), "it is back")
+    timing = replace(QUICK, openapi_s=60.0)
+    async with published(store, publisher, timing=timing) as (server, run):
+        await until(lambda: run.hash("a.test"), "it is there")
+        server.answers = DOWN
+        await until(lambda: run.state() == "Stale", "it is away")
+        publisher.documents[A] = openapi_document("newer")
+        server.answers = publisher
+        await until(lambda: run.hash("a.test") == sha512(publisher.documents[A]), "it is back")
 
 
 async def test_who_is_told_not_to_ask_does_not(store: Store) -> None:

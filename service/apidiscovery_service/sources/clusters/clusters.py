@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import structlog
 from apidiscovery_kubeconfig.connection import Connection
@@ -46,14 +46,6 @@ _CONTEXT_RANK = 0
 _log = structlog.get_logger(__name__)
 
 
-class Mirrors(Protocol):
-    """What mirrors servers."""
-
-    def update_mirrors(
-        self, changed: Iterable[UpstreamSpec], gone: Iterable[str] = ()
-    ) -> object: ...
-
-
 class Contexts(NamedTuple):
     """Contexts of a kubeconfig.
 
@@ -80,7 +72,7 @@ class Contexts(NamedTuple):
 
 
 class _Good(NamedTuple):
-    """A cluster that can be used; the fingerprint tells whether it is another one."""
+    """A cluster that can be used; another fingerprint means another content."""
 
     spec: UpstreamSpec
     fingerprint: str
@@ -93,10 +85,15 @@ class _Problem(NamedTuple):
 
 @dataclass(slots=True)
 class _Outcome:
-    """The result of a look: made in a worker thread, applied in the event loop's."""
+    """The result of a look: made in a worker thread, applied in the event loop.
 
-    good: dict[Place, _Good] = field(default_factory=dict[Place, _Good])
-    bad: dict[Place, str] = field(default_factory=dict[Place, str])
+    Attributes:
+        read: The cluster at each place that was read, or why it cannot be used.
+        gone: The places that are not there any more.
+        notes: Other problems.
+    """
+
+    read: dict[Place, _Good | str] = field(default_factory=dict[Place, "_Good | str"])
     gone: set[Place] = field(default_factory=set[Place])
     notes: list[str] = field(default_factory=list[str])
 
@@ -105,7 +102,7 @@ class Clusters(Source):
     """Clusters that come and go at run time.
 
     Args:
-        mirrors: What mirrors them.
+        mirror: Mirrors changed clusters, and no longer those of some names.
         spec_of: Returns the specification of a cluster by its name and endpoint; raises
             `InvalidConfiguration`. Called in a thread.
         folders: Folders with a file for each cluster.
@@ -117,7 +114,7 @@ class Clusters(Source):
 
     def __init__(  # noqa: PLR0913 - those behind the star have names
         self,
-        mirrors: Mirrors,
+        mirror: Callable[[Sequence[UpstreamSpec], Sequence[str]], object],
         spec_of: Callable[[str, Endpoint], UpstreamSpec],
         *,
         folders: Sequence[Path] = (),
@@ -126,7 +123,7 @@ class Clusters(Source):
         is_trusted: bool = False,
         retry_s: float = RETRY_S,
     ) -> None:
-        self._mirrors = mirrors
+        self._mirror = mirror
         self._spec_of = spec_of
         self._folders = tuple(dict.fromkeys(folders))
         self._contexts = contexts
@@ -157,9 +154,9 @@ class Clusters(Source):
             InvalidConfiguration: The kubeconfig cannot be read at all.
         """
         outcome = await asyncio.to_thread(self._look)
-        for (rank, place), text in outcome.bad.items():
-            if rank == _CONTEXT_RANK and place == self._kubeconfig_place:
-                raise InvalidConfiguration(f"--contexts: {text}")
+        error = outcome.read.get((_CONTEXT_RANK, self._kubeconfig_place))
+        if isinstance(error, str):
+            raise InvalidConfiguration(f"--contexts: {error}")
         await self._apply(outcome)
 
     async def follow(self) -> None:
@@ -254,7 +251,7 @@ class Clusters(Source):
         try:
             found = contexts.read()
         except ConfigurationError as error:
-            outcome.bad[whole] = shown(str(error), _MAX_TEXT)
+            outcome.read[whole] = shown(str(error), _MAX_TEXT)
             self._named |= {whole}
             return
         outcome.gone.add(whole)  # as a problem
@@ -291,17 +288,17 @@ class Clusters(Source):
         """Read one cluster; for the same fingerprint the same specification is kept."""
         before = self._good.get(place)
         if before and fingerprint and before.fingerprint == fingerprint:
-            outcome.good[place] = before
+            outcome.read[place] = before
             return
         try:
             spec = self._spec_of(name, endpoint_of(read()))
-            outcome.good[place] = _Good(spec, fingerprint)
+            outcome.read[place] = _Good(spec, fingerprint)
         except (ConfigurationError, InvalidConfiguration) as error:
             text = str(error)
-            outcome.bad[place] = text if text.startswith(place[1]) else f"{place[1]}: {text}"
+            outcome.read[place] = text if text.startswith(place[1]) else f"{place[1]}: {text}"
         except Exception as error:  # noqa: BLE001 - one file must not stop the watch of all
             _log.exception("cluster cannot be read", file=place[1])
-            outcome.bad[place] = f"{place[1]}: the reader failed: {type(error).__name__}"
+            outcome.read[place] = f"{place[1]}: the reader failed: {type(error).__name__}"
 
     def _confirmed_gone(self, present: set[Place], now: float) -> set[Place]:
         """Return what has been missing for a while."""
@@ -324,20 +321,20 @@ class Clusters(Source):
     # Applying, in the event loop.
 
     async def _apply(self, outcome: _Outcome) -> None:
-        for number, (place, text) in enumerate(outcome.bad.items()):
-            self._note_problem(place, text)
-            if not number % _AT_ONCE:
-                await asyncio.sleep(0)
-        for place in (*outcome.good, *outcome.gone):
-            self._problems.pop(place, None)
         for place in outcome.gone:
+            self._problems.pop(place, None)
             self._good.pop(place, None)
-        self._good |= outcome.good
+        for place, found in outcome.read.items():
+            if isinstance(found, str):
+                self._note_problem(place, found)
+            else:
+                self._problems.pop(place, None)
+                self._good[place] = found
         for note in outcome.notes:
             if note not in self._notes:
                 _log.warning("clusters are not complete", reason=note)
         self._notes = outcome.notes
-        await self._mirror(self._wanted())
+        await self._mirror_all(self._wanted())
 
     def _note_problem(self, place: Place, text: str) -> None:
         text = shown(text, _MAX_TEXT)
@@ -369,13 +366,13 @@ class Clusters(Source):
         self._conflicts = conflicts
         return wanted
 
-    async def _mirror(self, wanted: Mapping[str, UpstreamSpec]) -> None:
+    async def _mirror_all(self, wanted: Mapping[str, UpstreamSpec]) -> None:
         """Mirror exactly these, a few at a time."""
         changed = [spec for name, spec in wanted.items() if self._mirrored.get(name) is not spec]
         gone = [name for name in self._mirrored if name not in wanted]
         for start in range(0, max(len(changed), len(gone)), _AT_ONCE):
             part = slice(start, start + _AT_ONCE)
-            self._mirrors.update_mirrors(changed[part], gone[part])
+            self._mirror(changed[part], gone[part])
             for spec in changed[part]:
                 verb = "changed" if spec.name in self._mirrored else "added"
                 _log.info(f"cluster {verb}", cluster=spec.name, address=spec.endpoint.url)
