@@ -51,7 +51,7 @@ async def learned(
     known = await Rounds(spec, exchange, frozenset).round(known)
     server.answers = then or server.answers
     try:
-        yield await AboutServer(spec, exchange).read(known)
+        yield await AboutServer(spec, exchange, lambda: 1).read(known)
     finally:
         await spec.endpoint.aclose()
 

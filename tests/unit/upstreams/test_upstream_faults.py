@@ -143,7 +143,7 @@ async def test_duplicate_groups_are_noted_and_the_first_counts(ask: Ask) -> None
         root = await ask(spec_of(server.url)).round()
     assert root.is_current
     assert [[v.version for v in g.versions] for g in root.groups] == [["v1"], ["v1"]]
-    assert root.warnings == ("group 'a.test' is there twice; the first counts",)
+    assert root.warnings == ("group 'a.test' is listed twice; the first counts",)
 
 
 # --------------------------------------------------------------------------------------------------

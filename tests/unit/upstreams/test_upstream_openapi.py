@@ -399,7 +399,7 @@ async def test_what_is_wrong_without_harm_is_passed_on(store: Store, changed: by
         (Answer(b"{}", stalls=True), "no whole answer within 0.4 s"),
         (
             NOT_FOUND,
-            "got status 404, as from /openapi/v2; believed when said 2 times, this is time 1",
+            "got status 404, as from /openapi/v2; accepted after 2 such answers, this is number 1",
         ),
     ],
 )

@@ -74,7 +74,7 @@ async def test_all_groups_are_gone_when_that_was_said_twice_a_poll_apart() -> No
         asked, doubted = server.paths.count("/apis"), time.monotonic()
         assert run.error() == (
             "GET /apis: answered without any group, where there were 1; "
-            "believed when said 2 times, this is time 1"
+            "accepted after 2 such answers, this is number 1"
         )
         await until(lambda: run.group("a.test") is None, "it is believed")
         assert time.monotonic() - doubted > 0.2
@@ -113,7 +113,7 @@ async def test_death_and_recovery_are_logged_once_each() -> None:
     assert [(e["event"], e["log_level"], e.get("reason")) for e in _of_upstream(logs)] == [
         ("upstream answers", "info", None),
         (
-            "upstream fails, what it had last is kept",
+            "upstream fails, its last known state is kept",
             "warning",
             "GET /apis: got status 503, want 200 or 304",
         ),
@@ -140,7 +140,7 @@ async def _error(url: str) -> str:
             await until(lambda: _of_upstream(logs), "it is logged")
             shown = run.error()
     (entry,) = _of_upstream(logs)
-    assert entry["event"] == "upstream was not reached, trying again"
+    assert entry["event"] == "upstream cannot be reached, trying again"
     assert entry["reason"] == shown
     return shown.removeprefix("GET /apis: ")
 

@@ -1,8 +1,9 @@
 """Follows the clusters of folders and contexts, and has them mirrored.
 
-What cannot be used keeps its last good content, since a half-written file must not take a cluster
-away. A cluster that leaves its folder or its kubeconfig is mirrored no longer. Of several with one
-name the first by place counts, so that all replicas choose the same; the others are told.
+A cluster that cannot be read keeps its last good content, since a half-written file must not remove
+it. A cluster that leaves its folder or its kubeconfig is mirrored no longer. Of several clusters
+with one name the first by place counts, so that all replicas choose the same; the others are
+reported.
 """
 
 import asyncio
@@ -28,9 +29,9 @@ from apidiscovery_service.sources.upstreams.failure import shown
 from apidiscovery_service.sources.upstreams.spec import UpstreamSpec
 from apidiscovery_service.sources.watched_files import WatchedFiles
 
-# What cannot be used is read again so often: it may need another file, which is not watched.
+# A cluster that cannot be used is read again so often: it may need a file that is not watched.
 RETRY_S = 30.0
-# How long something has to be missing: kubectl and editors empty a file before they write it.
+# How long a file has to be missing: kubectl and editors empty a file before they write it.
 _GONE_AFTER_S = 0.5
 # How many clusters are passed on at once: each costs the event loop a fraction of a millisecond.
 _AT_ONCE = 20
@@ -109,7 +110,7 @@ class Clusters(Source):
         contexts: Contexts to follow; None for none.
         taken: The names of other clusters.
         is_trusted: Whether files of the folders may name programs and other files.
-        retry_s: How often what cannot be used is read again.
+        retry_s: How often a cluster that cannot be used is read again.
     """
 
     def __init__(  # noqa: PLR0913 - those behind the star have names
@@ -133,14 +134,14 @@ class Clusters(Source):
         config_files = contexts.files if contexts else []
         self._config_files = frozenset(config_files)
         self._files = WatchedFiles((*self._folders, *config_files), self._find)
-        # What the last look has found, by the thread that looks.
+        # The results of the last look; used by the thread that looks.
         self._listings: dict[Path, Listing] = {}
         self._unlisted: dict[Path, str] = {}
         self._named: set[Place] = set()
         self._unmatched: list[str] = []
         self._missing: dict[Place, float] = {}
         self._retried_at = time.monotonic()
-        # What is in force.
+        # The state in the event loop.
         self._good: dict[Place, _Good] = {}
         self._mirrored: dict[str, UpstreamSpec] = {}
         self._problems: dict[Place, _Problem] = {}
@@ -211,7 +212,7 @@ class Clusters(Source):
         return listing.clusters if listing else ()
 
     def _look(self) -> _Outcome:
-        """Read what is new or changed, and what could not be used before; nothing is applied."""
+        """Read new, changed and unusable clusters; nothing is applied."""
         outcome = _Outcome()
         changed = frozenset(self._files.look().changed)
         now = time.monotonic()
@@ -238,7 +239,7 @@ class Clusters(Source):
         return outcome
 
     def _read_file(self, place: Place, cluster: ClusterFile, outcome: _Outcome) -> None:
-        """Read a file; one that was only touched, as all of a mount are together, is not parsed."""
+        """Read a file; one with the same content is not parsed: all of a mount change together."""
 
         def read() -> Connection:
             return cluster.read(is_trusted=self._is_trusted)
@@ -301,7 +302,7 @@ class Clusters(Source):
             outcome.read[place] = f"{place[1]}: the reader failed: {type(error).__name__}"
 
     def _confirmed_gone(self, present: set[Place], now: float) -> set[Place]:
-        """Return what has been missing for a while."""
+        """Return the places that have been missing for a while."""
         known = self._good.keys() | self._problems.keys()
         self._missing = {place: self._missing.get(place, now) for place in known - present}
         return {place for place, at in self._missing.items() if now - at >= _GONE_AFTER_S}
@@ -367,7 +368,7 @@ class Clusters(Source):
         return wanted
 
     async def _mirror_all(self, wanted: Mapping[str, UpstreamSpec]) -> None:
-        """Mirror exactly these, a few at a time."""
+        """Mirror exactly these clusters, a few at a time."""
         changed = [spec for name, spec in wanted.items() if self._mirrored.get(name) is not spec]
         gone = [name for name in self._mirrored if name not in wanted]
         for start in range(0, max(len(changed), len(gone)), _AT_ONCE):

@@ -53,10 +53,10 @@ class AskedCredentials:
         self._asking: asyncio.Future[Proof] | None = None
 
     async def get(self) -> Proof:
-        """Return what is valid now; raise `CredentialsUnavailable`."""
-        held = self._source.cached()
-        if held is not None:
-            return held
+        """Return a valid proof; raise `CredentialsUnavailable`."""
+        cached = self._source.cached()
+        if cached is not None:
+            return cached
         if self._asking is None:
             self._asking = _in_thread(self._source.get, "credentials")
             self._asking.add_done_callback(self._answered)

@@ -1,4 +1,4 @@
-"""Serves what the store has of other API servers, and starts their pollers.
+"""Serves the records of other API servers in the store, and starts their pollers.
 
 Every process follows the records of all upstreams, also those that it writes itself, and competes
 for the claim to poll each of them. A record is trusted while its writer lives and holds its claim;
@@ -83,14 +83,14 @@ class _Followed:
 
     Attributes:
         services: The APIServices that name it; none for a mirrored server.
-        losing: Ends the trust in the record, some time after its writer has gone.
+        distrust: Ends the trust in the record, some time after its writer has gone.
     """
 
     spec: UpstreamSpec
     poller: Poller
     services: tuple[ApiService, ...] = ()
     view: View = field(default_factory=View)
-    losing: asyncio.TimerHandle | None = None
+    distrust: asyncio.TimerHandle | None = None
     conditions: dict[str, Condition] = field(default_factory=dict[str, Condition])
 
     @property
@@ -129,7 +129,7 @@ class _Followed:
 
 
 class Upstreams(Source):
-    """All other API servers that are sources. Not thread-safe: used in the thread of the registry.
+    """The source of all other API servers. Not thread-safe: used in the thread of the registry.
 
     Args:
         store: The store with the records.
@@ -173,7 +173,7 @@ class Upstreams(Source):
         self._settings = services or ServiceSettings()
         self._grace_s = grace_s
         self._silence_s = silence_s
-        # Why no record is trusted: the store has no news; empty when it has.
+        # Why no record is trusted while the store has no news; else empty.
         self._silence = ""
         # When the last news of records and of claims came: on the monotonic clock, and as text.
         self._heard = dict.fromkeys((KNOWN_RECORDS.prefix, _CLAIMS), (time.monotonic(), now_text()))
@@ -205,14 +205,14 @@ class Upstreams(Source):
         self._cluster_listeners.append(listener)
 
     def update_mirrors(self, changed: Iterable[UpstreamSpec], gone: Iterable[str] = ()) -> None:
-        """Mirror other servers from now on.
+        """Change the servers that are mirrored.
 
-        What is known of a server stays while its id does: another endpoint is polled at once, and
-        other labels are shown. A server that is gone is withdrawn with its records.
+        A server with the same id keeps its record: another endpoint is polled at once, and other
+        labels are shown. A server that is gone is withdrawn with its records.
 
         Args:
             changed: New servers, and others for those of the same name.
-            gone: The names of those to mirror no longer.
+            gone: The names of servers that are mirrored no longer.
         """
         by_name = {spec.name: spec for spec in changed}
         replaced = by_name.keys() | set(gone)
@@ -272,7 +272,7 @@ class Upstreams(Source):
     # The set of upstreams.
 
     def _reconcile(self) -> None:
-        """Follow exactly the upstreams that are named now.
+        """Follow exactly the upstreams that are configured or declared now.
 
         A group-version disappears with its APIService, whatever the server does.
         """
@@ -314,7 +314,7 @@ class Upstreams(Source):
         followed = self._followed.get(spec_id)
         if followed is None or followed.services != services:
             return True
-        # The specifications of services are made anew each time, from what their ids tell.
+        # Specifications of services are made again each time; equal ids have equal ones.
         return not services and followed.spec != spec
 
     def _follow_one(
@@ -383,7 +383,7 @@ class Upstreams(Source):
         if kind == "apiservice":
             self._metrics.upstreams.api_services.set(name, condition.reason)
 
-    # Their records.
+    # Records.
 
     def _records_changed(self, before: Mapping[str, Known | None], *, is_news: bool) -> None:
         changed: list[_Followed] = []
@@ -448,12 +448,12 @@ class Upstreams(Source):
             if not followed.view.is_trusted:
                 followed.view = View(known, is_trusted=True)
                 self._publish([followed])
-        elif followed.view.is_trusted and not followed.losing:
+        elif followed.view.is_trusted and not followed.distrust:
             loop = asyncio.get_running_loop()
-            followed.losing = loop.call_later(self._grace_s, self._lose, followed)
+            followed.distrust = loop.call_later(self._grace_s, self._lose, followed)
 
     def _lose(self, followed: _Followed) -> None:
-        followed.losing = None
+        followed.distrust = None
         followed.view = replace(followed.view, is_trusted=False, since=now_text())
         self._publish([followed])
 
@@ -503,9 +503,9 @@ class Upstreams(Source):
 
 
 def _stop(followed: _Followed) -> None:
-    if followed.losing is not None:
-        followed.losing.cancel()
-        followed.losing = None
+    if followed.distrust is not None:
+        followed.distrust.cancel()
+        followed.distrust = None
 
 
 def _warning(status: SourceStatus) -> str:

@@ -1,7 +1,7 @@
 """The OpenAPI documents of other API servers, served from the store by every process.
 
-Memory has only the index with the hash of each document; a document is read on request. So all
-processes serve the same documents as soon as they have seen the index, and the last documents of an
+Memory has only the index with the hash of each document; documents are read on request. So all
+processes serve the same documents once they have read the index, and the last documents of an
 upstream stay available when it is down.
 """
 
@@ -83,7 +83,7 @@ class UpstreamDocuments:
         return {key: self._recipe(upstream, key, ref) for key, ref in documents.items()}
 
     def all_known(self, source: str) -> dict[str, Recipe]:
-        """Return all documents that a source publishes; none while it is not known which."""
+        """Return all documents that a source publishes; none while the index is not complete."""
         published = self.published(source)
         return self.all_of(source) if published is not None and published.is_known else {}
 
@@ -109,7 +109,7 @@ class UpstreamDocuments:
         self._publish_listeners.append(listener)
 
     def warnings(self, upstream: str) -> Iterator[str]:
-        """Return what is wrong with the documents of an upstream, a line each, by its id."""
+        """Return the problems of the documents of an upstream, by its id, a line each."""
         return self._index(upstream).warnings
 
     def use(self, upstream: str, sources: Iterable[str]) -> None:
@@ -145,7 +145,7 @@ class UpstreamDocuments:
         if ref is None:
             return None
         packed, ref = await self._pieces(upstream, WHOLE_KEY, ref)
-        await asyncio.to_thread(unpack, packed, ref)  # it is sent as it is, so check it here
+        await asyncio.to_thread(unpack, packed, ref)  # it is sent unchanged, so check it here
         return Packed(packed, ref.hash, ref.size)
 
     async def _document(self, upstream: str, key: str, ref: DocumentRef) -> bytes:

@@ -56,7 +56,7 @@ _REFUSED_FOR_S = 3600.0
 _NEWER_FORM_AFTER_S = 600.0
 # Save the index after so many documents, so that the first are served before the last is fetched.
 _SAVED_AFTER_DOCUMENTS = 16
-# One failure does not end a round; so many do.
+# A round ends after so many failures.
 _MOST_FAILURES = 3
 
 _log = structlog.get_logger(__name__)
@@ -109,7 +109,7 @@ class DocumentRounds:
     async def round(self, offered: frozenset[GroupVersion]) -> None:
         """Fetch changed documents of the group-versions that discovery offers, and those above.
 
-        A v2 document beside them comes last; what is wrong with it fails no round.
+        The v2 document beside them comes last; its failure does not fail the round.
 
         Raises:
             UpstreamFailed: Some request failed; former documents stay.
@@ -128,7 +128,7 @@ class DocumentRounds:
         await self._own_v2.round()
 
     def end_doubts(self) -> None:
-        """Believe no former answer that documents are gone: the upstream failed since."""
+        """Forget answers that documents are gone: the upstream has failed since."""
         self._doubts.end()
 
     async def _request(self, offered: frozenset[GroupVersion]) -> None:
@@ -180,8 +180,8 @@ class DocumentRounds:
             self._refused_until = time.monotonic() + _REFUSED_FOR_S
         now = self._current(progress, index)
         # Without hashes in the index, each document is requested in every round.
-        is_told = all(listed.hash for listed in index.documents.values())
-        is_whole = not progress.failures and is_told
+        has_hashes = all(listed.hash for listed in index.documents.values())
+        is_whole = not progress.failures and has_hashes
         if not progress.failures:
             now = replace(now, error="", etag=answer.etag, digest=digest)
         await self._writer.save(replace(now, offered=_digest_of(offered) if is_whole else ""))
@@ -276,13 +276,13 @@ class DocumentRounds:
             await self._whole(answer, offered)
 
     async def _doubt(self, seen: str, offered: frozenset[GroupVersion]) -> None:
-        """Believe that published documents are gone only after several such answers.
+        """Accept that published documents are gone only after several such answers.
 
         Raises:
             UpstreamFailed: This answer is not enough.
         """
         path, _ = self._spec.paths[-1]
-        if self._spec.kind is Kind.SERVICE and offered:  # it need not have the list of its groups
+        if self._spec.kind is Kind.SERVICE and offered:  # it need not serve the list of its groups
             path = f"/{key_of(min(offered))}"
         await self._doubts.check(INDEX_PATH, seen, path)
 
@@ -312,7 +312,7 @@ class DocumentRounds:
 def _read_index(
     known_digest: str, wanted: Wanted, prefix: str, body: Body
 ) -> tuple[str, Index | None]:
-    """Return the digest of an index and its content; None for content that is known."""
+    """Return the digest of an index and its content; None for known content."""
     digest = _digest(body)
     return digest, None if digest == known_digest else read_index(body, wanted, prefix)
 

@@ -74,13 +74,13 @@ def check_room(
 
 
 def is_untyped(answer: Answer) -> bool:
-    """Tell whether an answer calls a document plain text, as kube-apiservers before 1.27."""
+    """Return whether a document has the type of plain text, as before kube-apiserver 1.27."""
     media_type = parse_media_type(answer.content_type)
     return media_type is not None and media_type.range != JSON
 
 
 def is_taken(spec: UpstreamSpec) -> bool:
-    """Tell whether the v2 document of an upstream is taken: it would show what a filter hides."""
+    """Return whether the v2 document of an upstream is kept: not if a filter hides parts of it."""
     return spec.kind is not Kind.SERVICE and spec.filter == Filter()
 
 
@@ -103,12 +103,12 @@ class V2Rounds:
         self._failures = 0
         self._due_at = 0.0
         self._doubts = doubts
-        # The v3 documents with which it was requested last, and whether it may still follow them.
-        self._seen: Mapping[str, DocumentRef] | None = None
+        # The v3 documents at the last request, and whether the v2 document may still follow them.
+        self._requested_with: Mapping[str, DocumentRef] | None = None
         self._may_follow = True
 
     async def round(self) -> None:
-        """Request the document if it may have changed. A failure is noted; the former one stays.
+        """Request the document if it may have changed; after a failure the former one stays.
 
         Raises:
             Fenced: Another process has taken over.
@@ -120,8 +120,8 @@ class V2Rounds:
         if not is_taken(self._spec):
             await self._writer.save(replace(known, v2_state=OwnV2.PARTLY, v2=None))
             return
-        if known.documents != self._seen:
-            self._seen, self._may_follow, self._due_at = known.documents, True, 0.0
+        if known.documents != self._requested_with:
+            self._requested_with, self._may_follow, self._due_at = known.documents, True, 0.0
         if monotonic() < self._due_at:
             return
         now = await attempt(self._requested(known), self._spec.name, f"GET {V2_PATH}")

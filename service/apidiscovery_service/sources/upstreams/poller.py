@@ -47,7 +47,7 @@ _NEW_CONNECTION_EVERY_ROUNDS = 10
 # So that rounds of many servers do not stay synchronized.
 _JITTER = 0.1
 _FORGET_S = 10.0
-# What changed is answered to clients before more is asked of its server.
+# A change is served to clients before further requests to its server.
 _AFTER_CHANGE_S = 0.05
 # How often to try to connect to a server that refuses connections, before the next poll.
 _CONNECT_EVERY_S = 2.0
@@ -63,9 +63,9 @@ class Poller:
         store: The store with the records.
         metrics: The metrics to update.
         wanted: The group-versions of a service that have an APIService now.
-        turns: When lists and dialect are requested; shared by all of this process.
-        documents: Limits rounds for OpenAPI documents at once; None to not poll for these.
-        rounds: Returns within how many rounds all unaggregated lists are requested.
+        turns: The order of requests to the servers of this process.
+        documents: Limits concurrent rounds for OpenAPI documents; None for no such rounds.
+        rounds: Returns the number of rounds within which all unaggregated lists are requested.
     """
 
     def __init__(  # noqa: PLR0913 - those behind the star have names
@@ -92,7 +92,7 @@ class Poller:
         self._polling: list[asyncio.Task[None]] = []
 
     def use(self, spec: UpstreamSpec) -> None:
-        """Poll as another specification says, at once; its id is the same, so the records stay."""
+        """Poll by another specification, at once; its id is the same, so the records stay."""
         self._spec = spec
         self._replaced.set()
 
@@ -109,9 +109,9 @@ class Poller:
             loop.reload()
 
     def retire(self) -> None:
-        """Poll no more, and remove the records when the work is cancelled: nobody names it.
+        """Stop polling, and remove the records when the work is cancelled.
 
-        Nothing is counted afterwards, so its metrics can be dropped.
+        No metric is updated afterwards, so the metrics can be dropped.
         """
         self._is_retired = True
         for task in self._polling:
@@ -310,14 +310,14 @@ class _DiscoveryLoop(_Loop):
             before = self._known.roots
             known = await self._rounds.round(self._known)
             seen = self._spec.endpoint.certificates
-            # The endpoint forgets after a failure, which an expired certificate may be.
+            # The endpoint has none after a failure; an expired certificate may be the cause.
             certificates = known.certificates if seen == Certificates() else seen
             self._known = replace(known, certificates=certificates)
             is_recorded = await self._save()
         self._log_changes(self._known)
         self._count()
         wanted = self._wanted() if self._spec.kind is Kind.SERVICE else None
-        # Lists come later, so that clients do not wait for them.
+        # Lists come later, so that clients need not wait for them.
         if self._known.roots != before:
             await asyncio.sleep(_AFTER_CHANGE_S)
         await self._read_details(wanted)
@@ -334,8 +334,8 @@ class _DiscoveryLoop(_Loop):
         await self._renew_connections(is_needed=bool(self._failures) or is_doubtful)
 
     async def _read_details(self, wanted: frozenset[GroupVersion] | None) -> None:
-        """Read what is not in discovery; in the next round if too many servers are before."""
-        # The next round begins at once then, so polls keep their interval.
+        """Read what is not in discovery; in the next round if its turn does not come in time."""
+        # Then the next round begins at once, so polls keep their interval.
         longest_s = max(self._spec.limits.exchange_s, self._spec.timing.poll_s)
         async with self._turns.details(longest_s) as is_its_turn:
             self._is_late = not is_its_turn
@@ -479,8 +479,8 @@ class _HealthLog:
         elif known.is_well:
             self._log.info("upstream answers again", groups=groups, after_s=lasted_s)
         elif was_well is None:
-            message = "upstream was not reached, trying again"
+            message = "upstream cannot be reached, trying again"
             self._log.warning(message, reason=shown(known.error), kept_groups=groups)
         else:
-            message = "upstream fails, what it had last is kept"
+            message = "upstream fails, its last known state is kept"
             self._log.warning(message, reason=shown(known.error), kept_groups=groups)

@@ -45,7 +45,7 @@ class View:
 
     @property
     def has_answer(self) -> bool:
-        """Whether it has ever answered; a 404 for the core group may come from any server."""
+        """Whether it has ever answered; any server may answer 404 for the core group."""
         return any(root.groups or (root.is_current and not root.core) for root in self.roots)
 
     def is_current(self, root: Root) -> bool:
@@ -54,31 +54,32 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """The status of a source, and in one word why it is not current."""
+    """The status of a source; the reason is one word, empty if it is current."""
 
     status: SourceStatus
     reason: str = ""
 
 
 def cluster_of(spec: UpstreamSpec, view: View, status: SourceStatus) -> Cluster:
-    """Return a mirrored server as a cluster, with its groups as it last told them."""
-    had = [root for root in view.roots if root.groups or root.is_current or root.has_answered]
-    core = _core_versions(root.groups for root in had if root.core)
+    """Return a mirrored server as a cluster, with its last known groups."""
+    answered = [r for r in view.roots if r.groups or r.is_current or r.has_answered]
+    core = _core_versions(root.groups for root in answered if root.core)
     named: dict[str, Group] = {}
-    for root in had:
+    for root in answered:
         for group in () if root.core else root.groups:
             named.setdefault(group.name, group)
     known = view.known or Known(0, ())
     dialect = replace(
-        known.dialect, has_creation_timestamps=any(root.has_creation_timestamps for root in had)
+        known.dialect,
+        has_creation_timestamps=any(root.has_creation_timestamps for root in answered),
     )
     return Cluster(
         spec.name,
         status,
         spec.labels,
-        core=(Group(CORE_GROUP, core),) if core else () if any(r.core for r in had) else None,
-        named=tuple(named.values()) if not all(root.core for root in had) else None,
-        listed=tuple(dict.fromkeys(name for root in had for name in root.listed)),
+        core=(Group(CORE_GROUP, core),) if core else () if any(r.core for r in answered) else None,
+        named=tuple(named.values()) if not all(root.core for root in answered) else None,
+        listed=tuple(dict.fromkeys(name for root in answered for name in root.listed)),
         dialect=dialect,
     )
 

@@ -48,8 +48,8 @@ EVERYTHING_EVERY_ROUNDS = 5
 _READYZ = "/readyz"
 _SHOWN_FAILURES = 3
 
-# Clusters of a fleet send the same documents: those of a thousand of ten releases are known after
-# seconds, and not after a quarter of a minute.
+# Clusters of a fleet send the same documents: this reads a thousand clusters of ten releases in
+# seconds, instead of a quarter of a minute.
 _MAX_READ_LATELY = 16
 _read_lately: OrderedDict[object, ReadDocument] = OrderedDict()
 
@@ -126,7 +126,7 @@ class Rounds:
         answered = await asyncio.gather(*(self._root(root) for root in known.roots))
         roots = list(map(self._doubted, known.roots, answered))
         if all(now.state == Freshness.STALE for now in roots if not now.core):
-            roots = list(map(_unless_it_vanished, known.roots, roots))
+            roots = list(map(_with_core_kept, known.roots, roots))
         return replace(known, roots=tuple(roots))
 
     async def _root(self, root: Root) -> Root:
@@ -158,14 +158,14 @@ class Rounds:
             raise UpstreamFailed(Reason.NOT_READY, message)
 
     def _doubted(self, before: Root, now: Root) -> Root:
-        """Believe that all groups are gone only after several such answers."""
+        """Accept that all groups are gone only after several such answers."""
         of_declared = self._spec.kind is Kind.SERVICE and now.old
         if not now.is_current or now.groups or not before.groups or of_declared:
             self._doubts.end(now.path)
             return now
         try:
             seen = f"answered without any group, where there were {len(before.groups)}"
-            self._doubts.raise_unless_believed(now.path, seen)
+            self._doubts.raise_unless_repeated(now.path, seen)
         except UpstreamFailed as failure:
             doubted = _failed(before, failure)
         else:
@@ -200,7 +200,7 @@ class Rounds:
 
     async def _not_modified(self, root: Root, etag: str) -> Root:
         if not etag:
-            message = f"GET {root.path}: got status 304, but nothing is kept of it here"
+            message = f"GET {root.path}: got status 304, but no document is cached"
             raise UpstreamFailed(Reason.NOT_CACHED, message)
         if not root.old:
             return replace(_well(root), groups=root.groups)
@@ -217,7 +217,7 @@ class Rounds:
         return replace(now, has_creation_timestamps=found.has_creation_timestamps)
 
     async def _read_document(self, answer: Answer, reading: Reading) -> ReadDocument:
-        """Read a document; one that some server has just sent as well is not read again."""
+        """Read a document, unless some server has just sent the same."""
         how = (reading.filter, reading.limits.group_versions, reading.core)
         key = (digest(answer.body), answer.is_gzip, how)
         found = _read_lately.pop(key, None)
@@ -292,8 +292,8 @@ class Rounds:
         return Reading(self._spec.limits, self._spec.filter, core=root.core)
 
 
-def _unless_it_vanished(before: Root, now: Root) -> Root:
-    """Do not believe that the core group is gone when all other paths failed.
+def _with_core_kept(before: Root, now: Root) -> Root:
+    """Keep the core group if it seems to be gone while all other paths failed.
 
     A proxy in front of a server that is down answers 404 to everything.
     """

@@ -15,8 +15,7 @@ CORE_IN_PATTERNS = "core"
 
 _UNFIT_FOR_A_KEY = re.compile(r"[^A-Za-z0-9.-]+")
 _SHOWN_OF_NAME = 60
-# In intervals of polls.
-_LONGEST_RETRY = 2
+_LONGEST_RETRY = 2  # poll intervals
 
 
 class Kind(StrEnum):

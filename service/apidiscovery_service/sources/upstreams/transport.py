@@ -234,10 +234,12 @@ class Connections:
             return self._pool
 
     def _made(self, context: ssl.SSLContext) -> _Pool:
-        proxy = self._proxy
+        proxy = None
+        if self._proxy is not None:
+            proxy = httpcore2.Proxy(str(self._proxy.url), auth=self._proxy.raw_auth)
         pool = httpcore2.AsyncConnectionPool(
             ssl_context=context,
-            proxy=proxy and httpcore2.Proxy(str(proxy.url), auth=proxy.raw_auth),
+            proxy=proxy,
             max_connections=MAX_CONNECTIONS,
             max_keepalive_connections=MAX_IDLE_CONNECTIONS,
             keepalive_expiry=IDLE_S,

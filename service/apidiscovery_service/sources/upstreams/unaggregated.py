@@ -42,7 +42,7 @@ from apidiscovery_service.sources.upstreams.state import Known, Root
 
 # Lists have no ETag, and a storage version may change without a change of the aggregated document.
 # So each round requests some lists. All are requested within so many rounds, and within more in a
-# large fleet, since most of what an unchanged cluster costs is its lists.
+# large fleet, since lists are most of the cost of an unchanged cluster.
 EVERYTHING_WITHIN_ROUNDS = 10
 _MORE_ROUNDS_ABOVE_UPSTREAMS = 100
 # As many connections as are kept.
@@ -89,7 +89,7 @@ def rounds_for_all_lists(upstreams: int) -> int:
     """Return within how many rounds all lists of an upstream are requested.
 
     Args:
-        upstreams: How many of them there are.
+        upstreams: The number of upstreams.
     """
     factor = max(upstreams / _MORE_ROUNDS_ABOVE_UPSTREAMS, 1)
     return int(EVERYTHING_WITHIN_ROUNDS * factor)
@@ -108,7 +108,7 @@ class UnaggregatedLists:
         self,
         spec: UpstreamSpec,
         exchange: Exchange,
-        rounds: Callable[[], int] = lambda: EVERYTHING_WITHIN_ROUNDS,
+        rounds: Callable[[], int],
     ) -> None:
         self._spec = spec
         self._exchange = exchange
