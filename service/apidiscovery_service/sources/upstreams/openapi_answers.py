@@ -244,12 +244,15 @@ class Bounds:
 
 def _named_parts(document: Mapping[str, object]) -> dict[_Pointer, object]:
     """Return the paths and components of a document, which references lead to or into."""
-    parts: dict[_Pointer, object] = {}
     components = _object(document.get("components"), "components")
-    sections = {("components", name): value for name, value in components.items()}
-    for place, named in {("paths",): document.get("paths"), **sections}.items():
-        if place[-1].startswith("x-"):
-            continue
+    sections: dict[_Pointer, object] = {("paths",): document.get("paths")}
+    sections |= {
+        ("components", name): value
+        for name, value in components.items()
+        if not name.startswith("x-")
+    }
+    parts: dict[_Pointer, object] = {}
+    for place, named in sections.items():
         parts |= {(*place, name): one for name, one in _object(named, ".".join(place)).items()}
         if len(parts) > MAX_NAMES:
             text = f"more than {MAX_NAMES} paths and components"
