@@ -48,22 +48,21 @@ TIGHT = Limits(exchange_s=0.4, openapi_s=0.4)
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Reply:
     """A whole answer."""
 
     status: int
     content: bytes
-    is_http_2: bool
 
 
-async def answer_of(endpoint: Endpoint, path: str = "/apis") -> Told:
+async def answer_of(endpoint: Endpoint, path: str = "/apis") -> Reply:
     """Return what an endpoint answers to a request with its credentials."""
     response = await endpoint.get(path, tuple((await endpoint.headers()).items()))
     try:
         content = b"".join([piece async for piece in response.pieces()])
     finally:
         await response.aclose()
-    return Told(response.status, content, response.is_http_2)
+    return Reply(response.status, content)
 
 
 def spec_of(url: str, name: str = "east", **fields: object) -> UpstreamSpec:

@@ -153,7 +153,7 @@ async def test_a_file_that_was_never_good_is_no_cluster(tmp_path: Path) -> None:
         assert "no name.yaml: want a name of letters, digits, dots and dashes, got" in name
 
 
-async def test_what_a_file_needs_is_tried_again(tmp_path: Path) -> None:
+async def test_a_file_that_needs_another_file_is_tried_again(tmp_path: Path) -> None:
     token = tmp_path / "token"
     folder = tmp_path / "clusters"
     folder.mkdir()
@@ -183,7 +183,7 @@ async def test_a_folder_that_cannot_be_listed_keeps_its_clusters(tmp_path: Path)
         assert clusters.warnings() == []
 
 
-async def test_of_two_with_one_name_the_first_counts(tmp_path: Path) -> None:
+async def test_the_first_of_two_clusters_with_one_name_counts(tmp_path: Path) -> None:
     one, two = tmp_path / "one", tmp_path / "two"
     for folder in (two, one):
         folder.mkdir()

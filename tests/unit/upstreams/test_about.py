@@ -68,7 +68,7 @@ async def dialect_where(probed: Answer, version: Answer) -> Dialect:
         return known.dialect
 
 
-async def test_release_and_addresses_are_learned() -> None:
+async def test_release_and_addresses_are_read() -> None:
     async with FakeApiServer(well) as server, learned(server) as known:
         assert b'"v1.36.0"' in known.dialect.version
         assert known.dialect.addresses == (("0.0.0.0/0", "10.0.0.1:6443"),)
@@ -90,7 +90,7 @@ async def test_release_and_addresses_are_learned() -> None:
     ],
     ids=["served", "406", "plain", "500", "404", "html"],
 )
-async def test_only_an_answer_that_says_so_takes_a_version_away(
+async def test_only_406_and_plain_answers_remove_a_version(
     probed: Answer, wanted: tuple[str, ...]
 ) -> None:
     found = await dialect_where(probed, VERSION)
@@ -103,5 +103,5 @@ async def test_only_an_answer_that_says_so_takes_a_version_away(
     [document({}), document([]), Answer(b"", status=500), Answer(b"{"), NOT_FOUND],
     ids=["empty", "list", "500", "half", "404"],
 )
-async def test_an_odd_version_is_none(odd: Answer) -> None:
+async def test_a_malformed_version_is_empty(odd: Answer) -> None:
     assert (await dialect_where(GROUPS, odd)).version == b""

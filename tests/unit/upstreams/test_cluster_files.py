@@ -63,7 +63,7 @@ def test_the_folder_itself_may_be_a_secret(tmp_path: Path, files: tuple[str, ...
     assert set(found(folder)) == names
 
 
-def test_other_folders_are_told(tmp_path: Path) -> None:
+def test_other_folders_are_reported(tmp_path: Path) -> None:
     for name in ("b", "a"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "east.yaml").write_text("")
@@ -114,7 +114,7 @@ def test_a_file_names_no_program_and_no_other_file(tmp_path: Path, key: str, val
     assert f"{path}, users[me].user.{key}: a file that is not trusted" in str(caught.value)
 
 
-def test_neither_does_its_cluster(tmp_path: Path) -> None:
+def test_the_cluster_of_a_file_names_no_other_file(tmp_path: Path) -> None:
     path = tmp_path / "east.yaml"
     path.write_text(kubeconfig(URL).replace('{"server"', '{"certificate-authority": "x", "server"'))
     with pytest.raises(ConfigurationError, match=r"cluster\.certificate-authority: a file that is"):
@@ -167,7 +167,7 @@ def test_a_secret_of_argo_cd_has_all_that_a_kubeconfig_has(tmp_path: Path) -> No
     assert TOKEN not in repr(got)
 
 
-def test_a_password_arrives(tmp_path: Path) -> None:
+def test_a_password_is_read(tmp_path: Path) -> None:
     config = {"username": "me", "password": "secret", "tlsClientConfig": {"insecure": True}}
     got = read_argocd_secret(*secret(tmp_path, config))
     assert isinstance(got.credentials, BasicAuth)
@@ -194,7 +194,7 @@ def test_its_plugin_runs_only_if_it_is_trusted(tmp_path: Path) -> None:
         ({"bearerToken": "a b"}, "bearerToken: want a token"),
     ],
 )
-def test_what_is_wrong_in_it_is_named(tmp_path: Path, config: object, message: str) -> None:
+def test_the_error_of_a_secret_names_its_key(tmp_path: Path, config: object, message: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
         read_argocd_secret(*secret(tmp_path, config))
     assert str(caught.value).startswith(str(tmp_path / "config"))

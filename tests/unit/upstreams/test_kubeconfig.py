@@ -112,7 +112,7 @@ SINGLE: Mapping[str, tuple[Content, Content]] = {
 
 
 @pytest.mark.parametrize("name", SINGLE)
-async def test_one_file_is_read_as_kubectl_reads_it(tmp_path: Path, name: str) -> None:
+async def test_one_file_is_read_as_by_kubectl(tmp_path: Path, name: str) -> None:
     path = write(tmp_path / "config", config(*SINGLE[name]))
     await same_as_kubectl("--kubeconfig", path, path=path)
 
@@ -131,7 +131,7 @@ async def test_certificates_are_files_or_data(tmp_path: Path, *, inline: bool) -
     await same_as_kubectl("--kubeconfig", path, path=path)
 
 
-async def test_files_are_merged_as_kubectl_merges_them(
+async def test_files_are_merged_as_by_kubectl(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ca = pem_files(tmp_path)["certificate-authority"]
@@ -162,7 +162,7 @@ async def test_without_a_name_the_file_at_home_is_read(tmp_path: Path) -> None:
     await same_as_kubectl()
 
 
-async def test_generated_combinations_are_read_as_kubectl_reads_them(
+async def test_generated_combinations_are_read_as_by_kubectl(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One to three files of few names, so that most meet; or both refuse."""
@@ -252,7 +252,7 @@ def _sent(seen: Request) -> tuple[str, list[tuple[str, str]]]:
 
 @pytest.mark.parametrize("scheme", ["https", "http"])
 @pytest.mark.parametrize("name", SENT)
-async def test_a_request_shows_what_one_of_kubectl_shows(
+async def test_a_request_has_the_credentials_of_one_by_kubectl(
     tmp_path: Path, name: str, scheme: str
 ) -> None:
     """Without TLS none of the credentials, but impersonation."""
@@ -341,7 +341,7 @@ def _told(folder: Path) -> tuple[str, object]:
         (config({}, {"exec": {}}), ", users[u].user.exec.apiVersion: want "),
     ],
 )
-def test_a_mistake_is_told_with_file_and_key(
+def test_the_error_of_a_kubeconfig_names_file_and_key(
     tmp_path: Path, content: object, expected: str
 ) -> None:
     path = write(tmp_path / "config", content)
@@ -352,7 +352,7 @@ def test_a_mistake_is_told_with_file_and_key(
     assert SECRET not in str(error.value)
 
 
-def test_a_file_that_cannot_be_read_is_told(
+def test_a_file_that_cannot_be_read_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for path in (tmp_path / "none", tmp_path):
@@ -366,7 +366,7 @@ def test_a_file_that_cannot_be_read_is_told(
         endpoint_from_kubeconfig(None, None)
 
 
-def test_the_contexts_that_there_are_are_told(tmp_path: Path) -> None:
+def test_the_error_of_an_unknown_context_lists_the_contexts(tmp_path: Path) -> None:
     contexts: Sequence[Content] = [
         {"name": name, "context": {"cluster": "k"}} for name in ("prod", "dev")
     ]
@@ -377,7 +377,7 @@ def test_the_contexts_that_there_are_are_told(tmp_path: Path) -> None:
     assert (resolved.context, resolved.cluster, resolved.user) == ("dev", "k", "")
 
 
-async def test_a_pod_without_a_kubeconfig_asks_its_own_cluster(
+async def test_a_pod_without_a_kubeconfig_uses_its_own_cluster(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "token").write_text("of-the-account")

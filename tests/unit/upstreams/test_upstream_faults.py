@@ -84,7 +84,7 @@ _FAULTS = {
 
 
 @pytest.mark.parametrize(("fault", "reason"), _FAULTS.values(), ids=_FAULTS)
-async def test_a_fault_keeps_what_is_known_and_is_got_over(
+async def test_a_fault_keeps_the_last_state_and_ends_with_a_good_answer(
     ask: Ask, fault: Answer, reason: Reason
 ) -> None:
     async with FakeApiServer(conditional(_GOOD)) as server:
@@ -109,7 +109,7 @@ async def test_a_fault_keeps_what_is_known_and_is_got_over(
     assert new.groups or not new.is_current
 
 
-async def test_a_refused_connection_is_told(ask: Ask) -> None:
+async def test_a_refused_connection_is_unreachable(ask: Ask) -> None:
     async with FakeApiServer({}) as server:
         url = server.url
     root = await ask(spec_of(url)).round()
@@ -128,16 +128,14 @@ async def test_redirects_are_never_followed(ask: Ask, status: int) -> None:
 
 
 @pytest.mark.parametrize("kind", [Kind.SERVER, Kind.SERVICE])
-async def test_304_when_nothing_is_cached_is_an_error_never_an_empty_document(
-    ask: Ask, kind: Kind
-) -> None:
+async def test_304_without_a_cached_document_is_an_error(ask: Ask, kind: Kind) -> None:
     async with FakeApiServer(Answer(status=304)) as server:
         root = await ask(spec_of(server.url, kind=kind)).round()
     assert (root.state, root.reason) == (Freshness.STALE, Reason.NOT_CACHED)
     assert root.groups == ()
 
 
-async def test_duplicate_groups_are_noted_and_the_first_counts(ask: Ask) -> None:
+async def test_the_first_of_two_equal_groups_counts_with_a_warning(ask: Ask) -> None:
     twice = aggregated(item("a.test"), item("a.test", "v2"), item("b.test"))
     async with FakeApiServer({"/apis": twice}) as server:
         root = await ask(spec_of(server.url)).round()
@@ -181,7 +179,7 @@ async def loop_lag() -> AsyncGenerator[list[float]]:
     lags.sort(reverse=True)
 
 
-async def test_100_000_groups_hold_up_neither_the_event_loop_nor_others(ask: Ask) -> None:
+async def test_100_000_groups_block_neither_the_event_loop_nor_other_servers(ask: Ask) -> None:
     many = aggregated(*(item(f"g{number}.example.com") for number in range(100_000))).text()
 
     def answer(_: Request) -> Answer:

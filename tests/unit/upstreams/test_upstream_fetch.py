@@ -42,7 +42,7 @@ def _groups(root: Root) -> list[str]:
     return [group.name for group in root.groups]
 
 
-async def test_41_the_request_is_that_of_kube_aggregator(ask: Ask) -> None:
+async def test_the_request_is_that_of_kube_aggregator(ask: Ask) -> None:
     answer = conditional(aggregated(item("remote.example.com"), etag='"A1"'))
     async with FakeApiServer(answer) as server:
         one = ask(spec_of(server.url, kind=Kind.SERVICE), REMOTE)
@@ -65,7 +65,9 @@ async def test_41_the_request_is_that_of_kube_aggregator(ask: Ask) -> None:
     ("kind", "user"),
     [(Kind.SERVER, "system:kube-aggregator"), (Kind.CLUSTER, None)],
 )
-async def test_a_cluster_is_asked_as_oneself(ask: Ask, kind: Kind, user: str | None) -> None:
+async def test_a_cluster_gets_no_headers_of_kube_aggregator(
+    ask: Ask, kind: Kind, user: str | None
+) -> None:
     answers = {"/api": aggregated(item("")), "/apis": aggregated(item("a.test"))}
     async with FakeApiServer(answers) as server:
         one = ask(spec_of(server.url, kind=kind, core_paths=("/api",)))
@@ -84,7 +86,7 @@ async def test_a_cluster_is_asked_as_oneself(ask: Ask, kind: Kind, user: str | N
         'Application/JSON;G="apidiscovery.k8s.io";V=v2;AS=APIGroupDiscoveryList',
     ],
 )
-async def test_what_the_answer_is_its_content_type_says(ask: Ask, content_type: str) -> None:
+async def test_the_content_type_decides_how_an_answer_is_read(ask: Ask, content_type: str) -> None:
     reply = Answer(aggregated(item("a.test")).body, content_type)
     async with FakeApiServer({"/apis": reply}) as server:
         root = await ask(spec_of(server.url)).round()
@@ -103,7 +105,7 @@ async def test_compressed_answers_are_read(ask: Ask) -> None:
     assert one.received == len(packed)
 
 
-async def test_no_core_group_is_no_error(ask: Ask) -> None:
+async def test_a_server_may_lack_the_core_group(ask: Ask) -> None:
     async with FakeApiServer({"/apis": aggregated(item("a.test"))}) as server:
         one = ask(spec_of(server.url, core_paths=("/api",)))
         await one.round()
@@ -144,7 +146,7 @@ async def test_each_path_fails_by_itself(ask: Ask) -> None:
     assert not one.known.is_well
 
 
-async def test_failure_keeps_groups_and_tells_since_when(ask: Ask) -> None:
+async def test_a_failure_keeps_the_groups_and_its_time(ask: Ask) -> None:
     reply = aggregated(item("a.test"), etag='"A"')
     async with FakeApiServer({"/apis": reply}) as server:
         one = ask(spec_of(server.url))
@@ -158,7 +160,7 @@ async def test_failure_keeps_groups_and_tells_since_when(ask: Ask) -> None:
     assert (again.state, again.error, again.groups) == (Freshness.CURRENT, "", well.groups)
 
 
-async def test_42_an_old_service_is_asked_for_both_in_every_round(ask: Ask) -> None:
+async def test_an_old_service_gets_both_requests_in_every_round(ask: Ask) -> None:
     content = resource_list("remote.example.com/v1", "widgets", "widgets/status")
 
     def answer(seen: Request) -> Answer:
@@ -189,7 +191,7 @@ async def test_an_old_service_without_the_version_is_stale(ask: Ask) -> None:
     assert "404" in root.failures[0][1]
 
 
-async def test_a_server_that_becomes_new_is_asked_as_a_new_one(ask: Ask) -> None:
+async def test_an_upgraded_server_gets_the_requests_of_a_new_one(ask: Ask) -> None:
     old = {
         "/apis": document(group_list("a.test/v1")),
         "/apis/a.test/v1": document(resource_list("a.test/v1", "widgets")),
@@ -220,7 +222,7 @@ async def test_refused_credentials_are_renewed_once(ask: Ask, tmp_path: Path) ->
     assert (root.is_current, server.paths) == (True, ["/apis", "/apis"])
 
 
-async def test_further_prefixes_are_asked_as_well(ask: Ask) -> None:
+async def test_further_paths_are_requested(ask: Ask) -> None:
     """OpenShift 3 lists its own resources of the core version v1 at /oapi."""
     answers = {
         "/api": document({"kind": "APIVersions", "versions": ["v1"]}),
@@ -239,13 +241,15 @@ async def test_further_prefixes_are_asked_as_well(ask: Ask) -> None:
     assert names == ["pods", "builds"]
 
 
-async def test_an_empty_document_is_a_document(ask: Ask) -> None:
+async def test_a_document_without_groups_is_valid(ask: Ask) -> None:
     async with FakeApiServer({"/apis": aggregated()}) as server:
         root = await ask(spec_of(server.url)).round()
     assert (root.is_current, root.groups) == (True, ())
 
 
-async def test_what_unpacks_to_much_is_read_by_a_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_worker_reads_an_answer_that_is_large_when_unpacked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """However little it was on the wire."""
     exchange = Exchange(spec_of("http://127.0.0.1:1"), lambda _: None)
     run, calls = workers.run, list[object]()
@@ -280,7 +284,7 @@ async def test_an_answer_that_a_worker_cannot_read_is_too_large(
 
 
 @pytest.mark.parametrize("is_old", [False, True])
-async def test_a_server_that_starts_is_not_believed_to_have_less(ask: Ask, *, is_old: bool) -> None:
+async def test_a_server_that_starts_loses_no_groups(ask: Ask, *, is_old: bool) -> None:
     def listed(*names: str) -> Answer:
         group_versions = [f"{name}/v1" for name in names]
         return document(group_list(*group_versions)) if is_old else aggregated(*map(item, names))

@@ -38,7 +38,7 @@ _A_TEST = Group("a.test", (Version("v1"),))
 SOURCE = f"apiservice:v1.{REMOTE}"
 
 
-async def test_39_never_contacted_is_stale_without_resources(store: Store) -> None:
+async def test_a_service_that_was_never_reached_is_stale_without_resources(store: Store) -> None:
     settings = service_settings("http://127.0.0.1:1")
     async with running(store, services=[api_service()], settings=settings) as run:
         # At once, before anybody has been asked.
@@ -56,7 +56,7 @@ async def test_39_never_contacted_is_stale_without_resources(store: Store) -> No
     assert published.key[0] == -2000
 
 
-async def test_44_a_failure_keeps_the_last_known_resources_as_stale(store: Store) -> None:
+async def test_after_a_failure_the_last_known_resources_are_stale(store: Store) -> None:
     async with FakeApiServer(conditional(aggregated(item(REMOTE), etag='"A"'))) as server:
         settings = service_settings(server.url)
         async with running(store, services=[api_service()], settings=settings) as run:
@@ -119,7 +119,7 @@ async def test_only_versions_with_an_apiservice_are_served_from_one_fetch(store:
     assert server.paths.count("/apis") <= polls + 3
 
 
-async def test_removal_needs_no_answer_and_uncovers_others(store: Store) -> None:
+async def test_removal_needs_no_answer_and_uncovers_other_sources(store: Store) -> None:
     async with FakeApiServer({"/apis": aggregated(item(REMOTE))}) as server:
         settings = service_settings(server.url)
         async with running(store, services=[api_service()], settings=settings) as run:
@@ -165,7 +165,7 @@ async def test_a_server_is_mirrored_in_its_own_order(store: Store) -> None:
         assert run.freshness("c.test") == "Stale"
 
 
-async def test_of_a_server_never_contacted_nothing_is_known(store: Store) -> None:
+async def test_nothing_is_known_of_a_server_that_was_never_reached(store: Store) -> None:
     async with running(store, spec_of("http://127.0.0.1:1")) as run:
         assert (run.state(), run.upstreams.warnings()) == ("Pending", ["upstream:east is Pending"])
         await until(lambda: run.state() == "Stale", "the failure shows")
@@ -196,7 +196,7 @@ async def test_after_a_restart_the_last_known_is_served_at_once_as_stale(tmp_pat
         await again.close()
 
 
-async def test_a_replica_that_joins_believes_who_polls_and_another_takes_over(store: Store) -> None:
+async def test_a_new_replica_trusts_the_poller_and_another_takes_over(store: Store) -> None:
     async with (
         FakeApiServer(conditional(aggregated(item("a.test"), etag='"A"'))) as server,
         AsyncExitStack() as leader_life,
@@ -219,7 +219,7 @@ async def test_a_replica_that_joins_believes_who_polls_and_another_takes_over(st
         assert states <= {"Current", ""}
 
 
-async def test_a_record_is_believed_once_its_writer_is_known_to_be_alive(store: Store) -> None:
+async def test_a_record_is_trusted_once_its_writer_is_known_to_be_alive(store: Store) -> None:
     """The record may be heard of before the claim under which it was written."""
     spec = spec_of("http://127.0.0.1:1")
     before = await store.put("elsewhere", b"")
@@ -236,7 +236,7 @@ async def test_a_record_is_believed_once_its_writer_is_known_to_be_alive(store: 
         await until(lambda: run.freshness("a.test") == "Stale", "it is not believed any more")
 
 
-async def test_a_claim_of_another_makes_nothing_believed(store: Store) -> None:
+async def test_the_claim_of_another_process_makes_no_record_trusted(store: Store) -> None:
     spec = spec_of("http://127.0.0.1:1")
     root = Root("/apis", core=False, state=Freshness.CURRENT, groups=(_A_TEST,))
     key = KNOWN_RECORDS.key(spec.id)
@@ -248,7 +248,7 @@ async def test_a_claim_of_another_makes_nothing_believed(store: Store) -> None:
         assert run.freshness("a.test") == "Stale"
 
 
-async def test_when_nobody_polls_any_more_trust_ends(store: Store) -> None:
+async def test_trust_ends_when_no_process_polls(store: Store) -> None:
     async with (
         FakeApiServer(conditional(aggregated(item("a.test"), etag='"A"'))) as server,
         AsyncExitStack() as leader_life,
@@ -265,7 +265,7 @@ async def test_when_nobody_polls_any_more_trust_ends(store: Store) -> None:
             assert version.resources
 
 
-async def test_an_apiservice_that_comes_later_finds_what_another_knows(store: Store) -> None:
+async def test_a_new_apiservice_is_served_from_the_record_of_another_process(store: Store) -> None:
     async with FakeApiServer({"/apis": aggregated(item(REMOTE))}) as server:
         settings = service_settings(server.url)
         async with running(store, services=[api_service()], settings=settings) as leader:
@@ -275,7 +275,7 @@ async def test_an_apiservice_that_comes_later_finds_what_another_knows(store: St
                 assert late.freshness(REMOTE) == "Current"
 
 
-async def test_a_damaged_or_newer_record_is_passed_over(store: Store) -> None:
+async def test_a_damaged_or_newer_record_is_ignored(store: Store) -> None:
     spec = spec_of("http://127.0.0.1:1")
     await store.put(KNOWN_RECORDS.key(spec.id), b'{"format":99,"sha256":""}\nwhatever')
     await store.put("upstreams/somebody-elses", b"whatever")

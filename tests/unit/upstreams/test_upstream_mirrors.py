@@ -63,7 +63,7 @@ def allowing(tokens: set[str]) -> Respond:
     return respond
 
 
-async def test_other_credentials_are_used_at_once_and_nothing_is_lost(store: Store) -> None:
+async def test_new_credentials_are_used_at_once_and_nothing_is_lost(store: Store) -> None:
     tokens = {"old"}
     async with (
         FakeApiServer(allowing(tokens)) as server,
@@ -141,7 +141,7 @@ async def test_a_server_that_was_never_merged_is_not_waited_for(store: Store) ->
         assert "upstream:west" in run.upstreams.awaited()
 
 
-async def test_what_is_gone_leaves_nothing_behind(store: Store) -> None:
+async def test_a_removed_server_leaves_nothing_behind(store: Store) -> None:
     async with (
         FakeApiServer(aggregated(item("a.test"), etag='"A"')) as server,
         running(store) as run,

@@ -50,7 +50,7 @@ async def _is_empty(store: Store) -> bool:
 # Documents of their own.
 
 
-async def test_documents_are_passed_on_byte_for_byte(store: Store) -> None:
+async def test_documents_are_served_byte_for_byte(store: Store) -> None:
     publisher = Publisher(A, B, "apis/unoffered.test/v1", "apis/unoffered.test", "api/v9")
     publisher.discovery = aggregated(item("a.test"), item("b.test"), item("c.test"))
     told: list[frozenset[str]] = []
@@ -75,7 +75,7 @@ async def test_documents_are_passed_on_byte_for_byte(store: Store) -> None:
     assert "x-remote-group" not in asked.headers
 
 
-async def test_documents_of_old_servers_are_json_that_is_called_text(store: Store) -> None:
+async def test_documents_with_the_type_of_plain_text_are_read(store: Store) -> None:
     publisher = Publisher(A)
     place = publisher.url(A)
     publisher.replies[place] = Answer(publisher.documents[A], "text/plain; charset=utf-8")
@@ -85,7 +85,7 @@ async def test_documents_of_old_servers_are_json_that_is_called_text(store: Stor
 
 
 @pytest.mark.parametrize("etag", ["", '"1"'])
-async def test_what_is_unchanged_is_not_asked_for_again(store: Store, etag: str) -> None:
+async def test_unchanged_documents_are_not_requested_again(store: Store, etag: str) -> None:
     publisher = Publisher(A, B)
     publisher.etag = etag
     async with published(store, publisher) as (server, run):
@@ -103,7 +103,7 @@ async def test_what_is_unchanged_is_not_asked_for_again(store: Store, etag: str)
     assert fetched(server) == [A, B, B]
 
 
-async def test_what_an_upstream_names_otherwise_has_its_own_hash(store: Store) -> None:
+async def test_a_document_is_named_by_its_own_hash_whatever_the_index_says(store: Store) -> None:
     publisher = Publisher(A)
     publisher.hashes[A] = "anything-else"
     async with published(store, publisher) as (server, run):
@@ -115,7 +115,7 @@ async def test_what_an_upstream_names_otherwise_has_its_own_hash(store: Store) -
         await until(lambda: fetched(server) == [A, A], "it is asked for again")
 
 
-async def test_without_hashes_each_document_is_asked_for_conditionally(store: Store) -> None:
+async def test_without_hashes_each_document_is_requested_conditionally(store: Store) -> None:
     publisher = Publisher(A)
     publisher.hashes[A] = ""
     publisher.replies[f"{V3}/{A}"] = replace(
@@ -133,7 +133,7 @@ async def test_without_hashes_each_document_is_asked_for_conditionally(store: St
         await until(lambda: run.hash("a.test") == sha512(publisher.documents[A]), "it changes")
 
 
-async def test_a_group_that_comes_and_goes_takes_its_document_along(store: Store) -> None:
+async def test_the_document_of_a_group_comes_and_goes_with_it(store: Store) -> None:
     publisher = Publisher(A, B)
     publisher.discovery = aggregated(item("a.test"))
     async with published(store, publisher) as (server, run):
@@ -156,7 +156,7 @@ async def test_filters_apply(store: Store) -> None:
     assert fetched(server) == [B]
 
 
-async def test_a_service_is_asked_for_what_has_an_apiservice(store: Store) -> None:
+async def test_documents_of_a_service_are_those_with_an_apiservice(store: Store) -> None:
     key, other = "apis/remote.example.com/v1", "apis/remote.example.com/v2"
     publisher = Publisher(key, other)
     source = "apiservice:v1.remote.example.com"
@@ -176,7 +176,7 @@ async def test_a_service_is_asked_for_what_has_an_apiservice(store: Store) -> No
             await until_so(lambda: _is_empty(store), "all is removed")
 
 
-async def test_below_a_prefix_of_its_own_documents_are_found(store: Store) -> None:
+async def test_documents_below_a_path_prefix_are_found(store: Store) -> None:
     """Both as Kubernetes lists them, and as a proxy does that adds its prefix."""
     publisher = Publisher(A, B, "apis/c.test/v1")
     publisher.urls[B] = f"/clusters/x{V3}/{B}?hash=1"
@@ -245,7 +245,7 @@ async def test_urls_that_lead_elsewhere_are_not_followed(store: Store, url: str)
 _ABOVE = (".well-known/openid-configuration", "api", "apis", "openid/v1/jwks", "version")
 
 
-async def test_documents_above_group_versions_are_passed_on_too(store: Store) -> None:
+async def test_documents_above_group_versions_are_served(store: Store) -> None:
     publisher = Publisher(A, "apis/a.test", *_ABOVE)
     async with published(store, publisher) as (_, run):
         documents = run.upstreams.documents
@@ -265,7 +265,7 @@ async def test_documents_above_group_versions_are_passed_on_too(store: Store) ->
         )
 
 
-async def test_of_servers_behind_apiservices_only_group_versions_are_asked_for(
+async def test_services_get_requests_for_group_versions_only(
     store: Store,
 ) -> None:
     publisher = Publisher("apis/remote.example.com/v1", "apis/remote.example.com", *_ABOVE)
@@ -315,7 +315,7 @@ def _with(**fields: object) -> bytes:
         (NOT_FOUND, "got status 404"),
     ],
 )
-async def test_a_document_that_cannot_be_taken_leaves_the_last_one(
+async def test_a_refused_document_leaves_the_last_one(
     store: Store, reply: Answer, reason: str
 ) -> None:
     publisher = Publisher(A, B)
@@ -355,7 +355,7 @@ async def test_all_documents_together_are_bounded(store: Store) -> None:
         await until(lambda: not run.upstreams.warnings(), "nothing is wrong any more")
 
 
-async def test_what_was_refused_is_not_asked_for_again_until_it_changes(store: Store) -> None:
+async def test_a_refused_document_is_not_requested_again_until_it_changes(store: Store) -> None:
     publisher = Publisher(A)
     publisher.documents[A] = b'{"openapi":"3.0.0","paths":{"/":{"$ref":"#/components/x/y"}}}'
     async with published(store, publisher) as (server, run):
@@ -376,7 +376,7 @@ async def test_what_was_refused_is_not_asked_for_again_until_it_changes(store: S
         b'{"openapi": "3.0.0", "openapi": "3.0.1", "info": null}\n',
     ],
 )
-async def test_what_is_wrong_without_harm_is_passed_on(store: Store, changed: bytes) -> None:
+async def test_harmless_faults_of_a_document_are_accepted(store: Store, changed: bytes) -> None:
     publisher = Publisher(A)
     publisher.documents[A] = changed
     async with published(store, publisher) as (_, run):
@@ -403,7 +403,7 @@ async def test_what_is_wrong_without_harm_is_passed_on(store: Store, changed: by
         ),
     ],
 )
-async def test_an_index_that_cannot_be_had_leaves_everything(
+async def test_a_failing_index_leaves_all_documents(
     store: Store, reply: Answer, reason: str
 ) -> None:
     publisher = Publisher(A)
@@ -426,7 +426,7 @@ def _noted(seen: list[str], run: Running) -> list[str]:
     return seen
 
 
-async def test_a_huge_index_is_read_and_its_strangers_passed_over(store: Store) -> None:
+async def test_unwanted_documents_of_a_huge_index_are_ignored(store: Store) -> None:
     publisher = Publisher(A)
     paths = {f"apis/g{i}.test/v1": {"serverRelativeURL": "//evil"} for i in range(100_000)}
     paths[A] = {"serverRelativeURL": publisher.url(A)}
@@ -437,7 +437,7 @@ async def test_a_huge_index_is_read_and_its_strangers_passed_over(store: Store) 
     assert fetched(server) == [A]
 
 
-async def test_a_hanging_document_delays_no_discovery(store: Store) -> None:
+async def test_a_document_that_hangs_does_not_delay_discovery(store: Store) -> None:
     publisher = Publisher(A)
     publisher.replies[f"{V3}/{A}"] = Answer(b"{}", stalls=True)
     async with published(store, publisher, limits=replace(TIGHT, openapi_s=30.0)) as (server, run):
@@ -449,7 +449,7 @@ async def test_a_hanging_document_delays_no_discovery(store: Store) -> None:
     assert fetched(server) == [A]
 
 
-async def test_failures_are_backed_off_from_by_themselves(store: Store) -> None:
+async def test_failing_documents_do_not_slow_down_discovery(store: Store) -> None:
     publisher = Publisher(A)
     publisher.replies[V3] = DOWN
     timing = replace(QUICK, openapi_s=0.05, openapi_last_retry_s=60.0)

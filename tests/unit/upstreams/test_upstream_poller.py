@@ -70,7 +70,7 @@ async def _until_state(store: Store, spec: UpstreamSpec, state: str) -> Root:
 
 @given(GROUPS)
 @settings(max_examples=40, deadline=None)
-def test_a_record_says_what_was_known(group: Group) -> None:
+def test_a_record_is_read_as_it_was_written(group: Group) -> None:
     versions = {version.version: _with_kinds(version) for version in group.versions}
     groups = (Group(group.name, tuple(versions.values())),) if versions else ()
     failures = (("a/v1", "GET /apis/a/v1: got status 500"),)
@@ -109,7 +109,7 @@ def _large() -> Known:
     return Known(1, (replace(_ROOT, groups=(Group("a.test", (Version("v1", resources),)),)),))
 
 
-async def test_what_does_not_fit_is_cut_and_read_whole() -> None:
+async def test_a_large_record_is_cut_and_read_whole() -> None:
     store, large = MemoryStore(), _large()
     claim = await store.put("claims/x", b"")
     guard = Guard(claim.key, claim.created)
@@ -128,7 +128,7 @@ async def test_what_does_not_fit_is_cut_and_read_whole() -> None:
     assert [e.key for e in (await store.list("upstreams/x")).entries] == ["upstreams/x"]
 
 
-async def test_a_missing_part_makes_the_record_none() -> None:
+async def test_a_record_without_one_of_its_parts_is_bad() -> None:
     with pytest.raises(BadRecord, match="is missing"):
         await _read(KNOWN_RECORDS.seal(_large())[0])
 
@@ -180,7 +180,7 @@ async def test_a_record_of_an_older_release_is_read() -> None:
         _SEALED.split(b"\n")[0] + b"\n",
     ],
 )
-async def test_a_damaged_or_newer_record_is_none(value: bytes) -> None:
+async def test_a_damaged_or_newer_record_is_bad(value: bytes) -> None:
     with pytest.raises(BadRecord):
         await _read(value)
 
@@ -221,7 +221,7 @@ async def test_an_etag_survives_a_restart() -> None:
     assert after.roots == (first,)
 
 
-async def test_failure_and_recovery_are_kept_with_since_and_error() -> None:
+async def test_failure_and_recovery_are_recorded_with_time_and_error() -> None:
     store, metrics = MemoryStore(), Metrics()
     reply = aggregated(item("a.test"), etag='"A"')
     async with FakeApiServer(conditional(reply)) as server:
@@ -243,7 +243,7 @@ async def test_failure_and_recovery_are_kept_with_since_and_error() -> None:
     assert 'apidiscovery_upstream_received_bytes_total{upstream="east"}' in text
 
 
-async def test_failures_are_backed_off_from() -> None:
+async def test_pauses_grow_with_failures() -> None:
     store, timing = MemoryStore(), Timing(poll_s=9.0, first_retry_s=0.01, last_retry_s=0.2)
     times: list[float] = []
 
@@ -262,7 +262,7 @@ async def test_failures_are_backed_off_from() -> None:
     assert 0.17 < min(pauses[-5:]) < 0.4
 
 
-async def test_who_has_lost_the_claim_writes_nothing() -> None:
+async def test_a_poller_without_its_claim_writes_nothing() -> None:
     store = MemoryStore()
     async with FakeApiServer(conditional(aggregated(item("a.test"), etag='"A"'))) as server:
         spec = spec_of(server.url)
@@ -291,7 +291,7 @@ async def test_a_damaged_record_is_replaced() -> None:
             assert (await _until_state(store, spec, "Current")).groups
 
 
-async def test_other_configuration_is_another_record() -> None:
+async def test_another_configuration_has_another_record() -> None:
     base = spec_of("https://one.test")
     same = spec_of("https://one.test", limits=Limits(), timing=Timing())
     others = [
@@ -308,7 +308,7 @@ async def test_other_configuration_is_another_record() -> None:
     assert "/" not in spec_of("https://x", "ns/name:443").id
 
 
-async def test_a_large_document_is_kept_and_served_whole() -> None:
+async def test_a_large_document_is_recorded_whole() -> None:
     names = [os.urandom(300).hex() for _ in range(5_000)]
     group = item("a.test")
     group["versions"] = [{"version": "v1", "resources": [resource_item(name) for name in names]}]

@@ -40,7 +40,7 @@ def test_the_pause_after_failures_is_bounded_by_the_interval(
     assert (pauses[0], pauses[-1]) == (0.5, longest_s)
 
 
-async def test_a_server_that_takes_connections_again_is_asked_at_once() -> None:
+async def test_a_server_that_accepts_connections_again_is_polled_at_once() -> None:
     slow = Timing(poll_s=3600, first_retry_s=3600, last_retry_s=3600)
     with socket.create_server(("127.0.0.1", 0)) as reserved:
         port = reserved.getsockname()[1]
@@ -52,7 +52,7 @@ async def test_a_server_that_takes_connections_again_is_asked_at_once() -> None:
             await until(lambda: run.freshness("a.test") == "Current", "it is asked", within_s=10)
 
 
-async def test_a_server_that_takes_connections_and_fails_is_not_asked_in_a_loop() -> None:
+async def test_a_server_that_accepts_connections_and_fails_is_not_polled_in_a_loop() -> None:
     slow = Timing(poll_s=3600, first_retry_s=3600, last_retry_s=3600)
     async with FakeApiServer({"/apis": DOWN}) as server:
         async with running(MemoryStore(), spec_of(server.url, timing=slow)) as run:
@@ -65,7 +65,7 @@ async def test_a_server_that_takes_connections_and_fails_is_not_asked_in_a_loop(
 # Whether it is believed.
 
 
-async def test_all_groups_are_gone_when_that_was_said_twice_a_poll_apart() -> None:
+async def test_two_answers_a_poll_apart_remove_all_groups() -> None:
     timing = Timing(poll_s=0.3, first_retry_s=0.01, last_retry_s=0.01)
     async with mirrored(MemoryStore(), _GOOD, timing=timing) as (server, run):
         await until(lambda: run.freshness("a.test") == "Current", "it is read")
@@ -90,7 +90,7 @@ async def test_a_doubt_ends_when_the_groups_are_back(ask: Ask) -> None:
             assert len((await one.round()).groups) == groups
 
 
-async def test_who_wants_it_believes_at_once(ask: Ask) -> None:
+async def test_one_answer_is_enough_where_so_configured(ask: Ask) -> None:
     async with FakeApiServer(_GOOD) as server:
         one = ask(spec_of(server.url, timing=Timing(empty_answers=1)))
         await one.round()
@@ -145,23 +145,23 @@ async def _error(url: str) -> str:
     return shown.removeprefix("GET /apis: ")
 
 
-async def test_a_refused_connection_is_told_in_words() -> None:
+async def test_the_error_names_a_refused_connection() -> None:
     with socket.create_server(("127.0.0.1", 0)) as reserved:
         port = reserved.getsockname()[1]
     assert await _error(f"http://127.0.0.1:{port}") == f"connection refused by 127.0.0.1:{port}"
 
 
-async def test_an_unknown_name_is_told_in_words() -> None:
+async def test_the_error_names_an_unknown_host() -> None:
     assert await _error("http://nosuch.invalid") == "name not known: nosuch.invalid"
 
 
-async def test_https_to_a_port_without_tls_is_told_in_words() -> None:
+async def test_the_error_of_https_to_a_port_without_tls_says_so() -> None:
     async with _answering(b"HTTP/1.1 400 Bad Request\r\n\r\n") as url:
         error = await _error(url.replace("http:", "https:"))
     assert error == "this port does not speak TLS; want an http:// URL"
 
 
-async def test_http_to_a_port_with_tls_is_told_in_words(tmp_path: Path) -> None:
+async def test_the_error_of_http_to_a_port_with_tls_says_so(tmp_path: Path) -> None:
     pair = Authority(tmp_path).server(["127.0.0.1"])
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(pair.cert_file, pair.key_file)
@@ -170,7 +170,7 @@ async def test_http_to_a_port_with_tls_is_told_in_words(tmp_path: Path) -> None:
     assert error == "this port speaks TLS; want an https:// URL"
 
 
-async def test_ends_of_certificates_are_told_also_when_one_has_expired(tmp_path: Path) -> None:
+async def test_ends_of_certificates_are_shown_even_after_one_has_expired(tmp_path: Path) -> None:
     authority = Authority(tmp_path)
     server_pair, client_pair = authority.server(["127.0.0.1"]), authority.client("eva", [])
     wanted = Certificates(
@@ -199,13 +199,13 @@ def _certificates(run: Running) -> Certificates:
     return next((status.certificates for status in run.upstreams.states()), Certificates())
 
 
-async def test_a_server_that_says_itself_that_it_wants_tls_is_told_in_words() -> None:
+async def test_the_error_repeats_that_the_server_wants_tls() -> None:
     raw = b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n"
     async with _answering(raw) as url:
         assert await _error(url) == "this port speaks TLS; want an https:// URL"
 
 
-async def test_http_to_a_grpc_port_is_told_in_words() -> None:
+async def test_the_error_of_http_to_a_grpc_port_says_so() -> None:
     server = grpc.aio.server()
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()

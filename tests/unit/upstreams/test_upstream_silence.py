@@ -48,7 +48,7 @@ def _frequent_news(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("apidiscovery_service.store.memory.NEWS_EVERY_S", 0.05)
 
 
-async def test_who_is_cut_off_from_the_store_takes_upstreams_for_stale() -> None:
+async def test_upstreams_are_stale_in_a_process_without_the_store() -> None:
     store = MemoryStore()
     link = _Link(store)
     async with FakeApiServer(_GOOD) as server:

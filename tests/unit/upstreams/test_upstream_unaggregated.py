@@ -69,7 +69,7 @@ async def test_the_list_of_groups_is_the_upstreams_to_the_byte() -> None:
         await until_so(_is(run, APIGroupList(), "apis.json"), "it is the same")
 
 
-async def test_what_lists_said_outlives_the_upstream_and_a_restart() -> None:
+async def test_details_of_lists_survive_the_upstream_and_a_restart() -> None:
     store, target = MemoryStore(), APIResourceList("monitoring.coreos.com", "v1")
     name = "apis__monitoring.coreos.com__v1.json"
     async with FakeApiServer(_recorded) as server:
@@ -94,7 +94,7 @@ def _hash(run: Running) -> str:
     return version.resources[0].storage_version_hash if version and version.resources else ""
 
 
-async def test_a_storage_version_that_changes_without_a_trace_is_seen() -> None:
+async def test_a_storage_version_that_changes_alone_is_seen() -> None:
     answers = {"/apis": aggregated(item("a.test")), "/apis/a.test/v1": _with_hash("one")}
     async with mirrored(MemoryStore(), answers) as (server, run):
         await until(lambda: _hash(run) == "one", "the hash is there")
@@ -107,7 +107,7 @@ async def test_a_storage_version_that_changes_without_a_trace_is_seen() -> None:
         assert more <= 1 + (server.paths.count("/apis") - polls) / EVERYTHING_WITHIN_ROUNDS
 
 
-async def test_an_unchanged_list_is_asked_for_again_and_not_read_again(
+async def test_an_unchanged_list_is_requested_again_and_not_parsed_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     read: list[str] = []
@@ -137,7 +137,7 @@ async def test_a_server_without_lists_is_left_alone_and_is_current() -> None:
         assert (run.state(), run.error()) == ("Current", "")
 
 
-async def test_servers_that_serve_the_same_share_what_is_known_of_them() -> None:
+async def test_servers_with_equal_versions_share_them() -> None:
     """In pollers and in what follows them: memory is that of one server."""
     async with FakeApiServer(_recorded) as server:
         specs = [replace(spec_of(server.url), name=f"server-{number}") for number in range(3)]

@@ -94,30 +94,11 @@ class Reading:
         return self.filter.takes(group, name)
 
 
-def read_with_warnings(
+def read_with(
     reader: Callable[[Body, Reading], T], reading: Reading, body: Body
-) -> tuple[T, tuple[str, ...]]:
-    """Return the result of a reader and its warnings: a worker has its own copy of `reading`."""
-    return reader(body, reading), tuple(reading.warnings)
-
-
-@dataclass(frozen=True, slots=True)
-class ReadDocument:
-    """What was read of an aggregated document.
-
-    Attributes:
-        has_creation_timestamps: Whether its groups have `"creationTimestamp":null`.
-    """
-
-    groups: tuple[Group, ...]
-    warnings: tuple[str, ...]
-    has_creation_timestamps: bool
-
-
-def read_document(reading: Reading, body: Body) -> ReadDocument:
-    """Return the content of an APIGroupDiscoveryList; raise as `read_aggregated`."""
-    groups = read_aggregated(body, reading)
-    return ReadDocument(groups, tuple(reading.warnings), reading.has_creation_timestamps)
+) -> tuple[T, Reading]:
+    """Return the result of a reader, and `reading` with its warnings: a worker has a copy."""
+    return reader(body, reading), reading
 
 
 def read_aggregated(body: Body, reading: Reading) -> tuple[Group, ...]:

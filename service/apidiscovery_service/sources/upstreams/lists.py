@@ -3,7 +3,7 @@
 import asyncio
 import hashlib
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 from http import HTTPStatus
 
@@ -29,6 +29,16 @@ def versions_of(groups: Iterable[Group]) -> dict[GroupVersion, Version]:
     return {
         (group.name, version.version): version for group in groups for version in group.versions
     }
+
+
+def with_versions(
+    groups: Iterable[Group], change: Callable[[GroupVersion, Version], Version]
+) -> tuple[Group, ...]:
+    """Return groups with each version replaced by the result of a function."""
+    return tuple(
+        Group(g.name, tuple([change((g.name, each.version), each) for each in g.versions]))
+        for g in groups
+    )
 
 
 def digest(body: Body) -> bytes:

@@ -474,13 +474,11 @@ class _HealthLog:
         now = time.monotonic()
         lasted_s, self._since = round(now - self._since, 1), now
         groups = sum(len(root.groups) for root in known.roots)
-        if known.is_well and was_well is None:
-            self._log.info("upstream answers", groups=groups)
-        elif known.is_well:
-            self._log.info("upstream answers again", groups=groups, after_s=lasted_s)
-        elif was_well is None:
+        if known.is_well:
+            after = {} if was_well is None else {"after_s": lasted_s}
+            self._log.info(f"upstream answers{' again' if after else ''}", groups=groups, **after)
+            return
+        message = "upstream fails, its last known state is kept"
+        if was_well is None:
             message = "upstream cannot be reached, trying again"
-            self._log.warning(message, reason=shown(known.error), kept_groups=groups)
-        else:
-            message = "upstream fails, its last known state is kept"
-            self._log.warning(message, reason=shown(known.error), kept_groups=groups)
+        self._log.warning(message, reason=shown(known.error), kept_groups=groups)

@@ -10,7 +10,7 @@ from apidiscovery_service.core.source import Certificates, SourceState, SourceSt
 from apidiscovery_service.sources.api_service import ApiService
 from apidiscovery_service.sources.priorities import listed_as, ordered_offers
 from apidiscovery_service.sources.upstreams.failure import shown
-from apidiscovery_service.sources.upstreams.lists import name_of, versions_of
+from apidiscovery_service.sources.upstreams.lists import name_of, versions_of, with_versions
 from apidiscovery_service.sources.upstreams.spec import UpstreamSpec
 from apidiscovery_service.sources.upstreams.state import Known, Root
 
@@ -127,10 +127,7 @@ def _as_fresh(view: View, root: Root) -> Iterable[Group]:
     """Return the groups of a path; all are stale unless the path is current."""
     if view.is_current(root):
         return root.groups
-    return [
-        Group(group.name, tuple(replace(v, freshness=Freshness.STALE) for v in group.versions))
-        for group in root.groups
-    ]
+    return with_versions(root.groups, lambda _, each: replace(each, freshness=Freshness.STALE))
 
 
 def service_offer(service: ApiService, view: View) -> Offer:

@@ -19,12 +19,11 @@ from apidiscovery_service.core.model import Freshness, Group, Version, shared
 from apidiscovery_service.sources.upstreams.answers import (
     MAX_WARNINGS,
     Listed,
-    ReadDocument,
     Reading,
+    read_aggregated,
     read_core_versions,
-    read_document,
     read_group_list,
-    read_with_warnings,
+    read_with,
 )
 from apidiscovery_service.sources.upstreams.doubts import Doubts
 from apidiscovery_service.sources.upstreams.failure import Reason, UpstreamFailed, attempt
@@ -35,6 +34,7 @@ from apidiscovery_service.sources.upstreams.lists import (
     digest,
     name_of,
     versions_of,
+    with_versions,
 )
 from apidiscovery_service.sources.upstreams.spec import Kind, UpstreamSpec
 from apidiscovery_service.sources.upstreams.state import Known, Root
@@ -51,7 +51,7 @@ _SHOWN_FAILURES = 3
 # Clusters of a fleet send the same documents: this reads a thousand clusters of ten releases in
 # seconds, instead of a quarter of a minute.
 _MAX_READ_LATELY = 16
-_read_lately: OrderedDict[object, ReadDocument] = OrderedDict()
+_read_lately: OrderedDict[object, tuple[tuple[Group, ...], Reading]] = OrderedDict()
 
 _Found = Mapping[GroupVersion, Version | UpstreamFailed | None]
 
@@ -207,22 +207,25 @@ class Rounds:
         return await self._versions(root, self._memories[root.path].listed)
 
     async def _aggregated(self, root: Root, answer: Answer) -> Root:
-        found = await self._read_document(answer, self._reading(root))
-        groups = with_known_lists(found.groups, root.groups)
+        found, reading = await self._read_document(answer, self._reading(root))
+        groups = with_known_lists(found, root.groups)
         if self._spec.kind is Kind.SERVICE:
-            groups = tuple(_all_current(group) for group in groups)
+            groups = with_versions(groups, _as_current)
         self._memories[root.path] = self._memory(root.path)
         groups = await asyncio.to_thread(shared, groups)  # 0.1 s for 10,000
-        now = _current(root, groups, etag=answer.etag, warnings=found.warnings)
-        return replace(now, has_creation_timestamps=found.has_creation_timestamps)
+        now = _current(root, groups, etag=answer.etag, warnings=tuple(reading.warnings))
+        return replace(now, has_creation_timestamps=reading.has_creation_timestamps)
 
-    async def _read_document(self, answer: Answer, reading: Reading) -> ReadDocument:
+    async def _read_document(
+        self, answer: Answer, reading: Reading
+    ) -> tuple[tuple[Group, ...], Reading]:
         """Read a document, unless some server has just sent the same."""
         how = (reading.filter, reading.limits.group_versions, reading.core)
         key = (digest(answer.body), answer.is_gzip, how)
         found = _read_lately.pop(key, None)
         if found is None:
-            found = await self._exchange.read(answer, partial(read_document, reading))
+            read = partial(read_with, read_aggregated, reading)
+            found = await self._exchange.read(answer, read)
         _read_lately[key] = found
         while len(_read_lately) > _MAX_READ_LATELY:
             _read_lately.popitem(last=False)
@@ -236,17 +239,13 @@ class Rounds:
         list_digest = digest(answer.body)
         listed = memory.listed
         if list_digest != memory.list_digest:
-            listed, memory.warnings = await self._read_list(root, answer)
+            reader = read_core_versions if root.core else read_group_list
+            read = partial(read_with, reader, self._reading(root))
+            listed, reading = await self._exchange.read(answer, read)
+            memory.warnings = tuple(reading.warnings)
         now = await self._versions(replace(root, etag=answer.etag), listed)
         memory.list_digest = list_digest
         return now
-
-    async def _read_list(
-        self, root: Root, answer: Answer
-    ) -> tuple[tuple[Listed, ...], tuple[str, ...]]:
-        reading = self._reading(root)
-        reader = read_core_versions if root.core else read_group_list
-        return await self._exchange.read(answer, partial(read_with_warnings, reader, reading))
 
     async def _versions(self, root: Root, listed: tuple[Listed, ...]) -> Root:
         """Read the lists of group-versions that are due; warn of those that answer 404.
@@ -336,12 +335,10 @@ def _partly(root: Root, failed: dict[GroupVersion, UpstreamFailed]) -> Root:
     return replace(root, error=error, reason=reason, failures=tuple(named))
 
 
-def _all_current(group: Group) -> Group:
-    """Return a group as kube-aggregator reads it: its own freshness is ignored."""
-    if all(version.freshness == Freshness.CURRENT for version in group.versions):
-        return group
-    versions = (replace(version, freshness=Freshness.CURRENT) for version in group.versions)
-    return Group(group.name, tuple(versions))
+def _as_current(_: GroupVersion, version: Version) -> Version:
+    """Return a version as kube-aggregator reads it: its own freshness is ignored."""
+    is_current = version.freshness == Freshness.CURRENT
+    return version if is_current else replace(version, freshness=Freshness.CURRENT)
 
 
 def _merged(listed: Iterable[Listed], root: Root, found: _Found) -> tuple[Group, ...]:

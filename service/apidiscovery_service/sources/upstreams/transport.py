@@ -64,12 +64,10 @@ class Response:
 
     Attributes:
         status: The status.
-        is_http_2: Whether it came over HTTP/2.
     """
 
     def __init__(self, response: httpcore2.Response, pool: _Pool) -> None:
         self.status = response.status
-        self.is_http_2 = _is_http_2(response)
         self._response = response
         self._pool: _Pool | None = pool
 

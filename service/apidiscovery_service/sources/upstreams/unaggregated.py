@@ -9,7 +9,7 @@ k8s.io/kube-aggregator pkg/apis/apiregistration/v1/helper/helpers.go:SortedByGro
 """
 
 import asyncio
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable
 from dataclasses import replace
 from functools import partial
 
@@ -27,7 +27,7 @@ from apidiscovery_service.sources.upstreams.answers import (
     Reading,
     list_lines,
     read_group_list,
-    read_with_warnings,
+    read_with,
 )
 from apidiscovery_service.sources.upstreams.failure import UpstreamFailed
 from apidiscovery_service.sources.upstreams.fetch import Exchange
@@ -36,6 +36,7 @@ from apidiscovery_service.sources.upstreams.lists import (
     ListReader,
     name_of,
     versions_of,
+    with_versions,
 )
 from apidiscovery_service.sources.upstreams.spec import Kind, UpstreamSpec
 from apidiscovery_service.sources.upstreams.state import Known, Root
@@ -60,17 +61,14 @@ def with_known_lists(groups: Iterable[Group], before: Iterable[Group]) -> tuple[
     """
     known = versions_of(before)
 
-    def one(group: str, version: Version) -> Version:
-        former = known.get((group, version.version))
+    def one(gv: GroupVersion, version: Version) -> Version:
+        former = known.get(gv)
         if former is None:
             return version
         now = _with_list(version, former, former.listed)
         return former if now == former else now
 
-    return tuple(
-        Group(group.name, tuple([one(group.name, version) for version in group.versions]))
-        for group in groups
-    )
+    return with_versions(groups, one)
 
 
 def _with_list(version: Version, of_list: Version, order: tuple[str, ...]) -> Version:
@@ -144,7 +142,8 @@ class UnaggregatedLists:
         names, versions = await asyncio.gather(self._order(root), self._changed(root, wanted))
         groups = root.groups
         if versions:
-            groups = await asyncio.to_thread(shared, _replaced(groups, versions))
+            changed = with_versions(groups, versions.get)
+            groups = await asyncio.to_thread(shared, changed)
         return replace(root, groups=groups, listed=root.listed if names is None else names)
 
     async def _order(self, root: Root) -> tuple[str, ...] | None:
@@ -154,7 +153,7 @@ class UnaggregatedLists:
         if root.core or self._spec.kind is Kind.SERVICE or not is_due:
             return None
         self._names[root.path] = names
-        read = partial(read_with_warnings, read_group_list, Reading(self._spec.limits))
+        read = partial(read_with, read_group_list, Reading(self._spec.limits))
         try:
             listed, _ = await self._exchange.plain(root.path, read)
         except UpstreamFailed as failure:
@@ -212,15 +211,3 @@ def _with_own_list(version: Version, listed: Version) -> Version:
     order = listed.listed or tuple(list_lines(listed.resources))
     is_same = order == tuple(list_lines(version.resources))
     return shared_version(_with_list(version, listed, () if is_same else order))
-
-
-def _replaced(
-    groups: tuple[Group, ...], versions: Mapping[GroupVersion, Version]
-) -> tuple[Group, ...]:
-    return tuple(
-        Group(
-            group.name,
-            tuple(versions.get((group.name, one.version), one) for one in group.versions),
-        )
-        for group in groups
-    )
