@@ -236,7 +236,7 @@ async def test_a_program_that_hangs_is_ended_with_its_children(tmp_path: Path) -
     command = program(tmp_path, f"sleep 60 & echo $! > {tmp_path}/child; wait")
     source = ExecPlugin(Plugin(where="exec", command=command, api_version=V1, timeout_s=0.3))
     assert (await failure(source)).endswith("not done after 0.3 s; it was ended")
-    await until(lambda: _is_over(tmp_path / "child"), "the child is ended", 10)
+    await until(lambda: _is_over(tmp_path / "child"), "the child is ended")
 
 
 async def test_closing_ends_a_run(tmp_path: Path) -> None:
@@ -244,11 +244,11 @@ async def test_closing_ends_a_run(tmp_path: Path) -> None:
     asked = AskedCredentials(source)
     caller = asyncio.create_task(asked.get())
     child = tmp_path / "child"
-    await until(lambda: child.exists() and child.read_text().endswith("\n"), "it runs", 10)
+    await until(lambda: child.exists() and child.read_text().endswith("\n"), "it runs")
     await asked.aclose()
     with pytest.raises(credentials.CredentialsUnavailable, match="plugin: ended before it was"):
         await caller
-    await until(lambda: _is_over(tmp_path / "child"), "the child is ended", 10)
+    await until(lambda: _is_over(tmp_path / "child"), "the child is ended")
 
 
 def _is_over(pid_file: Path) -> bool:

@@ -31,7 +31,7 @@ from upstream_setup import (
     item,
     resource_list,
     spec_of,
-    until_so,
+    until,
 )
 
 BETA = AGG.replace("v=v2", "v=v2beta1")
@@ -125,7 +125,7 @@ async def test_404_to_everything_does_not_take_the_core_group_away(ask: Ask) -> 
         server.answers = {"/apis": aggregated(item("a.test"))}
         await one.round()
         assert [root.reason for root in one.known.roots] == [Reason.EMPTIED, ""]
-        await until_so(lambda: one.has("/api", ()), "it is believed when said again")
+        await until(lambda: one.has("/api", ()), "it is believed when said again")
     assert [(root.state, len(root.groups)) for root in one.known.roots] == [
         (Freshness.CURRENT, 0),
         (Freshness.CURRENT, 1),

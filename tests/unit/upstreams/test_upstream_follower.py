@@ -30,7 +30,6 @@ from upstream_setup import (
     service_settings,
     spec_of,
     until,
-    until_so,
 )
 
 REMOTE = "remote.example.com"
@@ -91,7 +90,7 @@ async def test_a_record_that_a_restored_store_lacks_is_written_again(
         async def is_back() -> bool:
             return await store.get(entry.key) is not None
 
-        await until_so(is_back, "it is written again")
+        await until(is_back, "it is written again")
         assert run.freshness("a.test") == "Current"
         await until(lambda: run.hash("a.test"), "documents are served")
 
@@ -144,7 +143,7 @@ async def _until_no_keys(store: Store) -> None:
     async def is_empty() -> bool:
         return not (await store.list("upstreams/")).entries
 
-    await until_so(is_empty, "the record is removed")
+    await until(is_empty, "the record is removed")
 
 
 async def test_a_server_is_mirrored_in_its_own_order(store: Store) -> None:

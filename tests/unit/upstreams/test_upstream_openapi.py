@@ -34,7 +34,6 @@ from upstream_setup import (
     service_settings,
     sha512,
     until,
-    until_so,
 )
 
 A, B = "apis/a.test/v1", "apis/b.test/v1"
@@ -173,7 +172,7 @@ async def test_documents_of_a_service_are_those_with_an_apiservice(store: Store)
             await until(lambda: run.hash("remote.example.com", "v2", second), "the other, too")
             run.declarations.set()
             assert run.hash("remote.example.com", source=source) == ""
-            await until_so(lambda: _is_empty(store), "all is removed")
+            await until(lambda: _is_empty(store), "all is removed")
 
 
 async def test_documents_below_a_path_prefix_are_found(store: Store) -> None:
@@ -432,7 +431,7 @@ async def test_unwanted_documents_of_a_huge_index_are_ignored(store: Store) -> N
     paths[A] = {"serverRelativeURL": publisher.url(A)}
     publisher.replies[V3] = document({"paths": paths})
     async with published(store, publisher, limits=replace(TIGHT, openapi_s=20.0)) as (server, run):
-        await until(lambda: run.hash("a.test"), "it is there", 20.0)
+        await until(lambda: run.hash("a.test"), "it is there")
         assert run.upstreams.warnings() == []
     assert fetched(server) == [A]
 

@@ -36,7 +36,6 @@ from upstream_setup import (
     service_settings,
     sha512,
     until,
-    until_so,
 )
 
 A, B = "apis/a.test/v1", "apis/b.test/v1"
@@ -119,7 +118,7 @@ async def test_a_server_without_documents_is_tried_again_when_discovery_changes(
     publisher.replies |= {V3: NOT_FOUND, V2: NOT_FOUND}
     async with published(store, publisher) as (server, run):
         await until(lambda: V2 in server.paths, "it is asked")
-        await polled(server, "/apis", 10)
+        await polled(server, "/apis")
         assert (server.paths.count(V3), server.paths.count(V2)) == (1, 1)
         assert run.upstreams.warnings() == []
         publisher.replies.clear()
@@ -319,7 +318,7 @@ async def test_a_large_document_is_cut_and_read_whole(store: Store) -> None:
     noise = {f"x-{i}": sha512(str(i).encode()) for i in range(30_000)}
     publisher.documents[A] = json.dumps({"openapi": "3.0.0", **noise}).encode()
     async with published(store, publisher, limits=replace(TIGHT, openapi_s=20.0)) as (_, run):
-        await until(lambda: run.hash("a.test"), "it is there", 20.0)
+        await until(lambda: run.hash("a.test"), "it is there")
         assert len((await store.list(openapi_record.DOCUMENTS)).entries) > 1
         assert await run.document("a.test") == publisher.documents[A]
 
@@ -353,7 +352,7 @@ async def test_documents_go_with_an_upstream_that_is_not_polled_for_them(store: 
         ) as run:
             await until(lambda: run.freshness("remote.example.com") == "Current", "it is polled")
             run.declarations.set()
-            await until_so(lambda: _is_empty(store), "all is removed")
+            await until(lambda: _is_empty(store), "all is removed")
 
 
 async def _is_empty(store: Store) -> bool:

@@ -26,7 +26,6 @@ from upstream_setup import (
     running,
     sha512,
     until,
-    until_so,
 )
 
 A = "apis/a.test/v1"
@@ -92,13 +91,13 @@ async def test_the_v2_document_is_served_as_it_is_and_follows_v3_documents(store
     publisher = Publisher(A)
     server_of = Conditional(publisher, v2_document("one"))
     async with published(store, server_of) as (server, run):
-        await until_so(lambda: has(run, server_of.text), "it is there")
+        await until(lambda: has(run, server_of.text), "it is there")
         await until(lambda: server_of.sent[1], "it is asked for once more")
         await polled(server)
         assert server_of.sent == [1, 1]
         server_of.text = v2_document("other and longer")
         publisher.documents[A] = openapi_document("changed")
-        await until_so(lambda: has(run, server_of.text), "it has followed")
+        await until(lambda: has(run, server_of.text), "it has followed")
         await until(lambda: server_of.sent[1] == 2, "it is asked for once more")
         await polled(server)
         assert server_of.sent == [2, 2]
@@ -111,7 +110,7 @@ async def test_a_v2_document_that_follows_late_is_read(store: Store) -> None:
     async with published(store, server_of) as (_, run):
         await until(lambda: server_of.sent[0], "it was sent")
         server_of.text = v2_document("a moment later")
-        await until_so(lambda: has(run, server_of.text), "the second request has it")
+        await until(lambda: has(run, server_of.text), "the second request has it")
 
 
 async def test_the_v2_document_is_requested_from_time_to_time(
@@ -122,7 +121,7 @@ async def test_the_v2_document_is_requested_from_time_to_time(
     async with published(store, server_of) as (_, run):
         await until(lambda: server_of.sent[1] > 2, "it is asked for again")
         server_of.text = v2_document("one that no v3 document tells of")
-        await until_so(lambda: has(run, server_of.text), "it is seen")
+        await until(lambda: has(run, server_of.text), "it is seen")
 
 
 @pytest.mark.parametrize(
@@ -144,7 +143,7 @@ async def test_a_failure_keeps_the_v2_document(store: Store, failed: Answer) -> 
     wanted = v2_document("one")
     publisher.replies[V2] = Answer(wanted)
     async with published(store, publisher) as (server, run):
-        await until_so(lambda: has(run, wanted), "it is there")
+        await until(lambda: has(run, wanted), "it is there")
         await until(lambda: server.paths.count(V2) >= 2, "it has settled")
         asked, is_seen = server.paths.count(V2), list[bool]()
 
@@ -190,7 +189,7 @@ async def test_two_answers_remove_the_v2_document(store: Store) -> None:
         publisher.replies[V2] = NOT_FOUND
         publisher.documents[A] = openapi_document("changed")
         await until(lambda: state(run) is OwnV2.NONE, "it is believed")
-        await until_so(lambda: _documents_in(store, 1), "it is removed from the store", 20.0)
+        await until(lambda: _documents_in(store, 1), "it is removed from the store")
 
 
 async def _documents_in(store: Store, number: int) -> bool:
@@ -241,7 +240,7 @@ async def test_the_v2_document_of_an_old_server_is_served(store: Store) -> None:
     wanted = v2_document("old")
     publisher.replies |= {V3: NOT_FOUND, V2: Answer(wanted, "text/plain; charset=utf-8")}
     async with published(store, publisher) as (_, run):
-        await until_so(lambda: has(run, wanted), "it is there")
+        await until(lambda: has(run, wanted), "it is there")
         known = run.upstreams.documents.published("upstream:east")
         assert known is not None
         assert (known.form, documents(run).is_untyped) == (Form.V2, True)

@@ -20,7 +20,7 @@ from apidiscovery_service.store.memory import MemoryStore
 from fake_api_server import DOWN, Answer, FakeApiServer, aggregated, conditional
 from groups import GROUPS
 from hypothesis import given, settings
-from upstream_setup import item, resource_item, spec_of, until, until_so
+from upstream_setup import item, resource_item, spec_of, until
 
 _ROOT = Root("/apis", core=False, state=Freshness.CURRENT, since="2026-01-02T03:04:05Z", etag='"A"')
 
@@ -58,7 +58,7 @@ async def _until_state(store: Store, spec: UpstreamSpec, state: str) -> Root:
     async def is_so() -> bool:
         return await _state(store, spec) == state
 
-    await until_so(is_so, f"it is {state}")
+    await until(is_so, f"it is {state}")
     known = await kept(store, spec)
     assert known
     return known.roots[-1]
@@ -287,7 +287,7 @@ async def test_a_damaged_record_is_replaced() -> None:
                 entry = await store.get(KNOWN_RECORDS.key(spec.id))
                 return entry is not None and b'"format":99' not in entry.value
 
-            await until_so(is_replaced, "the record is replaced")
+            await until(is_replaced, "the record is replaced")
             assert (await _until_state(store, spec, "Current")).groups
 
 

@@ -25,7 +25,7 @@ from fake_api_server import (
     document,
 )
 from repository import GOLDEN
-from upstream_setup import Running, item, mirrored, resource_list, running, spec_of, until, until_so
+from upstream_setup import Running, item, mirrored, resource_list, running, spec_of, until
 
 _GOLDEN = GOLDEN / "upstream-lists"
 _LISTS = [("", "v1"), ("apps", "v1"), ("monitoring.coreos.com", "v1")]
@@ -61,12 +61,12 @@ async def test_a_list_is_the_upstreams_to_the_byte(group: str, version: str) -> 
     async with FakeApiServer(_recorded) as server:
         spec = spec_of(server.url, core_paths=("/api",))
         async with running(MemoryStore(), spec) as run:
-            await until_so(_is(run, APIResourceList(group, version), name), "it is the same")
+            await until(_is(run, APIResourceList(group, version), name), "it is the same")
 
 
 async def test_the_list_of_groups_is_the_upstreams_to_the_byte() -> None:
     async with mirrored(MemoryStore(), _recorded) as (_, run):
-        await until_so(_is(run, APIGroupList(), "apis.json"), "it is the same")
+        await until(_is(run, APIGroupList(), "apis.json"), "it is the same")
 
 
 async def test_details_of_lists_survive_the_upstream_and_a_restart() -> None:
@@ -75,7 +75,7 @@ async def test_details_of_lists_survive_the_upstream_and_a_restart() -> None:
     async with FakeApiServer(_recorded) as server:
         spec = spec_of(server.url)
         async with running(store, spec) as run:
-            await until_so(_is(run, target, name), "it is the same")
+            await until(_is(run, target, name), "it is the same")
         server.answers = DOWN
         async with running(store, spec_of(server.url)) as run:
             await until(lambda: run.freshness("apps") == "Stale", "what is kept is served")
@@ -144,7 +144,7 @@ async def test_servers_with_equal_versions_share_them() -> None:
         async with running(MemoryStore(), *specs) as run:
             target = APIResourceList("monitoring.coreos.com", "v1")
             name = "apis__monitoring.coreos.com__v1.json"
-            await until_so(_is(run, target, name), "it is the same")
+            await until(_is(run, target, name), "it is the same")
             await until(lambda: len(_states(run)) == len(specs), "all are current")
             await until(lambda: _alive("servicemonitors") == 1, "there is one of each version")
 
