@@ -1,4 +1,4 @@
-"""Upstreams in the event loop of a test: spec, store, claims, registry."""
+"""Upstreams in the event loop of a test: specification, store, claims, registry."""
 
 import asyncio
 import hashlib
@@ -57,7 +57,7 @@ class Reply:
 
 
 async def answer_of(endpoint: Endpoint, path: str = "/apis") -> Reply:
-    """Return what an endpoint answers to a request with its credentials."""
+    """Return the answer of an endpoint to a request with its credentials."""
     response = await endpoint.get(path, tuple((await endpoint.headers()).items()))
     try:
         content = b"".join([piece async for piece in response.pieces()])
@@ -67,7 +67,7 @@ async def answer_of(endpoint: Endpoint, path: str = "/apis") -> Reply:
 
 
 def spec_of(url: str, name: str = "east", **fields: object) -> UpstreamSpec:
-    """Return the spec of a server that is polled all the time."""
+    """Return the specification of a server that is polled all the time."""
     defaults: dict[str, object] = {
         "timing": QUICK,
         "limits": TIGHT,
@@ -96,7 +96,7 @@ class DeclaredServices:
 def api_service(
     group: str = "remote.example.com", version: str = "v1", service: str = "remote"
 ) -> ApiService:
-    """Return the APIService of CONTRACT's fixture."""
+    """Return an APIService."""
     reference = ServiceReference("default", service, 443)
     return ApiService(f"{version}.{group}", group, version, 2000, 20, b"{}", reference)
 
@@ -153,12 +153,12 @@ class Asking:
         self.received += number
 
     async def round(self) -> Root:
-        """Ask once more; return what is known of the last path."""
+        """Request all once more; return what is known of the last path."""
         self.known = await self._rounds.round(self.known)
         return self.known.roots[-1]
 
     async def has(self, path: str, groups: tuple[str, ...]) -> bool:
-        """Ask once more; tell whether these are the groups of a path."""
+        """Request all once more; return whether a path has these groups."""
         await self.round()
         return any(
             root.path == path and tuple(group.name for group in root.groups) == groups
@@ -219,7 +219,7 @@ async def running(  # noqa: PLR0913 - one for each thing that tests set
 async def mirrored(
     store: Store, answers: Answer | Routes | Respond, **fields: object
 ) -> AsyncGenerator[tuple[FakeApiServer, Running]]:
-    """Run a server, and follow and poll it."""
+    """Run a server that is followed and polled."""
     async with (
         FakeApiServer(answers) as server,
         running(store, spec_of(server.url, "east", **fields)) as run,
@@ -301,7 +301,7 @@ def group_list(*group_versions: str) -> dict[str, object]:
 
 
 def openapi_document(title: str) -> bytes:
-    """Return an OpenAPI v3 document; laid out, as it is to stay."""
+    """Return an OpenAPI v3 document with a layout of its own."""
     schemas = {"Widget": {"type": "object"}, "List": {"$ref": "#/components/schemas/Widget"}}
     content = {
         "openapi": "3.0.0",
@@ -317,7 +317,7 @@ def sha512(document: bytes) -> str:
 
 
 class Publisher:
-    """What an API server answers that publishes OpenAPI documents.
+    """The answers of an API server with OpenAPI documents.
 
     Attributes:
         documents: By key; may be changed at any time.
@@ -367,12 +367,12 @@ class Publisher:
 
 
 def publishing(url: str, name: str = "east", **fields: object) -> UpstreamSpec:
-    """Return the spec of a server that is asked for OpenAPI documents, too."""
+    """Return the specification of a server that is polled for OpenAPI documents, too."""
     return spec_of(url, name, **{"openapi": True, **fields})
 
 
 def fetched(server: FakeApiServer) -> list[str]:
-    """Return the keys of the documents that were asked for, in order."""
+    """Return the keys of the documents that were requested, in order."""
     prefix = "/openapi/v3/"
     return [path.removeprefix(prefix) for path in server.paths if path.startswith(prefix)]
 

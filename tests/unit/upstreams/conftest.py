@@ -1,4 +1,4 @@
-"""What tests of upstreams share."""
+"""Fixtures of tests of upstreams."""
 
 from collections.abc import AsyncIterator
 

@@ -1,4 +1,4 @@
-"""How a server writes its documents: learned, and kept when an answer says nothing of it."""
+"""The dialect of a server: read once, and kept when an answer is of no use."""
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
@@ -41,10 +41,10 @@ def well(request: Request) -> Answer:
 
 
 @asynccontextmanager
-async def learned(
+async def dialect_read(
     server: FakeApiServer, then: Callable[[Request], Answer] | None = None
 ) -> AsyncGenerator[Known]:
-    """Ask a server once for discovery, and then for how it writes it."""
+    """Request discovery once, and then the dialect."""
     spec = spec_of(server.url, core_paths=("/api",))
     exchange = Exchange(spec, lambda _: None)
     known = Known(7, tuple(Root(path, core) for path, core in spec.paths))
@@ -57,22 +57,22 @@ async def learned(
 
 
 async def dialect_where(probed: Answer, version: Answer) -> Dialect:
-    """Return what is learned where probes for v2beta1 and `/version` are answered like this."""
+    """Return the dialect with these answers to probes for v2beta1 and to `/version`."""
 
     def odd(request: Request) -> Answer:
         if request.path == "/version":
             return version
         return probed if "v2beta1" in request.headers["accept"] else well(request)
 
-    async with FakeApiServer(well) as server, learned(server, odd) as known:
+    async with FakeApiServer(well) as server, dialect_read(server, odd) as known:
         return known.dialect
 
 
 async def test_release_and_addresses_are_read() -> None:
-    async with FakeApiServer(well) as server, learned(server) as known:
+    async with FakeApiServer(well) as server, dialect_read(server) as known:
         assert b'"v1.36.0"' in known.dialect.version
         assert known.dialect.addresses == (("0.0.0.0/0", "10.0.0.1:6443"),)
-        # The address that a server tells is passed on, and never asked.
+        # No request goes to the address that a server states.
         assert {request.headers["host"] for request in server.requests} == {
             server.url.removeprefix("http://")
         }

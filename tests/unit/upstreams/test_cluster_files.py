@@ -1,4 +1,4 @@
-"""Files that each describe a cluster: where they are in a folder, and what may be in them."""
+"""Files that describe one cluster each: their places in a folder, and their content."""
 
 import base64
 import json
@@ -100,25 +100,24 @@ def test_the_error_names_the_file_and_the_key(tmp_path: Path, text: str, message
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        ("exec", EXEC),
-        ("tokenFile", "/var/run/secrets/kubernetes.io/serviceaccount/token"),
-        ("client-certificate", "own.crt"),
-        ("client-key", "own.key"),
+        ("users[me].user.exec", EXEC),
+        ("users[me].user.tokenFile", "/var/run/secrets/kubernetes.io/serviceaccount/token"),
+        ("users[me].user.client-certificate", "own.crt"),
+        ("users[me].user.client-key", "own.key"),
+        ("clusters[any].cluster.certificate-authority", "x"),
     ],
 )
 def test_a_file_names_no_program_and_no_other_file(tmp_path: Path, key: str, value: object) -> None:
     path = tmp_path / "east.yaml"
-    path.write_text(kubeconfig(URL, **{key: value}))
+    name = key.rpartition(".")[2]
+    if key.startswith("users"):
+        text = kubeconfig(URL, **{name: value})
+    else:
+        text = kubeconfig(URL).replace('{"server"', f'{{"{name}": "{value}", "server"')
+    path.write_text(text)
     with pytest.raises(ConfigurationError) as caught:
         read_cluster_file(path)
-    assert f"{path}, users[me].user.{key}: a file that is not trusted" in str(caught.value)
-
-
-def test_the_cluster_of_a_file_names_no_other_file(tmp_path: Path) -> None:
-    path = tmp_path / "east.yaml"
-    path.write_text(kubeconfig(URL).replace('{"server"', '{"certificate-authority": "x", "server"'))
-    with pytest.raises(ConfigurationError, match=r"cluster\.certificate-authority: a file that is"):
-        read_cluster_file(path)
+    assert f"{path}, {key}: a file that is not trusted" in str(caught.value)
 
 
 def test_a_trusted_file_may(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What is known of an upstream, as a cluster of a fleet."""
+"""An upstream as a cluster of a fleet."""
 
 from dataclasses import replace
 

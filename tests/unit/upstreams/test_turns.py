@@ -1,4 +1,4 @@
-"""When servers are asked for discovery and for details, if there are many."""
+"""The order of requests for discovery and details with many servers."""
 
 import asyncio
 from contextlib import AsyncExitStack

@@ -1,4 +1,4 @@
-"""Documents of strangers are read as Go reads them, within their limits."""
+"""Documents of upstreams are read as by Go, within limits."""
 
 import json
 from collections.abc import Mapping

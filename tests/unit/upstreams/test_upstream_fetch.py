@@ -1,4 +1,4 @@
-"""One round with a server that behaves: what is asked, and what is made of the answers."""
+"""One round with a server that behaves: requests, and the results of answers."""
 
 import gzip
 from collections.abc import Callable
@@ -26,6 +26,7 @@ from fake_api_server import (
     document,
 )
 from upstream_setup import (
+    QUICK,
     Ask,
     group_list,
     item,
@@ -116,7 +117,8 @@ async def test_a_server_may_lack_the_core_group(ask: Ask) -> None:
 async def test_404_to_everything_does_not_take_the_core_group_away(ask: Ask) -> None:
     answers = {"/api": aggregated(item("")), "/apis": aggregated(item("a.test"))}
     async with FakeApiServer(answers) as server:
-        one = ask(spec_of(server.url, core_paths=("/api",)))
+        slow = replace(QUICK, poll_s=1.0)
+        one = ask(spec_of(server.url, core_paths=("/api",), timing=slow))
         await one.round()
         server.answers = {}
         await one.round()
@@ -125,7 +127,7 @@ async def test_404_to_everything_does_not_take_the_core_group_away(ask: Ask) -> 
         server.answers = {"/apis": aggregated(item("a.test"))}
         await one.round()
         assert [root.reason for root in one.known.roots] == [Reason.EMPTIED, ""]
-        await until(lambda: one.has("/api", ()), "it is believed when said again")
+        await until(lambda: one.has("/api", ()), "the second answer is accepted")
     assert [(root.state, len(root.groups)) for root in one.known.roots] == [
         (Freshness.CURRENT, 0),
         (Freshness.CURRENT, 1),
@@ -250,7 +252,7 @@ async def test_a_document_without_groups_is_valid(ask: Ask) -> None:
 async def test_a_worker_reads_an_answer_that_is_large_when_unpacked(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """However little it was on the wire."""
+    """The size on the wire does not count."""
     exchange = Exchange(spec_of("http://127.0.0.1:1"), lambda _: None)
     run, calls = workers.run, list[object]()
 

@@ -1,4 +1,4 @@
-"""What is served of other API servers: merging, failures, restarts, replicas, removal."""
+"""Contributions of other API servers: merging, failures, restarts, replicas, removal."""
 
 import asyncio
 from contextlib import AsyncExitStack
@@ -40,7 +40,7 @@ SOURCE = f"apiservice:v1.{REMOTE}"
 async def test_a_service_that_was_never_reached_is_stale_without_resources(store: Store) -> None:
     settings = service_settings("http://127.0.0.1:1")
     async with running(store, services=[api_service()], settings=settings) as run:
-        # At once, before anybody has been asked.
+        # At once, before the first request.
         group = run.group(REMOTE)
         assert group is not None
         published = run.registry.snapshot.named.by_name[REMOTE]
@@ -105,7 +105,7 @@ async def test_only_versions_with_an_apiservice_are_served_from_one_fetch(store:
         services = [api_service(), api_service(version="v3"), api_service("none.example.com")]
         async with running(store, services=services, settings=settings) as run:
             await until(lambda: run.freshness(REMOTE) == "Current", "it is current")
-            # What the document does not have is current without resources.
+            # A version that the document lacks is current without resources.
             assert run.freshness(REMOTE, "v3") == "Current"
             assert run.freshness("none.example.com") == "Current"
             assert run.group("other.example.com") is None
@@ -113,7 +113,7 @@ async def test_only_versions_with_an_apiservice_are_served_from_one_fetch(store:
             polls = server.paths.count("/apis")
             run.declarations.set(*services, api_service(version="v2"))
             await until(lambda: run.freshness(REMOTE, "v2") == "Current", "v2 is current")
-    # Of lists only those are asked for that an APIService stands for.
+    # Only lists with an APIService are requested.
     assert set(server.paths) <= {"/apis", f"/apis/{REMOTE}/v1", f"/apis/{REMOTE}/v2"}
     assert server.paths.count("/apis") <= polls + 3
 
@@ -138,7 +138,7 @@ async def test_removal_needs_no_answer_and_uncovers_other_sources(store: Store) 
 
 
 async def _until_no_keys(store: Store) -> None:
-    """Nothing of an upstream that nobody names is left in the store."""
+    """Wait until the records of a removed upstream are gone."""
 
     async def is_empty() -> bool:
         return not (await store.list("upstreams/")).entries
@@ -160,7 +160,7 @@ async def test_a_server_is_mirrored_in_its_own_order(store: Store) -> None:
         assert names == ["z.test", "apps", "c.test"]
         assert [v.version for v in run.group("z.test").versions] == ["v1", "v2"]  # type: ignore[union-attr] # it is there
         assert run.freshness("") == "Current"
-        # What the server itself says of a group is passed on.
+        # The freshness of the server itself is served.
         assert run.freshness("c.test") == "Stale"
 
 
@@ -219,7 +219,7 @@ async def test_a_new_replica_trusts_the_poller_and_another_takes_over(store: Sto
 
 
 async def test_a_record_is_trusted_once_its_writer_is_known_to_be_alive(store: Store) -> None:
-    """The record may be heard of before the claim under which it was written."""
+    """News of a record may come before news of the claim under which it was written."""
     spec = spec_of("http://127.0.0.1:1")
     before = await store.put("elsewhere", b"")
     claimed = before.revision + 2

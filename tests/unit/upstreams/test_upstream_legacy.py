@@ -1,4 +1,4 @@
-"""Old clusters are converted as the reference does it, and asked as little as can be."""
+"""Old clusters are converted as by the reference, with few requests."""
 
 import asyncio
 import json
@@ -71,7 +71,7 @@ async def test_an_unchanged_old_server_costs_one_request_but_in_every_fifth_roun
             before = len(server.requests)
             assert (await one.round()).is_current
             requests.append(len(server.requests) - before)
-    # The list is asked for as before at first, and then again as an old server wants it.
+    # The first round requests the list with both sets of media types.
     assert requests[0] == 1 + 6
     everything = [i for i, number in enumerate(requests) if number == 7]
     assert everything == [0, 4, 9, 14]
@@ -102,7 +102,7 @@ async def test_changed_and_failed_versions_are_requested_at_once(ask: Ask) -> No
 
 
 async def test_a_version_that_is_listed_and_answers_404_is_no_failure(ask: Ask) -> None:
-    """So kube-apiserver 1.25 does with definitions whose names are taken."""
+    """kube-apiserver 1.25 does this for definitions with name conflicts."""
     answers = _old("a.test/v1", "b.test/v1")
     async with FakeApiServer({**answers, "/apis/b.test/v1": NOT_FOUND}) as server:
         one = ask(spec_of(server.url))
@@ -211,7 +211,7 @@ async def test_resources_of_all_core_paths_make_one_version(ask: Ask) -> None:
 
 
 async def test_an_old_server_that_hangs_everywhere_does_not_prolong_a_round(ask: Ask) -> None:
-    """Else nobody would hear for long that anything is wrong with it."""
+    """Otherwise its failure would show late."""
     names = [f"g{i:02}.test/v1" for i in range(40)]
     answers = {f"/apis/{name}": Answer(stalls=True) for name in names}
     answers |= {

@@ -20,7 +20,7 @@ DENIED = Answer(b"", "", 401)
 
 
 class Seen:
-    """The clusters as listeners hear of them."""
+    """The clusters as listeners get them."""
 
     def __init__(self, run: Running) -> None:
         self.clusters: dict[str, Cluster] = {}
@@ -41,12 +41,12 @@ class Seen:
 
 
 def with_token(url: str, token: str) -> UpstreamSpec:
-    """Return the spec of a server that wants a token."""
+    """Return the specification of a server with a token."""
     return replace(spec_of(url), endpoint=Endpoint(url, credentials=StaticToken(token, "token")))
 
 
 async def settled(server: FakeApiServer) -> None:
-    """Wait until nothing new is asked: asyncio leaks connections that are cancelled."""
+    """Wait until no new connection is made: asyncio leaks connections that are cancelled."""
     before = len(server.paths)
     await until(lambda: server.paths[before:].count("/apis") > _MANY, "it is polled")
 

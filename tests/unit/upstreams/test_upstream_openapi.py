@@ -1,4 +1,4 @@
-"""OpenAPI documents of other API servers: asked for once, passed on as they are, never lost."""
+"""OpenAPI documents of other API servers: requested once, served unchanged, never lost."""
 
 import json
 from dataclasses import replace
@@ -46,15 +46,15 @@ async def _is_empty(store: Store) -> bool:
 
 
 # --------------------------------------------------------------------------------------------------
-# Documents of their own.
+# Documents of group-versions.
 
 
 async def test_documents_are_served_byte_for_byte(store: Store) -> None:
     publisher = Publisher(A, B, "apis/unoffered.test/v1", "apis/unoffered.test", "api/v9")
     publisher.discovery = aggregated(item("a.test"), item("b.test"), item("c.test"))
-    told: list[frozenset[str]] = []
+    changed: list[frozenset[str]] = []
     async with published(store, publisher) as (server, run):
-        run.upstreams.documents.on_change(told.append)
+        run.upstreams.documents.on_change(changed.append)
         await until(lambda: run.hash("b.test"), "both are there")
         assert await run.document("a.test") == publisher.documents[A]
         assert run.hash("a.test") == sha512(publisher.documents[A])
@@ -64,7 +64,7 @@ async def test_documents_are_served_byte_for_byte(store: Store) -> None:
         recipe = run.upstreams.documents.recipe("upstream:west", A)
         assert recipe is None
     assert fetched(server) == [A, B]
-    assert frozenset().union(*told) == {"a.test", "b.test"}
+    assert frozenset().union(*changed) == {"a.test", "b.test"}
     text = run.metrics.text().decode()
     assert 'apidiscovery_upstream_openapi_polls_total{result="Success",upstream="east"}' in text
     asked = next(seen for seen in server.requests if seen.path == V3)
@@ -198,7 +198,7 @@ async def test_documents_below_a_path_prefix_are_found(store: Store) -> None:
 
 
 # --------------------------------------------------------------------------------------------------
-# What is hostile, broken or down.
+# Servers that are hostile, broken or down.
 
 
 @pytest.mark.parametrize(
@@ -229,7 +229,7 @@ async def test_urls_that_lead_elsewhere_are_not_followed(store: Store, url: str)
         await polled(server)
         (line,) = run.upstreams.warnings()
         assert line.startswith("upstream east: OpenAPI: GET /openapi/v3: apis/a.test/v1: serverRel")
-        # What was known stays, and discovery is not concerned.
+        # The former document stays, and discovery goes on.
         assert run.hash("a.test") == before
         assert run.state() == "Current"
     assert {path for path in server.paths if not path.startswith("/apis")} == {
@@ -441,7 +441,7 @@ async def test_a_document_that_hangs_does_not_delay_discovery(store: Store) -> N
     publisher.replies[f"{V3}/{A}"] = Answer(b"{}", stalls=True)
     async with published(store, publisher, limits=replace(TIGHT, openapi_s=30.0)) as (server, run):
         await until(lambda: fetched(server), "it is asked for")
-        # More than after which connections are renewed.
+        # Connections are renewed after fewer rounds.
         await polled(server, "/apis", 15)
         publisher.discovery = aggregated(item("z.test"))
         await until(lambda: run.freshness("z.test") == "Current", "discovery goes on")

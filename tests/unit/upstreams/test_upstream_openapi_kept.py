@@ -1,4 +1,4 @@
-"""OpenAPI documents of old servers, and what is kept of documents: restarts, replicas."""
+"""OpenAPI documents of old servers, and documents in the store: restarts, replicas."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""What is configured of an upstream's OpenAPI documents."""
+"""Settings of the OpenAPI documents of upstreams."""
 
 from typing import cast
 

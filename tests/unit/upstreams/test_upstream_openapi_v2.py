@@ -33,7 +33,7 @@ V3, V2 = "/openapi/v3", "/openapi/v2"
 
 
 def v2_document(title: str) -> bytes:
-    """Return a v2 document, laid out as nobody else would."""
+    """Return a v2 document with an unusual layout."""
     info = {"title": title, "version": "v1"}
     return json.dumps({"swagger": "2.0", "info": info, "paths": {}}, indent=3).encode()
 
@@ -197,7 +197,7 @@ async def _documents_in(store: Store, number: int) -> bool:
 
 
 async def test_one_empty_index_removes_nothing(store: Store) -> None:
-    """So answers a server that has just been started, or a proxy."""
+    """A server that has just started, or a proxy, may answer so."""
     publisher = Publisher(A)
     async with published(store, publisher) as (server, run):
         await until(lambda: run.hash("a.test"), "it is there")
@@ -223,7 +223,7 @@ async def test_one_empty_index_removes_nothing(store: Store) -> None:
 async def test_no_documents_are_listed_after_failures_alone(
     store: Store, path: str, failed: Answer, told: str
 ) -> None:
-    """Not an index of nothing, which clients would believe."""
+    """Clients would trust an empty index."""
     publisher = Publisher(A)
     publisher.replies[path] = failed
     # The second time, that there is nothing would be believed.

@@ -1,4 +1,4 @@
-"""Documents are kept by content: fenced, index last, nothing left over."""
+"""Documents are stored by content: guarded, the index last, nothing left over."""
 
 import asyncio
 import base64
@@ -184,13 +184,13 @@ async def test_documents_of_an_index_that_may_be_written_stay(
     await writer.save(naming(old))
     await writer.put(new)
     await writer.save(naming(old))
-    store.after = failing("put", INDEX_RECORDS.prefix)  # written, and it says that it may not be
+    store.after = failing("put", INDEX_RECORDS.prefix)  # it is written, and fails all the same
     with pytest.raises(StoreUnavailable):
         await writer.save(naming(new))
     store.after = None
     now += 60.0
     await writer.sweep()
-    # Whoever has read the index that names the new one has some seconds left.
+    # A reader of the index with the new document has some seconds left.
     assert openapi_record.piece_keys("x", new.hash, 1)[0] in await keys(store)
     now += 60.0
     await writer.sweep()
@@ -283,7 +283,7 @@ async def test_an_index_of_many_documents_is_cut_and_read_whole() -> None:
 
 
 async def test_documents_are_listed_once_the_index_is_complete() -> None:
-    """While the first are fetched, those that are missing are not gone."""
+    """During the first round a missing document is not a removed one."""
     store = MemoryStore()
     documents = UpstreamDocuments(store)
     documents.use("x", ["upstream:x"])

@@ -1,4 +1,4 @@
-"""What is polled is kept: written when it changes, read again, never by who has lost the claim."""
+"""Records of pollers: written when something changes, read at the start, guarded by the claim."""
 
 import asyncio
 import base64
@@ -80,7 +80,7 @@ def test_a_record_is_read_as_it_was_written(group: Group) -> None:
 
 
 async def _read(value: bytes) -> Known:
-    """Return what a record says that has no parts in the store."""
+    """Return the content of a record without parts."""
     return await KNOWN_RECORDS.read(MemoryStore(), Entry("upstreams/x", value, 1, 1))
 
 
@@ -100,7 +100,7 @@ def _with_kinds(version: Version) -> Version:
 
 
 def _large() -> Known:
-    """Return what does not compress into one value."""
+    """Return content that does not fit into one value of the store."""
     none = GroupVersionKind("", "", "")
     resources = tuple(
         Resource(os.urandom(500).hex(), none, "Cluster", "", None, storage_version_hash="x" * 12)
@@ -216,7 +216,7 @@ async def test_an_etag_survives_a_restart() -> None:
     assert server.requests[0].headers["if-none-match"] == '"A"'
     assert before is not None
     assert after is not None
-    # The new holder says that it has asked, and nothing else.
+    # Only the claim differs.
     assert after.claim > before.claim
     assert after.roots == (first,)
 

@@ -1,4 +1,4 @@
-"""An upstream that dies, comes back or empties itself: when it is asked again, and what is told."""
+"""An upstream that dies, comes back or answers without groups: its polls and its messages."""
 
 import asyncio
 import socket
@@ -27,7 +27,7 @@ _EMPTY = {"/apis": aggregated()}
 
 
 # --------------------------------------------------------------------------------------------------
-# When it is asked again.
+# When it is polled again.
 
 
 @pytest.mark.parametrize(("poll_s", "longest_s"), [(60.0, 60.0), (2.0, 4.0), (0.1, 0.5)])
@@ -62,7 +62,7 @@ async def test_a_server_that_accepts_connections_and_fails_is_not_polled_in_a_lo
 
 
 # --------------------------------------------------------------------------------------------------
-# Whether it is believed.
+# Whether its answer is accepted.
 
 
 async def test_two_answers_a_poll_apart_remove_all_groups() -> None:
@@ -100,7 +100,7 @@ async def test_one_answer_is_enough_where_so_configured(ask: Ask) -> None:
 
 
 # --------------------------------------------------------------------------------------------------
-# What is told.
+# Messages.
 
 
 async def test_death_and_recovery_are_logged_once_each() -> None:
@@ -133,7 +133,7 @@ def _of_upstream(logs: Sequence[Mapping[str, object]]) -> list[Mapping[str, obje
 
 
 async def _error(url: str) -> str:
-    """Return why an upstream was not reached, as the log has it and as the sources show it."""
+    """Return why an upstream cannot be reached, by its status; the log says the same."""
     with capture_logs() as logs:
         async with running(MemoryStore(), spec_of(url, limits=Limits(exchange_s=5))) as run:
             await until(lambda: run.state() == "Stale", "it is not reached")
@@ -217,7 +217,7 @@ async def test_the_error_of_http_to_a_grpc_port_says_so() -> None:
 
 @asynccontextmanager
 async def _answering(raw: bytes) -> AsyncGenerator[str]:
-    """Run a server that says the same to everybody; yield its URL."""
+    """Run a server with one answer to everything; yield its URL."""
 
     async def answer(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(raw)

@@ -1,4 +1,4 @@
-"""Equal content of upstreams is held once: by poller and follower, and of all clusters."""
+"""Equal groups of upstreams are one object, in poller and follower and across clusters."""
 
 from functools import partial
 from weakref import ref

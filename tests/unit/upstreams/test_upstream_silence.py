@@ -1,4 +1,4 @@
-"""A process that its store tells nothing any more says so of what it knows from there."""
+"""A process without news from its store serves upstreams as stale."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -13,7 +13,7 @@ _GOOD = {"/apis": aggregated(item("a.test"))}
 
 
 class _Link(MemoryStore):
-    """The way to a store, which can be cut: then reads fail and watches are silent."""
+    """A connection to a store that can be cut: then reads fail and watches are silent."""
 
     def __init__(self, store: MemoryStore) -> None:
         super().__init__()
