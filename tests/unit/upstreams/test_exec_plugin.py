@@ -16,7 +16,7 @@ from apidiscovery_kubeconfig.exec_plugin import ExecPlugin, Plugin, read_plugin
 from apidiscovery_kubeconfig.fields import Fields
 from apidiscovery_kubeconfig.tls import Tls
 from apidiscovery_service.sources.upstreams import credentials
-from apidiscovery_service.sources.upstreams.credentials import AskedCredentials
+from apidiscovery_service.sources.upstreams.credentials import ThreadedCredentials
 from apidiscovery_service.sources.upstreams.endpoint import Endpoint
 from certificates import Authority
 from fake_api_server import Answer, FakeApiServer, server_context
@@ -90,7 +90,7 @@ async def test_a_caller_that_gives_up_does_not_end_the_run(tmp_path: Path) -> No
     source = plugin(printing(tmp_path, credential("t"), before="sleep 0.2"))
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.05):
-            await AskedCredentials(source).get()
+            await ThreadedCredentials(source).get()
     assert await authorization(source) == "Bearer t"
     assert runs(tmp_path) == 1
 
@@ -241,7 +241,7 @@ async def test_a_program_that_hangs_is_ended_with_its_children(tmp_path: Path) -
 
 async def test_closing_ends_a_run(tmp_path: Path) -> None:
     source = plugin(program(tmp_path, f"sleep 60 & echo $! > {tmp_path}/child; wait"))
-    asked = AskedCredentials(source)
+    asked = ThreadedCredentials(source)
     caller = asyncio.create_task(asked.get())
     child = tmp_path / "child"
     await until(lambda: child.exists() and child.read_text().endswith("\n"), "it runs")

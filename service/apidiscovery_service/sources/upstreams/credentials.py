@@ -41,7 +41,7 @@ def translated() -> Generator[None]:
         raise InvalidConfiguration(str(error)) from None
 
 
-class AskedCredentials:
+class ThreadedCredentials:
     """Credentials, fetched in a thread of their own.
 
     One fetch at a time serves all callers that wait for it. It goes on when they give up, and the

@@ -21,7 +21,7 @@ from apidiscovery_kubeconfig.tls import Tls, check_trust
 
 from apidiscovery_service.core.source import Certificates
 from apidiscovery_service.errors import InvalidConfiguration
-from apidiscovery_service.sources.upstreams.credentials import AskedCredentials, translated
+from apidiscovery_service.sources.upstreams.credentials import ThreadedCredentials, translated
 from apidiscovery_service.sources.upstreams.reachability import address
 from apidiscovery_service.sources.upstreams.transport import Connections, Response
 
@@ -42,10 +42,10 @@ SETTINGS = (
 
 @dataclass(slots=True)
 class _Open:
-    """What is created when it is first needed."""
+    """Parts that are created when they are first needed."""
 
     connections: Connections | None = None
-    asked: AskedCredentials | None = None
+    credentials: ThreadedCredentials | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,14 +106,14 @@ class Endpoint:
         Raises:
             CredentialsUnavailable: There are none now, for example because a plugin fails.
         """
-        proof = await self._asked().get()
+        proof = await self._threaded().get()
         return {} if proof.authorization is None else {"Authorization": proof.authorization}
 
     def refresh(self, refused: Mapping[str, str] | None = None) -> None:
         """Drop cached credentials after a 401.
 
         Args:
-            refused: What `headers` returned for the request; newer credentials stay.
+            refused: The result of `headers` for the request; newer credentials stay.
         """
         self.credentials.drop(None if refused is None else refused.get("Authorization"))
 
@@ -121,7 +121,7 @@ class Endpoint:
         """Read the files that the settings name, to report mistakes at once; blocks.
 
         Raises:
-            InvalidConfiguration: The message has the key, what was found and what is wanted.
+            InvalidConfiguration: The message has the key, the value and what is wanted.
         """
         with translated():
             if self.url.startswith("https:"):
@@ -132,15 +132,15 @@ class Endpoint:
 
     async def aclose(self) -> None:
         """Close the connections, and end a plugin that runs."""
-        await self._asked().aclose()
+        await self._threaded().aclose()
         if self._open.connections is not None:
             connections, self._open.connections = self._open.connections, None
             await connections.aclose()
 
-    def _asked(self) -> AskedCredentials:
-        if self._open.asked is None:
-            self._open.asked = AskedCredentials(self.credentials)
-        return self._open.asked
+    def _threaded(self) -> ThreadedCredentials:
+        if self._open.credentials is None:
+            self._open.credentials = ThreadedCredentials(self.credentials)
+        return self._open.credentials
 
     def _proxy(self) -> str | None:
         if self.proxy_url is None:
@@ -159,7 +159,7 @@ class Endpoint:
             lines += [(name.encode(), value.encode()) for name, value in whom]
         url = server_url(self.url, "the address of the server")
         tls = self.tls if url.startswith("https:") else None
-        return Connections(url, lines, tls, self._asked(), self._proxy())
+        return Connections(url, lines, tls, self._threaded(), self._proxy())
 
 
 @cache  # the metadata of a package is a file

@@ -38,7 +38,7 @@ class UpstreamFailed(DiscoveryError):
     """An upstream did not answer as it should.
 
     Attributes:
-        reason: What kind of failure it is.
+        reason: The kind of failure.
     """
 
     def __init__(self, reason: Reason, message: str) -> None:

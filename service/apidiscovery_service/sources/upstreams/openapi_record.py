@@ -36,7 +36,7 @@ _Row: TypeAlias = list[str | int | None]
 
 
 class Form(StrEnum):
-    """What an upstream publishes."""
+    """The form of the OpenAPI documents of an upstream."""
 
     UNKNOWN = ""
     V3 = "v3"
@@ -96,7 +96,7 @@ class Refused:
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class Published:
-    """What is known of all OpenAPI documents of an upstream.
+    """The index of all OpenAPI documents of an upstream.
 
     Attributes:
         form: The form in which the upstream publishes them.

@@ -67,7 +67,7 @@ class _Progress:
     """The results of a round so far.
 
     Attributes:
-        documents: All documents, also those that are as before.
+        documents: All documents, the unchanged ones too.
         unsaved: The number of new documents since the index was saved.
     """
 
@@ -83,7 +83,7 @@ class DocumentRounds:
     Args:
         spec: The upstream.
         count_bytes: Called with the size of each answer as it was sent.
-        writer: Has what is known, and writes documents.
+        writer: Has the known index, and writes documents.
     """
 
     def __init__(
@@ -173,7 +173,9 @@ class DocumentRounds:
             return
         is_empty = offered and not index.documents and not index.odd
         if is_empty and (known.documents or known.form is Form.UNKNOWN):
-            await self._doubt("got an index without documents of what is served", offered)
+            await self._doubt(
+                "got an index without documents of the served group-versions", offered
+            )
         progress = await self._documents(index)
         self._failed_before = frozenset(progress.failures)
         if self._is_retrying:

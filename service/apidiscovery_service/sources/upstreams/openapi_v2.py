@@ -62,7 +62,7 @@ def check_document(answer: Answer) -> None:
 def check_room(
     spec: UpstreamSpec, path: str, packed: Packed, others: Iterable[DocumentRef]
 ) -> None:
-    """Check that a document fits into what is kept of an upstream.
+    """Check that the documents of an upstream do not exceed their limit with another one.
 
     Raises:
         UpstreamFailed: It does not.
@@ -90,7 +90,7 @@ class V2Rounds:
     Args:
         spec: The upstream.
         exchange: Sends the requests.
-        writer: Has what is known, and writes documents.
+        writer: Has the known index, and writes documents.
         doubts: Counts answers that the document is gone.
     """
 

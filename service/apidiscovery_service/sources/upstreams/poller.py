@@ -162,7 +162,7 @@ class Poller:
                 each.cancel()
             try:
                 await asyncio.wait(tasks)
-            finally:  # the process may be told to end while this upstream is dropped
+            finally:  # the process may end while this upstream is dropped
                 await spec.endpoint.aclose()
 
     async def _forget(self, guard: Guard) -> None:

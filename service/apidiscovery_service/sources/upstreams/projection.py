@@ -1,4 +1,4 @@
-"""Turns what is known of an upstream into offers and conditions; pure functions."""
+"""Makes offers and conditions from the state of an upstream; pure functions."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -21,7 +21,7 @@ _MAX_ERROR = 600
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What is known of an upstream, and whether to trust it.
+    """The known state of an upstream, and whether to trust it.
 
     Attributes:
         known: None when it was never polled.
@@ -196,7 +196,7 @@ def _not_refreshed(source: str, address: str, view: View) -> Condition:
 def _condition(
     status: SourceStatus, view: View, since: str, error: str = "", reason: str = ""
 ) -> Condition:
-    """Return a condition with what is known of its reason."""
+    """Return a condition with its time, error and certificates."""
     error = shown(error, _MAX_ERROR)
     certificates = view.certificates
     status = replace(status, since=_time(since), error=error, certificates=certificates)

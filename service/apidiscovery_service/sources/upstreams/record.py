@@ -1,4 +1,4 @@
-"""Records in the store of what is known of upstreams: how they are written, read and followed.
+"""Records of upstreams in the store: how they are written, read and followed.
 
 There are two kinds: the discovery of an upstream, and the index of its OpenAPI documents.
 
@@ -28,7 +28,7 @@ FORMAT = 2
 # Room for the guard and the framing of a transaction.
 PART_BYTES = MAX_VALUE_BYTES - 64 * 1024
 _LEVEL = 3
-# What a damaged record may unpack to at most: some documents of the greatest size.
+# The largest size to which a record may unpack: some documents of the greatest size.
 _MAX_UNPACKED = 512 * 1024 * 1024
 
 _log = structlog.get_logger(__name__)
@@ -45,7 +45,7 @@ class RecordFormat(Generic[T]):
     """One kind of record.
 
     Args:
-        prefix: What its keys begin with; the id of an upstream follows.
+        prefix: The begin of its keys; the id of an upstream follows.
         encode: Returns content as bytes.
         decode: Returns content from these bytes; raises `LookupError`, `TypeError`, `ValueError` or
             `UpstreamFailed` for others.
@@ -135,7 +135,7 @@ class RecordWriter(Generic[T]):
     """Keeps one record up to date while a claim is held.
 
     Args:
-        kind: What it is a record of.
+        kind: The kind of record.
         store: Where it is.
         upstream: The id of the upstream.
         guard: Goes with every write.
@@ -227,8 +227,8 @@ class RecordFollower(Generic[T]):
             restored from a backup.
 
     Attributes:
-        content: What the records say, by the id of the upstream. A damaged record counts as the
-            last one that was read.
+        content: The content of each record, by the id of the upstream. A damaged record keeps
+            the content that was read last.
     """
 
     def __init__(

@@ -58,13 +58,13 @@ _Found = Mapping[GroupVersion, Version | UpstreamFailed | None]
 
 @dataclass(slots=True)
 class _Memory:
-    """What one process remembers of one path of an old server between rounds.
+    """The memory of one process for one path of an old server between rounds.
 
     Attributes:
         reader: Reads the lists of group-versions.
         list_digest: Digest of the body of the list of groups.
         listed: The groups in that list.
-        warnings: What was left out of it.
+        warnings: The parts of it that were left out.
         rounds: Rounds since all group-versions were requested.
     """
 

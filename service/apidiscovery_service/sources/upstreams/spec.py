@@ -70,7 +70,7 @@ class Timing:
         first_retry_s: Pause after the first failure; doubles with each further one.
         last_retry_s: Maximum of that pause; another one is twice `poll_s`.
         empty_answers: How many answers without groups or documents in a row, a poll apart, are
-            needed before they are believed.
+            needed before they are accepted.
         openapi_s: Pause between requests for the index of OpenAPI documents, also after the first
             failure; doubles with each further one.
         openapi_last_retry_s: Maximum of that pause.

@@ -1,4 +1,4 @@
-"""What is known of the discovery of an upstream, and the record of it.
+"""The known discovery of an upstream, and the record of it.
 
 A record is lines of JSON: the state, then for each path its groups as an aggregated document, with
 the fields that only unaggregated documents have.
@@ -26,7 +26,7 @@ _RECORD_LIMITS = Limits(group_versions=10**9)
 
 @dataclass(frozen=True, slots=True)
 class Root:
-    """What is known of one path, `/api` or `/apis`; paths fail independently.
+    """The known state of one path, `/api` or `/apis`; paths fail independently.
 
     Attributes:
         core: Whether it has the core group.
@@ -38,7 +38,7 @@ class Root:
         old: Whether the server has no aggregated discovery.
         groups: The last known groups, in the server's order.
         failures: For an old server, the group-versions that failed, each with the reason.
-        warnings: What was left out of the document.
+        warnings: The parts of the document that were left out.
         listed: The names of groups in the order of the unaggregated list; empty if unknown.
         has_creation_timestamps: Whether the groups of its aggregated document have
             `"creationTimestamp":null`.
@@ -70,7 +70,7 @@ _FIELDS = [each.name for each in fields(Root) if each.name != "groups"]
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class Known:
-    """What is known of a whole upstream.
+    """The known state of a whole upstream.
 
     Attributes:
         claim: The process that polled: the revision at which its claim was created.

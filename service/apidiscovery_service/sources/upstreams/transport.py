@@ -15,7 +15,7 @@ from apidiscovery_kubeconfig.validity import valid_until
 
 from apidiscovery_service.core.source import Certificates
 from apidiscovery_service.errors import DiscoveryError
-from apidiscovery_service.sources.upstreams.credentials import AskedCredentials, translated
+from apidiscovery_service.sources.upstreams.credentials import ThreadedCredentials, translated
 from apidiscovery_service.sources.upstreams.network import Network, Stream, has_connected
 
 # Further requests wait for one to end; with HTTP/2 all share one connection.
@@ -31,7 +31,7 @@ FAILURES = (
     httpcore2.UnsupportedProtocol,
     httpx2.InvalidURL,
 )
-"""What a request raises that was not answered, or whose answer cannot be read."""
+"""The errors of a request without an answer, or with one that cannot be read."""
 
 # The errors of an idle connection that the server has closed.
 _CLOSED = (httpcore2.ReadError, httpcore2.WriteError, httpcore2.RemoteProtocolError)
@@ -120,7 +120,7 @@ class Connections:
         url: str,
         headers: Iterable[tuple[bytes, bytes]],
         tls: Tls | None,
-        credentials: AskedCredentials,
+        credentials: ThreadedCredentials,
         proxy_url: str | None,
     ) -> None:
         self.certificates = Certificates()
