@@ -385,7 +385,7 @@ async def test_the_refusal_of_a_proxy_is_an_error(authority: Authority) -> None:
             "url: want a URL such as https://host:6443, of http or https, got 'h",
         ),
         (f"https://jane:{SECRET}@a", {}, "url: there are credentials"),
-        ("https://a/?b", {}, "url: want a URL"),
+        (f"https://a/?token={SECRET}", {}, "url: want a URL"),
         ("https://a/#b", {}, "url: want a URL"),
         ("https://a", {"ca_file": "x"}, "ca_file: unknown key; did you mean ca-file?"),
         ("https://a", {"ca-file": 1}, "ca-file: want text, got a number"),
@@ -532,12 +532,6 @@ async def test_an_answer_in_the_smallest_pieces_does_not_block_the_event_loop(
             beside.cancel()
     # httpcore reads a quarter of it at once. The two longest pauses may be other processes'.
     assert sorted(pauses)[-3] < sum(pauses) / 6
-
-
-def test_a_token_in_the_query_of_an_address_is_not_quoted() -> None:
-    with pytest.raises(InvalidConfiguration, match="without query and fragment") as refused:
-        endpoint_from_settings(f"https://a.test/?token={SECRET}", {})
-    assert SECRET not in str(refused.value)
 
 
 def test_only_a_context_without_files_is_cached(authority: Authority) -> None:

@@ -268,20 +268,6 @@ async def test_remove_deletes_everything_of_one_upstream() -> None:
     ]
 
 
-async def test_an_index_of_many_documents_is_cut_and_read_whole() -> None:
-    store = MemoryStore()
-    many = {
-        f"apis/g{i}.test/v1": DocumentRef(pack(str(i).encode()).hash, 1, 1) for i in range(20_000)
-    }
-    writer = DocumentsWriter(store, "x", await claimed(store))
-    await writer.load()
-    await writer.save(Published(Form.V3, documents=many))
-    assert len(await keys(store)) > 1
-    again = DocumentsWriter(store, "x", Guard("claims/upstreams/x", 1))
-    await again.load()
-    assert again.published.documents == many
-
-
 async def test_documents_are_listed_once_the_index_is_complete() -> None:
     """During the first round a missing document is not a removed one."""
     store = MemoryStore()

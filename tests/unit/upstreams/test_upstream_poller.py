@@ -20,7 +20,7 @@ from apidiscovery_service.store.memory import MemoryStore
 from fake_api_server import DOWN, Answer, FakeApiServer, aggregated, conditional
 from groups import GROUPS
 from hypothesis import given, settings
-from upstream_setup import item, resource_item, spec_of, until
+from upstream_setup import item, spec_of, until
 
 _ROOT = Root("/apis", core=False, state=Freshness.CURRENT, since="2026-01-02T03:04:05Z", etag='"A"')
 
@@ -306,17 +306,3 @@ async def test_another_configuration_has_another_record() -> None:
     assert base.id == same.id
     assert len({base.id, *(other.id for other in others)}) == 1 + len(others)
     assert "/" not in spec_of("https://x", "ns/name:443").id
-
-
-async def test_a_large_document_is_recorded_whole() -> None:
-    names = [os.urandom(300).hex() for _ in range(5_000)]
-    group = item("a.test")
-    group["versions"] = [{"version": "v1", "resources": [resource_item(name) for name in names]}]
-    store = MemoryStore()
-    async with FakeApiServer({"/apis": aggregated(group)}) as server:
-        spec = spec_of(server.url, limits=Limits())
-        async with polling(store, spec):
-            root = await _until_state(store, spec, "Current")
-            entries = (await store.list(KNOWN_RECORDS.key(spec.id))).entries
-    assert len(root.groups[0].versions[0].resources) == 5_000
-    assert len(entries) > 2

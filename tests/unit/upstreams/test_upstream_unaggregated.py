@@ -1,13 +1,11 @@
 """The lists that are served of an upstream are its own, to the byte."""
 
-import gc
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 import pytest
 from apidiscovery_formats.negotiation import JSON, Representation
 from apidiscovery_service.core.model import Version
-from apidiscovery_service.core.source import SourceState, SourceStatus
 from apidiscovery_service.encoding import APIGroupList, APIResourceList, EncodedSnapshot, Target
 from apidiscovery_service.sources.upstreams import lists, unaggregated
 from apidiscovery_service.sources.upstreams.answers import read_resource_list
@@ -135,32 +133,6 @@ async def test_a_server_without_lists_is_left_alone_and_is_current() -> None:
             2 + spec_of("http://x").limits.concurrent
         )
         assert (run.state(), run.error()) == ("Current", "")
-
-
-async def test_servers_with_equal_versions_share_them() -> None:
-    """In pollers and in what follows them: memory is that of one server."""
-    async with FakeApiServer(_recorded) as server:
-        specs = [replace(spec_of(server.url), name=f"server-{number}") for number in range(3)]
-        async with running(MemoryStore(), *specs) as run:
-            target = APIResourceList("monitoring.coreos.com", "v1")
-            name = "apis__monitoring.coreos.com__v1.json"
-            await until(_is(run, target, name), "it is the same")
-            await until(lambda: len(_states(run)) == len(specs), "all are current")
-            await until(lambda: _alive("servicemonitors") == 1, "there is one of each version")
-
-
-def _states(run: Running) -> list[SourceStatus]:
-    return [each for each in run.upstreams.states() if each.state is SourceState.CURRENT]
-
-
-def _alive(resource: str) -> int:
-    """Return how many versions in memory have a resource with its storage version hash."""
-    gc.collect()
-    return sum(
-        any(each.resource == resource and each.storage_version_hash for each in found.resources)
-        for found in gc.get_objects()
-        if isinstance(found, Version)
-    )
 
 
 @pytest.mark.parametrize(
