@@ -1,4 +1,4 @@
-"""Upstreams in the event loop of a test: spec, store, claims, registry."""
+"""Upstreams in the event loop of a test: specification, store, claims, registry."""
 
 import asyncio
 import hashlib
@@ -9,22 +9,19 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppres
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from apidiscovery_kubeconfig.credentials import Anonymous
 from apidiscovery_service.core.model import Group, Version
 from apidiscovery_service.core.registry import Registry
-from apidiscovery_service.core.source import Certificates
 from apidiscovery_service.metrics import Metrics
 from apidiscovery_service.sources.api_service import ApiService, ServiceReference
-from apidiscovery_service.sources.upstreams.credentials import AskedCredentials
+from apidiscovery_service.sources.upstreams.endpoint import Endpoint
 from apidiscovery_service.sources.upstreams.fetch import Exchange
 from apidiscovery_service.sources.upstreams.follower import Upstreams
-from apidiscovery_service.sources.upstreams.legacy import GroupVersion
+from apidiscovery_service.sources.upstreams.lists import GroupVersion
 from apidiscovery_service.sources.upstreams.openapi_answers import key_of
 from apidiscovery_service.sources.upstreams.rounds import Rounds
 from apidiscovery_service.sources.upstreams.services import ServiceSettings
-from apidiscovery_service.sources.upstreams.spec import Endpoint, Limits, Timing, UpstreamSpec
+from apidiscovery_service.sources.upstreams.spec import Limits, Timing, UpstreamSpec
 from apidiscovery_service.sources.upstreams.state import Known, Root
-from apidiscovery_service.sources.upstreams.transport import Connections, Response
 from apidiscovery_service.store import Store
 from apidiscovery_service.store.claims import Claims
 from fake_api_server import (
@@ -47,65 +44,37 @@ QUICK = Timing(
     openapi_last_retry_s=0.1,
     openapi_after_s=0.01,
 )
+WITHIN_S = 30.0  # on a loaded machine; else a fraction of a second
 TIGHT = Limits(exchange_s=0.4, openapi_s=0.4)
 
 
-class PlainEndpoint:
-    """A server without TLS settings and credentials."""
-
-    def __init__(self, url: str) -> None:
-        self.url = url
-        self.proxy = ""
-        self.certificates = Certificates()
-        self._connections: Connections | None = None
-
-    async def get(self, path: str, headers: Sequence[tuple[str, str]] = ()) -> Response:
-        if self._connections is None:
-            own = [(b"Accept-Encoding", b"gzip")]
-            none = AskedCredentials(Anonymous())
-            self._connections = Connections(self.url, own, None, none, None)
-        return await self._connections.get(path, headers)
-
-    async def headers(self) -> dict[str, str]:
-        return {}
-
-    def refresh(self, refused: Mapping[str, str] | None = None) -> None:
-        """Do nothing: there are none."""
-
-    async def aclose(self) -> None:
-        connections, self._connections = self._connections, None
-        if connections:
-            await connections.aclose()
-
-
 @dataclass(frozen=True, slots=True)
-class Told:
+class Reply:
     """A whole answer."""
 
     status: int
     content: bytes
-    is_http_2: bool
 
 
-async def answer_of(endpoint: Endpoint, path: str = "/apis") -> Told:
-    """Return what an endpoint answers to a request with its credentials."""
+async def answer_of(endpoint: Endpoint, path: str = "/apis") -> Reply:
+    """Return the answer of an endpoint to a request with its credentials."""
     response = await endpoint.get(path, tuple((await endpoint.headers()).items()))
     try:
         content = b"".join([piece async for piece in response.pieces()])
     finally:
         await response.aclose()
-    return Told(response.status, content, response.is_http_2)
+    return Reply(response.status, content)
 
 
 def spec_of(url: str, name: str = "east", **fields: object) -> UpstreamSpec:
-    """Return the spec of a server that is polled all the time."""
+    """Return the specification of a server that is polled all the time."""
     defaults: dict[str, object] = {
         "timing": QUICK,
         "limits": TIGHT,
         "core_paths": (),
         "openapi": False,
     }
-    return UpstreamSpec(name, PlainEndpoint(url), **{**defaults, **fields})  # type: ignore[arg-type] # fields are UpstreamSpec's
+    return UpstreamSpec(name, Endpoint(url), **{**defaults, **fields})  # type: ignore[arg-type] # fields are UpstreamSpec's
 
 
 class DeclaredServices:
@@ -127,7 +96,7 @@ class DeclaredServices:
 def api_service(
     group: str = "remote.example.com", version: str = "v1", service: str = "remote"
 ) -> ApiService:
-    """Return the APIService of CONTRACT's fixture."""
+    """Return an APIService."""
     reference = ServiceReference("default", service, 443)
     return ApiService(f"{version}.{group}", group, version, 2000, 20, b"{}", reference)
 
@@ -184,12 +153,12 @@ class Asking:
         self.received += number
 
     async def round(self) -> Root:
-        """Ask once more; return what is known of the last path."""
+        """Request all once more; return what is known of the last path."""
         self.known = await self._rounds.round(self.known)
         return self.known.roots[-1]
 
     async def has(self, path: str, groups: tuple[str, ...]) -> bool:
-        """Ask once more; tell whether these are the groups of a path."""
+        """Request all once more; return whether a path has these groups."""
         await self.round()
         return any(
             root.path == path and tuple(group.name for group in root.groups) == groups
@@ -250,7 +219,7 @@ async def running(  # noqa: PLR0913 - one for each thing that tests set
 async def mirrored(
     store: Store, answers: Answer | Routes | Respond, **fields: object
 ) -> AsyncGenerator[tuple[FakeApiServer, Running]]:
-    """Run a server, and follow and poll it."""
+    """Run a server that is followed and polled."""
     async with (
         FakeApiServer(answers) as server,
         running(store, spec_of(server.url, "east", **fields)) as run,
@@ -271,18 +240,13 @@ def service_settings(url: str, **fields: object) -> ServiceSettings:
     return ServiceSettings({"default/remote": url}, **{**defaults, **fields})  # type: ignore[arg-type] # fields are ServiceSettings'
 
 
-async def until(look: Callable[[], object], what: str, within_s: float = 5.0) -> None:
-    """Wait until something is so."""
+async def until(look: Callable[[], object], what: str, within_s: float = WITHIN_S) -> None:
+    """Wait until something is so; `look` may be asynchronous."""
     deadline = time.monotonic() + within_s
-    while not look():
-        assert time.monotonic() < deadline, f"not within {within_s} s: {what}"
-        await asyncio.sleep(0.005)
-
-
-async def until_so(look: Callable[[], Awaitable[bool]], what: str, within_s: float = 5.0) -> None:
-    """Wait until something that has to be asked for is so."""
-    deadline = time.monotonic() + within_s
-    while not await look():
+    while True:
+        found = look()
+        if await found if isinstance(found, Awaitable) else found:
+            return
         assert time.monotonic() < deadline, f"not within {within_s} s: {what}"
         await asyncio.sleep(0.005)
 
@@ -337,7 +301,7 @@ def group_list(*group_versions: str) -> dict[str, object]:
 
 
 def openapi_document(title: str) -> bytes:
-    """Return an OpenAPI v3 document; laid out, as it is to stay."""
+    """Return an OpenAPI v3 document with a layout of its own."""
     schemas = {"Widget": {"type": "object"}, "List": {"$ref": "#/components/schemas/Widget"}}
     content = {
         "openapi": "3.0.0",
@@ -353,7 +317,7 @@ def sha512(document: bytes) -> str:
 
 
 class Publisher:
-    """What an API server answers that publishes OpenAPI documents.
+    """The answers of an API server with OpenAPI documents.
 
     Attributes:
         documents: By key; may be changed at any time.
@@ -403,12 +367,12 @@ class Publisher:
 
 
 def publishing(url: str, name: str = "east", **fields: object) -> UpstreamSpec:
-    """Return the spec of a server that is asked for OpenAPI documents, too."""
+    """Return the specification of a server that is polled for OpenAPI documents, too."""
     return spec_of(url, name, **{"openapi": True, **fields})
 
 
 def fetched(server: FakeApiServer) -> list[str]:
-    """Return the keys of the documents that were asked for, in order."""
+    """Return the keys of the documents that were requested, in order."""
     prefix = "/openapi/v3/"
     return [path.removeprefix(prefix) for path in server.paths if path.startswith(prefix)]
 

@@ -204,7 +204,7 @@ class _Server:
         settings = self._settings
         contexts = Contexts(settings.kubeconfig, settings.contexts)
         return Clusters(
-            self._upstreams,
+            self._upstreams.update_mirrors,
             specs.cluster,
             folders=settings.clusters,
             contexts=contexts if contexts.patterns else None,

@@ -38,7 +38,7 @@ _OF_SERVERS = (
         r"Content-Type|want JSON|want kind|want an object|want a document",
         "Check that the address is that of a Kubernetes API server, and not of a proxy.",
     ),
-    (r"not asked yet|nobody has asked", "Wait: it will be asked soon."),
+    (r"not polled yet|no process has polled", "Wait: it will be polled soon."),
 )
 _OF_FILES = "Correct the file. It is read again when it changes."
 _ELSE = "Look at the log of this server, and at that of the API server."

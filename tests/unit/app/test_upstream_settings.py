@@ -1,7 +1,6 @@
 """From flags and keys to upstreams as they are polled."""
 
 from pathlib import Path
-from typing import cast
 
 import pytest
 from apidiscovery_kubeconfig.connection import Impersonation
@@ -90,7 +89,7 @@ def test_each_option_arrives_where_it_belongs(tmp_path: Path) -> None:
     assert spec.paths == (("/api", True), ("/oapi", True), ("/other", False))
     assert (spec.limits.body_bytes, spec.limits.exchange_s) == (1000, 0.25)
     assert (spec.timing.poll_s, spec.timing.empty_answers) == (90, 3)
-    endpoint = cast("Endpoint", spec.endpoint)
+    endpoint = spec.endpoint
     assert endpoint.tls == Tls(
         ca=Material("ca-file", file=authority.ca_file),
         certificate=Material("client-certificate", file=pair.cert_file),

@@ -339,7 +339,7 @@ async def test_nothing_is_there_when_it_is_switched_off(path: str) -> None:
     assert (answer.status, answer.body) == (404, b"404 page not found\n")
 
 
-async def test_an_answer_is_cached_until_something_changes() -> None:
+async def test_an_answer_is_cached_untilmething_changes() -> None:
     documents = MadeUp()
     gateway = gateway_of(documents)
     first = await ask(PATH, gateway)

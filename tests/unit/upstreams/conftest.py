@@ -1,9 +1,9 @@
-"""What tests of upstreams share."""
+"""Fixtures of tests of upstreams."""
 
 from collections.abc import AsyncIterator
 
 import pytest
-from apidiscovery_service.sources.upstreams.legacy import GroupVersion
+from apidiscovery_service.sources.upstreams.lists import GroupVersion
 from apidiscovery_service.sources.upstreams.spec import UpstreamSpec
 from apidiscovery_service.store import Store
 from apidiscovery_service.store.memory import MemoryStore

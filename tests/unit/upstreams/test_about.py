@@ -1,4 +1,4 @@
-"""How a server writes its documents: learned, and kept when an answer says nothing of it."""
+"""The dialect of a server: read once, and kept when an answer is of no use."""
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
@@ -10,7 +10,6 @@ from apidiscovery_service.sources.upstreams.fetch import Exchange
 from apidiscovery_service.sources.upstreams.rounds import Rounds
 from apidiscovery_service.sources.upstreams.state import Known, Root
 from fake_api_server import (
-    AGG,
     NOT_ACCEPTABLE,
     NOT_FOUND,
     Answer,
@@ -42,38 +41,38 @@ def well(request: Request) -> Answer:
 
 
 @asynccontextmanager
-async def learned(
+async def dialect_read(
     server: FakeApiServer, then: Callable[[Request], Answer] | None = None
 ) -> AsyncGenerator[Known]:
-    """Ask a server once for discovery, and then for how it writes it."""
+    """Request discovery once, and then the dialect."""
     spec = spec_of(server.url, core_paths=("/api",))
     exchange = Exchange(spec, lambda _: None)
     known = Known(7, tuple(Root(path, core) for path, core in spec.paths))
     known = await Rounds(spec, exchange, frozenset).round(known)
     server.answers = then or server.answers
     try:
-        yield await AboutServer(spec, exchange).read(known)
+        yield await AboutServer(spec, exchange, lambda: 1).read(known)
     finally:
         await spec.endpoint.aclose()
 
 
 async def dialect_where(probed: Answer, version: Answer) -> Dialect:
-    """Return what is learned where probes for v2beta1 and `/version` are answered like this."""
+    """Return the dialect with these answers to probes for v2beta1 and to `/version`."""
 
     def odd(request: Request) -> Answer:
         if request.path == "/version":
             return version
         return probed if "v2beta1" in request.headers["accept"] else well(request)
 
-    async with FakeApiServer(well) as server, learned(server, odd) as known:
+    async with FakeApiServer(well) as server, dialect_read(server, odd) as known:
         return known.dialect
 
 
-async def test_release_and_addresses_are_learned() -> None:
-    async with FakeApiServer(well) as server, learned(server) as known:
+async def test_release_and_addresses_are_read() -> None:
+    async with FakeApiServer(well) as server, dialect_read(server) as known:
         assert b'"v1.36.0"' in known.dialect.version
         assert known.dialect.addresses == (("0.0.0.0/0", "10.0.0.1:6443"),)
-        # The address that a server tells is passed on, and never asked.
+        # No request goes to the address that a server states.
         assert {request.headers["host"] for request in server.requests} == {
             server.url.removeprefix("http://")
         }
@@ -91,7 +90,7 @@ async def test_release_and_addresses_are_learned() -> None:
     ],
     ids=["served", "406", "plain", "500", "404", "html"],
 )
-async def test_only_an_answer_that_says_so_takes_a_version_away(
+async def test_only_406_and_plain_answers_remove_a_version(
     probed: Answer, wanted: tuple[str, ...]
 ) -> None:
     found = await dialect_where(probed, VERSION)
@@ -104,23 +103,5 @@ async def test_only_an_answer_that_says_so_takes_a_version_away(
     [document({}), document([]), Answer(b"", status=500), Answer(b"{"), NOT_FOUND],
     ids=["empty", "list", "500", "half", "404"],
 )
-async def test_an_odd_version_is_none(odd: Answer) -> None:
+async def test_a_malformed_version_is_empty(odd: Answer) -> None:
     assert (await dialect_where(GROUPS, odd)).version == b""
-
-
-@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-async def test_redirects_are_never_followed(status: int) -> None:
-    async with FakeApiServer(well) as elsewhere:
-
-        def respond(request: Request) -> Answer:
-            is_discovery = AGG in request.headers["accept"] and "," in request.headers["accept"]
-            if is_discovery:
-                return well(request)
-            return Answer(b"", "", status, {"Location": f"{elsewhere.url}{request.target}"})
-
-        async with FakeApiServer(respond) as server, learned(server) as known:
-            asked = [request.target for request in server.requests]
-            assert "/version" in asked
-            assert asked.count("/api") > 1
-            assert (known.dialect.version, known.dialect.addresses) == (b"", ())
-        assert elsewhere.requests == []

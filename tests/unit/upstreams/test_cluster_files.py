@@ -1,4 +1,4 @@
-"""Files that each describe a cluster: where they are in a folder, and what may be in them."""
+"""Files that describe one cluster each: their places in a folder, and their content."""
 
 import base64
 import json
@@ -63,7 +63,7 @@ def test_the_folder_itself_may_be_a_secret(tmp_path: Path, files: tuple[str, ...
     assert set(found(folder)) == names
 
 
-def test_other_folders_are_told(tmp_path: Path) -> None:
+def test_other_folders_are_reported(tmp_path: Path) -> None:
     for name in ("b", "a"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "east.yaml").write_text("")
@@ -100,25 +100,24 @@ def test_the_error_names_the_file_and_the_key(tmp_path: Path, text: str, message
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        ("exec", EXEC),
-        ("tokenFile", "/var/run/secrets/kubernetes.io/serviceaccount/token"),
-        ("client-certificate", "own.crt"),
-        ("client-key", "own.key"),
+        ("users[me].user.exec", EXEC),
+        ("users[me].user.tokenFile", "/var/run/secrets/kubernetes.io/serviceaccount/token"),
+        ("users[me].user.client-certificate", "own.crt"),
+        ("users[me].user.client-key", "own.key"),
+        ("clusters[any].cluster.certificate-authority", "x"),
     ],
 )
 def test_a_file_names_no_program_and_no_other_file(tmp_path: Path, key: str, value: object) -> None:
     path = tmp_path / "east.yaml"
-    path.write_text(kubeconfig(URL, **{key: value}))
+    name = key.rpartition(".")[2]
+    if key.startswith("users"):
+        text = kubeconfig(URL, **{name: value})
+    else:
+        text = kubeconfig(URL).replace('{"server"', f'{{"{name}": "{value}", "server"')
+    path.write_text(text)
     with pytest.raises(ConfigurationError) as caught:
         read_cluster_file(path)
-    assert f"{path}, users[me].user.{key}: a file that is not trusted" in str(caught.value)
-
-
-def test_neither_does_its_cluster(tmp_path: Path) -> None:
-    path = tmp_path / "east.yaml"
-    path.write_text(kubeconfig(URL).replace('{"server"', '{"certificate-authority": "x", "server"'))
-    with pytest.raises(ConfigurationError, match=r"cluster\.certificate-authority: a file that is"):
-        read_cluster_file(path)
+    assert f"{path}, {key}: a file that is not trusted" in str(caught.value)
 
 
 def test_a_trusted_file_may(tmp_path: Path) -> None:
@@ -167,7 +166,7 @@ def test_a_secret_of_argo_cd_has_all_that_a_kubeconfig_has(tmp_path: Path) -> No
     assert TOKEN not in repr(got)
 
 
-def test_a_password_arrives(tmp_path: Path) -> None:
+def test_a_password_is_read(tmp_path: Path) -> None:
     config = {"username": "me", "password": "secret", "tlsClientConfig": {"insecure": True}}
     got = read_argocd_secret(*secret(tmp_path, config))
     assert isinstance(got.credentials, BasicAuth)
@@ -194,7 +193,7 @@ def test_its_plugin_runs_only_if_it_is_trusted(tmp_path: Path) -> None:
         ({"bearerToken": "a b"}, "bearerToken: want a token"),
     ],
 )
-def test_what_is_wrong_in_it_is_named(tmp_path: Path, config: object, message: str) -> None:
+def test_the_error_of_a_secret_names_its_key(tmp_path: Path, config: object, message: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
         read_argocd_secret(*secret(tmp_path, config))
     assert str(caught.value).startswith(str(tmp_path / "config"))

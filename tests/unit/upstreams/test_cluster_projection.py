@@ -1,4 +1,4 @@
-"""What is known of an upstream, as a cluster of a fleet."""
+"""An upstream as a cluster of a fleet."""
 
 from dataclasses import replace
 
@@ -18,7 +18,7 @@ NAMED = Root(
 STATUS = SourceStatus("upstream:east")
 
 
-def test_a_path_that_answered_without_groups_is_known_to_have_none_also_when_it_fails() -> None:
+def test_a_path_that_answered_without_groups_has_none_even_when_it_fails() -> None:
     spec = spec_of("http://127.0.0.1:1")
     core = Root("/api", core=True, state=Freshness.CURRENT, has_answered=True)
     failed = replace(core, state=Freshness.STALE)

@@ -19,13 +19,13 @@ from cryptography.hazmat.primitives import serialization
 from fake_api_server import Answer, FakeApiServer, listening, server_context
 from recording_proxy import proxying
 from structlog.testing import capture_logs
-from upstream_setup import Told, answer_of, until
+from upstream_setup import Reply, answer_of, until
 
 SECRET = "s3cr3t-0f-the-test"  # noqa: S105 - not one
 _LIMIT_S = 10.0
 OK = Answer(b"{}")
 
-Get = Callable[[Endpoint], Awaitable[Told]]
+Get = Callable[[Endpoint], Awaitable[Reply]]
 
 
 @pytest.fixture
@@ -35,9 +35,9 @@ def authority(tmp_path: Path) -> Authority:
 
 @asynccontextmanager
 async def using(endpoint: Endpoint) -> AsyncGenerator[Get]:
-    """Yield what asks an endpoint as a caller does; close it afterwards."""
+    """Yield a function that sends requests to an endpoint; close the endpoint afterwards."""
 
-    async def get(endpoint: Endpoint) -> Told:
+    async def get(endpoint: Endpoint) -> Reply:
         async with asyncio.timeout(_LIMIT_S):
             return await answer_of(endpoint)
 
@@ -47,7 +47,7 @@ async def using(endpoint: Endpoint) -> AsyncGenerator[Get]:
         await endpoint.aclose()
 
 
-async def ask(endpoint: Endpoint) -> Told:
+async def ask(endpoint: Endpoint) -> Reply:
     async with using(endpoint) as get:
         return await get(endpoint)
 
@@ -64,37 +64,31 @@ def pair_settings(pair: KeyPair) -> dict[str, object]:
 # --- trust
 
 
-async def test_a_server_is_trusted_by_the_named_authority_only(
-    tmp_path: Path, authority: Authority
+@pytest.mark.parametrize("is_expired", [False, True])
+async def test_a_server_is_trusted_by_the_named_authority_until_it_expires(
+    tmp_path: Path, authority: Authority, *, is_expired: bool
 ) -> None:
-    foreign = Authority(tmp_path / "foreign")
-    pair = authority.server(["127.0.0.1"])
+    pair = authority.server(["127.0.0.1"], expired=is_expired)
+    others = [{}, settings(Authority(tmp_path / "foreign"))]
+    good = {"insecure-skip-tls-verify": True} if is_expired else settings(authority)
+    if is_expired:
+        others.append(settings(authority))
     async with FakeApiServer(OK, server_context(pair)) as server:
         url = f"https://127.0.0.1:{server.port}"
-        answer = await ask(endpoint_from_settings(url, settings(authority)))
-        assert (answer.status, answer.content) == (200, b"{}")
-        for others in (settings(foreign), {}):
-            with pytest.raises(httpcore2.ConnectError, match="certificate verify failed"):
-                await ask(endpoint_from_settings(url, others))
+        assert (await ask(endpoint_from_settings(url, good))).content == b"{}"
+        for other in others:
+            with pytest.raises(httpcore2.ConnectError, match="certificate"):
+                await ask(endpoint_from_settings(url, other))
         assert len(server.requests) == 1
 
 
 async def test_the_certificate_itself_may_be_the_anchor(authority: Authority) -> None:
-    """As in Go: what is named is trusted, whether or not it signed itself."""
+    """As in Go, an anchor need not be self-signed."""
     pair = authority.server(["127.0.0.1"])
     async with FakeApiServer(OK, server_context(pair)) as server:
         tls = Tls(ca=Material("caBundle", pair.cert_file.read_bytes()))
         answer = await ask(Endpoint(f"https://127.0.0.1:{server.port}", tls=tls))
         assert answer.status == 200
-
-
-async def test_an_expired_server_is_not_trusted(authority: Authority) -> None:
-    pair = authority.server(["127.0.0.1"], expired=True)
-    async with FakeApiServer(OK, server_context(pair)) as server:
-        url = f"https://127.0.0.1:{server.port}"
-        with pytest.raises(httpcore2.ConnectError, match="expired"):
-            await ask(endpoint_from_settings(url, settings(authority)))
-        await ask(endpoint_from_settings(url, {"insecure-skip-tls-verify": True}))
 
 
 async def test_the_server_name_is_sent_and_expected(authority: Authority) -> None:
@@ -128,7 +122,7 @@ async def test_a_changed_authority_is_read_again(tmp_path: Path, authority: Auth
 # --- client certificates
 
 
-async def test_a_client_certificate_is_shown(tmp_path: Path, authority: Authority) -> None:
+async def test_a_client_certificate_is_sent(tmp_path: Path, authority: Authority) -> None:
     pair = authority.server(["127.0.0.1"])
     async with FakeApiServer(OK, server_context(pair, authority.ca_file)) as server:
         url = f"https://127.0.0.1:{server.port}"
@@ -168,7 +162,7 @@ async def test_changed_client_certificates_are_used_from_the_next_request(
             await until(lambda: server.open_connections == 1, "the first is closed", _LIMIT_S)
 
 
-async def test_a_response_outlives_the_certificates_it_came_with(
+async def test_a_response_can_be_read_after_its_certificates_changed(
     tmp_path: Path, authority: Authority
 ) -> None:
     cert_file, key_file = tmp_path / "tls.crt", tmp_path / "tls.key"
@@ -232,7 +226,7 @@ async def test_a_token_file_is_read_for_each_request(tmp_path: Path, authority: 
                 await endpoint.headers()
 
 
-async def test_impersonation_is_sent_as_client_go_sends_it() -> None:
+async def test_impersonation_is_sent_as_by_client_go() -> None:
     async with FakeApiServer(OK) as server:
         own: Mapping[str, object] = {
             "as": "jane",
@@ -278,14 +272,13 @@ async def test_http_2_is_used_where_tls_offers_it(authority: Authority) -> None:
     async with FakeApiServer(OK, context) as server:
         endpoint = endpoint_from_settings(f"https://127.0.0.1:{server.port}", settings(authority))
         async with using(endpoint) as get:
-            answers = await asyncio.gather(*(get(endpoint) for _ in range(20)))
-        assert all(answer.is_http_2 for answer in answers)
+            await asyncio.gather(*(get(endpoint) for _ in range(20)))
         assert {seen.protocol for seen in server.requests} == {"h2"}
         assert server.connections == 1
 
 
 @pytest.mark.parametrize("through_proxy", [False, True])
-async def test_a_handshake_that_is_given_up_leaves_no_connection(
+async def test_a_cancelled_handshake_leaves_no_connection(
     authority: Authority, *, through_proxy: bool
 ) -> None:
     greeted, gone = asyncio.Event(), asyncio.Event()
@@ -315,7 +308,7 @@ async def test_a_handshake_that_is_given_up_leaves_no_connection(
 # --- proxies
 
 
-async def test_a_proxy_carries_tls_without_seeing_into_it(authority: Authority) -> None:
+async def test_a_proxy_tunnels_tls(authority: Authority) -> None:
     pair = authority.server(["api.example.com"])
     async with FakeApiServer(OK, server_context(pair)) as server, proxying(server.port) as proxy:
         url = f"http://jane:{SECRET}@127.0.0.1:{proxy.port}"
@@ -351,7 +344,9 @@ async def test_the_environment_names_a_proxy_but_never_for_loopback(
         assert len(server.requests) == 2
 
 
-async def test_failures_behind_a_proxy_use_nothing_up(tmp_path: Path, authority: Authority) -> None:
+async def test_failures_behind_a_proxy_use_up_no_connections(
+    tmp_path: Path, authority: Authority
+) -> None:
     """More failures than connections are allowed, and then a success."""
     ca_file = tmp_path / "ca.crt"
     ca_file.write_bytes(Authority(tmp_path / "foreign").ca_file.read_bytes())
@@ -368,7 +363,7 @@ async def test_failures_behind_a_proxy_use_nothing_up(tmp_path: Path, authority:
             assert (await get(endpoint)).status == 200
 
 
-async def test_the_refusal_of_a_proxy_is_told(authority: Authority) -> None:
+async def test_the_refusal_of_a_proxy_is_an_error(authority: Authority) -> None:
     async with proxying(1, "407 Proxy Authentication Required") as proxy:
         own = settings(authority, proxy_url=f"http://127.0.0.1:{proxy.port}")
         with pytest.raises(httpcore2.ProxyError, match="407"):
@@ -390,7 +385,7 @@ async def test_the_refusal_of_a_proxy_is_told(authority: Authority) -> None:
             "url: want a URL such as https://host:6443, of http or https, got 'h",
         ),
         (f"https://jane:{SECRET}@a", {}, "url: there are credentials"),
-        ("https://a/?b", {}, "url: want a URL"),
+        (f"https://a/?token={SECRET}", {}, "url: want a URL"),
         ("https://a/#b", {}, "url: want a URL"),
         ("https://a", {"ca_file": "x"}, "ca_file: unknown key; did you mean ca-file?"),
         ("https://a", {"ca-file": 1}, "ca-file: want text, got a number"),
@@ -415,14 +410,16 @@ async def test_the_refusal_of_a_proxy_is_told(authority: Authority) -> None:
         ("https://a", {"as": "a", "as-user-extra": {"k": [1]}}, "as-user-extra.k[0]: want text"),
     ],
 )
-def test_a_mistake_is_told_with_its_key(url: str, own: Mapping[str, object], expected: str) -> None:
+def test_the_error_of_a_setting_names_its_key(
+    url: str, own: Mapping[str, object], expected: str
+) -> None:
     with pytest.raises(InvalidConfiguration) as error:
         endpoint_from_settings(url, own)
     assert str(error.value).startswith(expected)
     assert SECRET not in str(error.value)
 
 
-def test_keys_that_do_not_belong_together_are_told(authority: Authority) -> None:
+def test_a_certificate_with_another_key_is_refused(authority: Authority) -> None:
     one, other = authority.client("a", []), authority.client("b", [])
     own = settings(authority, **pair_settings(KeyPair(one.cert_file, other.key_file)))
     with pytest.raises(InvalidConfiguration, match=r"^client-certificate: the key does not belong"):
@@ -432,7 +429,7 @@ def test_keys_that_do_not_belong_together_are_told(authority: Authority) -> None
         endpoint_from_settings("https://a", own)
 
 
-def test_no_secret_is_shown(tmp_path: Path) -> None:
+def test_errors_and_reprs_have_no_secret(tmp_path: Path) -> None:
     token_file = tmp_path / "token"
     token_file.write_text(f"{SECRET}\x01")
     with pytest.raises(InvalidConfiguration, match=r"^token-file: want a token") as error:
@@ -470,7 +467,7 @@ async def test_a_request_is_sent_again_when_the_server_has_just_closed_the_conne
     assert len(connections) == 3
 
 
-async def test_what_comes_before_its_request_is_no_answer() -> None:
+async def test_bytes_before_a_request_are_no_answer() -> None:
     """The request is sent on another connection instead."""
     connections: list[int] = []
 
@@ -501,7 +498,6 @@ async def test_a_new_connection_that_is_closed_is_not_tried_again() -> None:
     assert len(connections) == 1
 
 
-@pytest.mark.parametrize("secured", [False, True])
 @pytest.mark.parametrize(
     ("head", "piece", "end"),
     [
@@ -510,8 +506,8 @@ async def test_a_new_connection_that_is_closed_is_not_tried_again() -> None:
     ],
     ids=["chunks of a byte", "interim answers"],
 )
-async def test_an_answer_in_the_smallest_pieces_leaves_the_event_loop_to_others(
-    head: bytes, piece: bytes, end: bytes, authority: Authority, *, secured: bool
+async def test_an_answer_in_the_smallest_pieces_does_not_block_the_event_loop(
+    head: bytes, piece: bytes, end: bytes
 ) -> None:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
@@ -528,10 +524,8 @@ async def test_an_answer_in_the_smallest_pieces_leaves_the_event_loop_to_others(
             pauses.append(now - before)
             before = now
 
-    tls = server_context(authority.server(["127.0.0.1"])) if secured else None
-    async with listening(serve, tls) as port:
-        scheme, own = ("https", settings(authority)) if secured else ("http", {})
-        endpoint = endpoint_from_settings(f"{scheme}://127.0.0.1:{port}", own)
+    async with listening(serve) as port:
+        endpoint = Endpoint(f"http://127.0.0.1:{port}")
         async with using(endpoint) as get:
             beside = asyncio.create_task(others())
             await get(endpoint)
@@ -540,13 +534,7 @@ async def test_an_answer_in_the_smallest_pieces_leaves_the_event_loop_to_others(
     assert sorted(pauses)[-3] < sum(pauses) / 6
 
 
-def test_a_token_in_the_query_of_an_address_is_not_quoted() -> None:
-    with pytest.raises(InvalidConfiguration, match="without query and fragment") as refused:
-        endpoint_from_settings(f"https://a.test/?token={SECRET}", {})
-    assert SECRET not in str(refused.value)
-
-
-def test_only_a_context_without_files_is_had_without_blocking(authority: Authority) -> None:
+def test_only_a_context_without_files_is_cached(authority: Authority) -> None:
     inline = RenewedContext(Tls(ca=Material("ca", data=authority.ca_file.read_bytes())))
     assert inline.cached(None) is None
     context = inline.current(None)

@@ -1,4 +1,4 @@
-"""When servers are asked for discovery and for details, if there are many."""
+"""The order of requests for discovery and details with many servers."""
 
 import asyncio
 from contextlib import AsyncExitStack
@@ -26,7 +26,7 @@ async def test_details_wait_for_the_first_round_of_every_server() -> None:
         assert is_its_turn
 
 
-async def test_a_server_that_is_dropped_is_not_waited_for() -> None:
+async def test_details_do_not_wait_for_a_dropped_server() -> None:
     turns = Turns()
     turns.begin("a")
     turns.end("a")
@@ -34,7 +34,7 @@ async def test_a_server_that_is_dropped_is_not_waited_for() -> None:
         assert is_its_turn
 
 
-async def test_few_servers_at_once_are_asked_for_details() -> None:
+async def test_few_servers_get_requests_for_details_at_once() -> None:
     turns = Turns()
     async with AsyncExitStack() as stack:
         for _ in range(DETAILS_AT_ONCE):

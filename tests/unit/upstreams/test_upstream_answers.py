@@ -1,4 +1,4 @@
-"""Documents of strangers are read as Go reads them, within their limits."""
+"""Documents of upstreams are read as by Go, within limits."""
 
 import json
 from collections.abc import Mapping
@@ -32,7 +32,7 @@ def _failure(body: bytes, limits: Limits | None = None) -> UpstreamFailed:
 
 @given(GROUPS)
 @settings(max_examples=60, deadline=None)
-def test_what_we_write_is_read_back(group: Group) -> None:
+def test_our_own_documents_are_read_back(group: Group) -> None:
     body = _document(group_value(group))
     (read,) = read_aggregated(body, Reading(is_record=True))
     assert json.loads(json.dumps(group_value(read))) == _without_repetition(group_value(group))
@@ -61,7 +61,7 @@ def test_a_missing_response_kind_has_three_empty_strings() -> None:
     assert resource.verbs is None
 
 
-def test_of_what_is_there_twice_the_first_counts_and_it_is_noted() -> None:
+def test_the_first_of_two_equal_names_counts_with_a_warning() -> None:
     reading = Reading()
     first, again = item("a.example.com", "v1", "v1"), item("a.example.com", resource="gadgets")
     (read,) = read_aggregated(_document(first, again), reading)
@@ -71,7 +71,7 @@ def test_of_what_is_there_twice_the_first_counts_and_it_is_noted() -> None:
 
 
 @pytest.mark.parametrize("name", ["", "Upper", "a/b", "a b", "-a", "a\n", "x" * 254, "\u00e4"])
-def test_a_group_without_a_valid_name_is_left_out_and_noted(name: str) -> None:
+def test_a_group_without_a_valid_name_is_left_out_with_a_warning(name: str) -> None:
     reading = Reading()
     read = read_aggregated(_document(item(name), item("good.example.com")), reading)
     assert [group.name for group in read] == ["good.example.com"]
@@ -80,7 +80,7 @@ def test_a_group_without_a_valid_name_is_left_out_and_noted(name: str) -> None:
 
 
 @pytest.mark.parametrize("version", ["", "V1", "1", "v1/x", "v" * 64])
-def test_a_version_without_a_valid_name_is_left_out_and_noted(version: str) -> None:
+def test_a_version_without_a_valid_name_is_left_out_with_a_warning(version: str) -> None:
     reading = Reading()
     (read,) = read_aggregated(_document(item("a.example.com", version, "v2")), reading)
     assert [v.version for v in read.versions] == ["v2"]
@@ -104,7 +104,7 @@ def test_the_core_group_belongs_to_its_own_path_only() -> None:
         (("core",), (), []),
     ],
 )
-def test_groups_and_versions_are_taken_by_pattern(
+def test_patterns_select_groups_and_versions(
     allow: tuple[str, ...], deny: tuple[str, ...], taken: list[str]
 ) -> None:
     reading = Reading(filter=Filter(allow, deny))
@@ -138,11 +138,11 @@ def test_groups_and_versions_are_taken_by_pattern(
         b'{"items":[], a:1}',
     ],
 )
-def test_what_is_no_document_is_an_error_never_an_empty_document(body: bytes) -> None:
+def test_a_malformed_document_is_an_error(body: bytes) -> None:
     assert _failure(body).reason == Reason.MALFORMED
 
 
-def test_unknown_fields_null_and_odd_text_are_no_errors() -> None:
+def test_unknown_fields_null_and_invalid_text_are_accepted() -> None:
     body = (
         b'{"x":[1,{"y":2}],"kind":"APIGroupDiscoveryList","metadata":null,"items":[{"metadata":'
         b'{"name":"a.example.com","uid":null},"z":{},"versions":[{"version":"v1","freshness":null,'
@@ -214,7 +214,7 @@ def test_a_scope_that_does_not_match_fails_the_version() -> None:
         read_resource_list("v1", json.dumps(content).encode())
 
 
-def test_a_parent_that_is_not_listed_is_made_up_after_the_others() -> None:
+def test_a_parent_that_is_not_listed_follows_the_others() -> None:
     content = resource_list("a.test/v1", "lost/a/b", "widgets", "lost/status", "widgets/scale")
     version = read_resource_list("v1", json.dumps(content).encode())
     assert [r.resource for r in version.resources] == ["widgets", "lost"]
@@ -223,7 +223,7 @@ def test_a_parent_that_is_not_listed_is_made_up_after_the_others() -> None:
     assert [s.subresource for s in lost.subresources] == ["a/b", "status"]
 
 
-def test_what_is_shown_of_a_stranger_is_one_bounded_line() -> None:
+def test_shown_text_is_one_bounded_line() -> None:
     text = shown("a\nb\x1b[31m\u202e" + "x" * 10_000)
     assert text.startswith("a b [31m ")
     assert len(text) <= 300

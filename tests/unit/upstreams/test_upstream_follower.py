@@ -1,4 +1,4 @@
-"""What is served of other API servers: merging, failures, restarts, replicas, removal."""
+"""Contributions of other API servers: merging, failures, restarts, replicas, removal."""
 
 import asyncio
 from contextlib import AsyncExitStack
@@ -6,31 +6,30 @@ from pathlib import Path
 
 import pytest
 from apidiscovery_service.core.model import Contribution, Freshness, Group, Precedence, Version
+from apidiscovery_service.sources.upstreams.openapi_record import INDEX_RECORDS
+from apidiscovery_service.sources.upstreams.record import RecordFormat
 from apidiscovery_service.sources.upstreams.state import KNOWN_RECORDS, Known, Root
 from apidiscovery_service.store import Store
 from apidiscovery_service.store.sqlite import SqliteStore
 from fake_api_server import (
     DOWN,
-    NOT_ACCEPTABLE,
     Answer,
     FakeApiServer,
-    Request,
     aggregated,
     conditional,
-    document,
 )
 from groups import offer
 from restorable_store import RestorableStore
 from upstream_setup import (
+    Publisher,
     api_service,
     item,
     mirrored,
-    resource_list,
+    published,
     running,
     service_settings,
     spec_of,
     until,
-    until_so,
 )
 
 REMOTE = "remote.example.com"
@@ -38,10 +37,10 @@ _A_TEST = Group("a.test", (Version("v1"),))
 SOURCE = f"apiservice:v1.{REMOTE}"
 
 
-async def test_39_never_contacted_is_stale_without_resources(store: Store) -> None:
+async def test_a_service_that_was_never_reached_is_stale_without_resources(store: Store) -> None:
     settings = service_settings("http://127.0.0.1:1")
     async with running(store, services=[api_service()], settings=settings) as run:
-        # At once, before anybody has been asked.
+        # At once, before the first request.
         group = run.group(REMOTE)
         assert group is not None
         published = run.registry.snapshot.named.by_name[REMOTE]
@@ -56,35 +55,7 @@ async def test_39_never_contacted_is_stale_without_resources(store: Store) -> No
     assert published.key[0] == -2000
 
 
-async def test_41_42_an_old_service_becomes_current(store: Store) -> None:
-    content = resource_list(f"{REMOTE}/v1", "widgets")
-
-    def answer(seen: Request) -> Answer:
-        return document(content) if seen.path == f"/apis/{REMOTE}/v1" else NOT_ACCEPTABLE
-
-    async with FakeApiServer(answer) as server:
-        settings = service_settings(server.url)
-        async with running(store, services=[api_service()], settings=settings) as run:
-            await until(lambda: run.freshness(REMOTE) == "Current", "it is current")
-            await until(lambda: len(server.requests) >= 6, "polls")
-            version = run.version(REMOTE)
-            assert version is not None
-            assert [r.resource for r in version.resources] == ["widgets"]
-    assert server.paths[:6] == ["/apis", f"/apis/{REMOTE}/v1"] * 3
-
-
-async def test_43_a_missing_response_kind_is_filled_in(store: Store) -> None:
-    bare = {"resource": "widgets", "scope": "Cluster", "singularResource": "", "verbs": ["get"]}
-    group = {"metadata": {"name": REMOTE}, "versions": [{"version": "v1", "resources": [bare]}]}
-    async with FakeApiServer({"/apis": aggregated(group)}) as server:
-        settings = service_settings(server.url)
-        async with running(store, services=[api_service()], settings=settings) as run:
-            await until(lambda: run.freshness(REMOTE) == "Current", "it is current")
-            json = run.registry.snapshot.named.by_name[REMOTE].json
-    assert b'"responseKind":{"group":"","version":"","kind":""}' in json
-
-
-async def test_44_a_failure_keeps_the_last_known_resources_as_stale(store: Store) -> None:
+async def test_after_a_failure_the_last_known_resources_are_stale(store: Store) -> None:
     async with FakeApiServer(conditional(aggregated(item(REMOTE), etag='"A"'))) as server:
         settings = service_settings(server.url)
         async with running(store, services=[api_service()], settings=settings) as run:
@@ -105,23 +76,23 @@ async def test_44_a_failure_keeps_the_last_known_resources_as_stale(store: Store
             assert f'aggregator_unavailable_apiservice{{name="v1.{REMOTE}"}} 0.0' in text
 
 
-async def test_what_a_restored_store_has_lost_is_written_again(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize("kind", [KNOWN_RECORDS, INDEX_RECORDS], ids=["discovery", "openapi"])
+async def test_a_record_that_a_restored_store_lacks_is_written_again(
+    kind: RecordFormat[object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("apidiscovery_service.store.following.PAUSE_S", 0.02)
     store = RestorableStore()
-    async with FakeApiServer(conditional(aggregated(item(REMOTE), etag='"A"'))) as server:
-        settings = service_settings(server.url)
-        async with running(store, services=[api_service()], settings=settings) as run:
-            await until(lambda: run.freshness(REMOTE) == "Current", "it is current")
-            (entry,) = (await store.list(KNOWN_RECORDS.prefix)).entries
-            await store.lose(entry.key)
+    async with published(store, Publisher("apis/a.test/v1")) as (_, run):
+        await until(lambda: run.hash("a.test") and run.state() == "Current", "it is known")
+        (entry,) = (await store.list(kind.prefix)).entries
+        await store.lose(entry.key)
 
-            async def is_back() -> bool:
-                return await store.get(entry.key) is not None
+        async def is_back() -> bool:
+            return await store.get(entry.key) is not None
 
-            await until_so(is_back, "it is written again")
-            assert run.freshness(REMOTE) == "Current"
+        await until(is_back, "it is written again")
+        assert run.freshness("a.test") == "Current"
+        await until(lambda: run.hash("a.test"), "documents are served")
 
 
 async def test_only_versions_with_an_apiservice_are_served_from_one_fetch(store: Store) -> None:
@@ -134,7 +105,7 @@ async def test_only_versions_with_an_apiservice_are_served_from_one_fetch(store:
         services = [api_service(), api_service(version="v3"), api_service("none.example.com")]
         async with running(store, services=services, settings=settings) as run:
             await until(lambda: run.freshness(REMOTE) == "Current", "it is current")
-            # What the document does not have is current without resources.
+            # A version that the document lacks is current without resources.
             assert run.freshness(REMOTE, "v3") == "Current"
             assert run.freshness("none.example.com") == "Current"
             assert run.group("other.example.com") is None
@@ -142,12 +113,12 @@ async def test_only_versions_with_an_apiservice_are_served_from_one_fetch(store:
             polls = server.paths.count("/apis")
             run.declarations.set(*services, api_service(version="v2"))
             await until(lambda: run.freshness(REMOTE, "v2") == "Current", "v2 is current")
-    # Of lists only those are asked for that an APIService stands for.
+    # Only lists with an APIService are requested.
     assert set(server.paths) <= {"/apis", f"/apis/{REMOTE}/v1", f"/apis/{REMOTE}/v2"}
     assert server.paths.count("/apis") <= polls + 3
 
 
-async def test_removal_needs_no_answer_and_uncovers_others(store: Store) -> None:
+async def test_removal_needs_no_answer_and_uncovers_other_sources(store: Store) -> None:
     async with FakeApiServer({"/apis": aggregated(item(REMOTE))}) as server:
         settings = service_settings(server.url)
         async with running(store, services=[api_service()], settings=settings) as run:
@@ -167,12 +138,12 @@ async def test_removal_needs_no_answer_and_uncovers_others(store: Store) -> None
 
 
 async def _until_no_keys(store: Store) -> None:
-    """Nothing of an upstream that nobody names is left in the store."""
+    """Wait until the records of a removed upstream are gone."""
 
     async def is_empty() -> bool:
         return not (await store.list("upstreams/")).entries
 
-    await until_so(is_empty, "the record is removed")
+    await until(is_empty, "the record is removed")
 
 
 async def test_a_server_is_mirrored_in_its_own_order(store: Store) -> None:
@@ -189,26 +160,16 @@ async def test_a_server_is_mirrored_in_its_own_order(store: Store) -> None:
         assert names == ["z.test", "apps", "c.test"]
         assert [v.version for v in run.group("z.test").versions] == ["v1", "v2"]  # type: ignore[union-attr] # it is there
         assert run.freshness("") == "Current"
-        # What the server itself says of a group is passed on.
+        # The freshness of the server itself is served.
         assert run.freshness("c.test") == "Stale"
 
 
-async def test_of_a_server_never_contacted_nothing_is_known(store: Store) -> None:
+async def test_nothing_is_known_of_a_server_that_was_never_reached(store: Store) -> None:
     async with running(store, spec_of("http://127.0.0.1:1")) as run:
         assert (run.state(), run.upstreams.warnings()) == ("Pending", ["upstream:east is Pending"])
         await until(lambda: run.state() == "Stale", "the failure shows")
         assert run.registry.snapshot.named.size == 0
         assert "GET /apis" in run.error()
-
-
-async def test_halves_fail_by_themselves(store: Store) -> None:
-    answers = {"/api": aggregated(item("")), "/apis": aggregated(item("a.test"))}
-    async with mirrored(store, answers, core_paths=("/api",)) as (server, run):
-        await until(lambda: run.state() == "Current", "it is current")
-        server.answers = {**answers, "/api": DOWN}
-        await until(lambda: run.freshness("") == "Stale", "the core group is stale")
-        assert run.freshness("a.test") == "Current"
-        assert run.state() == "Stale"
 
 
 async def test_after_a_restart_the_last_known_is_served_at_once_as_stale(tmp_path: Path) -> None:
@@ -225,7 +186,7 @@ async def test_after_a_restart_the_last_known_is_served_at_once_as_stale(tmp_pat
             version = run.version("a.test")
             assert version is not None
             assert (version.freshness, len(version.resources)) == (Freshness.STALE, 1)
-            assert run.error() == "last known; nobody has asked it since"
+            assert run.error() == "last known; no process has polled it since"
             assert run.state() == "Stale"
         assert server.requests == []
         async with running(again, spec_of(server.url)) as run:
@@ -234,7 +195,7 @@ async def test_after_a_restart_the_last_known_is_served_at_once_as_stale(tmp_pat
         await again.close()
 
 
-async def test_a_replica_that_joins_believes_who_polls_and_another_takes_over(store: Store) -> None:
+async def test_a_new_replica_trusts_the_poller_and_another_takes_over(store: Store) -> None:
     async with (
         FakeApiServer(conditional(aggregated(item("a.test"), etag='"A"'))) as server,
         AsyncExitStack() as leader_life,
@@ -257,8 +218,8 @@ async def test_a_replica_that_joins_believes_who_polls_and_another_takes_over(st
         assert states <= {"Current", ""}
 
 
-async def test_a_record_is_believed_once_its_writer_is_known_to_be_alive(store: Store) -> None:
-    """The record may be heard of before the claim under which it was written."""
+async def test_a_record_is_trusted_once_its_writer_is_known_to_be_alive(store: Store) -> None:
+    """News of a record may come before news of the claim under which it was written."""
     spec = spec_of("http://127.0.0.1:1")
     before = await store.put("elsewhere", b"")
     claimed = before.revision + 2
@@ -274,7 +235,7 @@ async def test_a_record_is_believed_once_its_writer_is_known_to_be_alive(store: 
         await until(lambda: run.freshness("a.test") == "Stale", "it is not believed any more")
 
 
-async def test_a_claim_of_another_makes_nothing_believed(store: Store) -> None:
+async def test_the_claim_of_another_process_makes_no_record_trusted(store: Store) -> None:
     spec = spec_of("http://127.0.0.1:1")
     root = Root("/apis", core=False, state=Freshness.CURRENT, groups=(_A_TEST,))
     key = KNOWN_RECORDS.key(spec.id)
@@ -286,7 +247,7 @@ async def test_a_claim_of_another_makes_nothing_believed(store: Store) -> None:
         assert run.freshness("a.test") == "Stale"
 
 
-async def test_when_nobody_polls_any_more_trust_ends(store: Store) -> None:
+async def test_trust_ends_when_no_process_polls(store: Store) -> None:
     async with (
         FakeApiServer(conditional(aggregated(item("a.test"), etag='"A"'))) as server,
         AsyncExitStack() as leader_life,
@@ -303,18 +264,17 @@ async def test_when_nobody_polls_any_more_trust_ends(store: Store) -> None:
             assert version.resources
 
 
-async def test_an_apiservice_that_comes_later_finds_what_another_knows(store: Store) -> None:
+async def test_a_new_apiservice_is_served_from_the_record_of_another_process(store: Store) -> None:
     async with FakeApiServer({"/apis": aggregated(item(REMOTE))}) as server:
         settings = service_settings(server.url)
         async with running(store, services=[api_service()], settings=settings) as leader:
             await until(lambda: leader.freshness(REMOTE) == "Current", "the leader knows")
             async with running(store, settings=settings, polls=False) as late:
                 late.declarations.set(api_service())
-                assert late.freshness(REMOTE) == "Stale"
-                await until(lambda: late.freshness(REMOTE) == "Current", "it is read")
+                assert late.freshness(REMOTE) == "Current"
 
 
-async def test_a_damaged_or_newer_record_is_passed_over(store: Store) -> None:
+async def test_a_damaged_or_newer_record_is_ignored(store: Store) -> None:
     spec = spec_of("http://127.0.0.1:1")
     await store.put(KNOWN_RECORDS.key(spec.id), b'{"format":99,"sha256":""}\nwhatever')
     await store.put("upstreams/somebody-elses", b"whatever")

@@ -1,4 +1,4 @@
-"""Old clusters are converted as the reference does it, and asked as little as can be."""
+"""Old clusters are converted as by the reference, with few requests."""
 
 import asyncio
 import json
@@ -8,8 +8,9 @@ import pytest
 from apidiscovery_service.core.group_document import group_value
 from apidiscovery_service.core.model import Contribution, Freshness, Group, Precedence
 from apidiscovery_service.core.registry import Registry
-from apidiscovery_service.sources.upstreams.legacy import EVERYTHING_EVERY_ROUNDS, name_of
+from apidiscovery_service.sources.upstreams.lists import name_of
 from apidiscovery_service.sources.upstreams.projection import View, mirrored_offers
+from apidiscovery_service.sources.upstreams.rounds import EVERYTHING_EVERY_ROUNDS
 from apidiscovery_service.sources.upstreams.spec import Filter, Kind, Limits
 from fake_api_server import DOWN, NOT_FOUND, Answer, FakeApiServer, Request, document
 from legacy_clusters import CLUSTERS
@@ -25,7 +26,7 @@ from upstream_setup import (
 
 
 @pytest.mark.parametrize("cluster", CLUSTERS)
-async def test_a_real_cluster_is_converted_as_the_reference_does_it(ask: Ask, cluster: str) -> None:
+async def test_a_real_cluster_is_converted_as_by_the_reference(ask: Ask, cluster: str) -> None:
     answers, wanted = recorded_cluster(cluster), converted_cluster(cluster)
     async with FakeApiServer(answers) as server:
         one = ask(spec_of(server.url, kind=Kind.CLUSTER, core_paths=("/api",), limits=Limits()))
@@ -70,14 +71,14 @@ async def test_an_unchanged_old_server_costs_one_request_but_in_every_fifth_roun
             before = len(server.requests)
             assert (await one.round()).is_current
             requests.append(len(server.requests) - before)
-    # The list is asked for as before at first, and then again as an old server wants it.
+    # The first round requests the list with both sets of media types.
     assert requests[0] == 1 + 6
     everything = [i for i, number in enumerate(requests) if number == 7]
     assert everything == [0, 4, 9, 14]
     assert {requests[i] for i in range(15) if i not in everything} == {1}
 
 
-async def test_a_changed_entry_and_what_failed_are_asked_for_at_once(ask: Ask) -> None:
+async def test_changed_and_failed_versions_are_requested_at_once(ask: Ask) -> None:
     answers = _old("a.test/v1", "b.test/v1")
     async with FakeApiServer(answers) as server:
         one = ask(spec_of(server.url))
@@ -100,8 +101,8 @@ async def test_a_changed_entry_and_what_failed_are_asked_for_at_once(ask: Ask) -
     assert {v.freshness for g in well.groups for v in g.versions} == {"Current"}
 
 
-async def test_a_version_that_is_listed_and_not_served_leaves_the_server_well(ask: Ask) -> None:
-    """So kube-apiserver 1.25 does with definitions whose names are taken."""
+async def test_a_version_that_is_listed_and_answers_404_is_no_failure(ask: Ask) -> None:
+    """kube-apiserver 1.25 does this for definitions with name conflicts."""
     answers = _old("a.test/v1", "b.test/v1")
     async with FakeApiServer({**answers, "/apis/b.test/v1": NOT_FOUND}) as server:
         one = ask(spec_of(server.url))
@@ -157,7 +158,7 @@ async def test_requests_at_once_are_limited(ask: Ask) -> None:
     assert len(root.failures) == len(server.requests) - 1 == 10
 
 
-async def test_what_is_denied_is_not_asked_for(ask: Ask) -> None:
+async def test_denied_versions_are_not_requested(ask: Ask) -> None:
     async with FakeApiServer(_old("a.test/v1", "b.test/v1")) as server:
         root = await ask(spec_of(server.url, filter=Filter(deny=("b.*",)))).round()
     assert server.paths == ["/apis", "/apis/a.test/v1"]
@@ -209,8 +210,8 @@ async def test_resources_of_all_core_paths_make_one_version(ask: Ask) -> None:
     assert partly.version == replace(well.version, freshness=Freshness.STALE)
 
 
-async def test_an_old_server_that_hangs_everywhere_does_not_draw_out_a_round(ask: Ask) -> None:
-    """Else nobody would hear for long that anything is wrong with it."""
+async def test_an_old_server_that_hangs_everywhere_does_not_prolong_a_round(ask: Ask) -> None:
+    """Otherwise its failure would show late."""
     names = [f"g{i:02}.test/v1" for i in range(40)]
     answers = {f"/apis/{name}": Answer(stalls=True) for name in names}
     answers |= {
@@ -223,4 +224,4 @@ async def test_an_old_server_that_hangs_everywhere_does_not_draw_out_a_round(ask
             root = await ask(spec_of(server.url, limits=limits)).round()
     fresh = [g.name for g in root.groups if g.versions[0].freshness == Freshness.CURRENT]
     assert (len(root.groups), fresh, len(root.failures)) == (40, ["g00.test"], 39)
-    assert dict(root.failures)["g39.test/v1"] == "g39.test/v1: not had within 0.5 s for all"
+    assert dict(root.failures)["g39.test/v1"] == "g39.test/v1: not read within 0.5 s for all"

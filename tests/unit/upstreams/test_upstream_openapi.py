@@ -1,4 +1,4 @@
-"""OpenAPI documents of other API servers: asked for once, passed on as they are, never lost."""
+"""OpenAPI documents of other API servers: requested once, served unchanged, never lost."""
 
 import json
 from dataclasses import replace
@@ -7,7 +7,7 @@ import pytest
 from apidiscovery_service.sources.upstreams import openapi_record
 from apidiscovery_service.sources.upstreams.failure import UpstreamFailed
 from apidiscovery_service.sources.upstreams.openapi_answers import check
-from apidiscovery_service.sources.upstreams.spec import Filter, Kind
+from apidiscovery_service.sources.upstreams.spec import Filter
 from apidiscovery_service.store import Store
 from fake_api_server import (
     DOWN,
@@ -34,7 +34,6 @@ from upstream_setup import (
     service_settings,
     sha512,
     until,
-    until_so,
 )
 
 A, B = "apis/a.test/v1", "apis/b.test/v1"
@@ -47,15 +46,15 @@ async def _is_empty(store: Store) -> bool:
 
 
 # --------------------------------------------------------------------------------------------------
-# Documents of their own.
+# Documents of group-versions.
 
 
-async def test_documents_are_passed_on_byte_for_byte(store: Store) -> None:
+async def test_documents_are_served_byte_for_byte(store: Store) -> None:
     publisher = Publisher(A, B, "apis/unoffered.test/v1", "apis/unoffered.test", "api/v9")
     publisher.discovery = aggregated(item("a.test"), item("b.test"), item("c.test"))
-    told: list[frozenset[str]] = []
+    changed: list[frozenset[str]] = []
     async with published(store, publisher) as (server, run):
-        run.upstreams.documents.on_change(told.append)
+        run.upstreams.documents.on_change(changed.append)
         await until(lambda: run.hash("b.test"), "both are there")
         assert await run.document("a.test") == publisher.documents[A]
         assert run.hash("a.test") == sha512(publisher.documents[A])
@@ -65,7 +64,7 @@ async def test_documents_are_passed_on_byte_for_byte(store: Store) -> None:
         recipe = run.upstreams.documents.recipe("upstream:west", A)
         assert recipe is None
     assert fetched(server) == [A, B]
-    assert frozenset().union(*told) == {"a.test", "b.test"}
+    assert frozenset().union(*changed) == {"a.test", "b.test"}
     text = run.metrics.text().decode()
     assert 'apidiscovery_upstream_openapi_polls_total{result="Success",upstream="east"}' in text
     asked = next(seen for seen in server.requests if seen.path == V3)
@@ -75,7 +74,7 @@ async def test_documents_are_passed_on_byte_for_byte(store: Store) -> None:
     assert "x-remote-group" not in asked.headers
 
 
-async def test_documents_of_old_servers_are_json_that_is_called_text(store: Store) -> None:
+async def test_documents_with_the_type_of_plain_text_are_read(store: Store) -> None:
     publisher = Publisher(A)
     place = publisher.url(A)
     publisher.replies[place] = Answer(publisher.documents[A], "text/plain; charset=utf-8")
@@ -85,7 +84,7 @@ async def test_documents_of_old_servers_are_json_that_is_called_text(store: Stor
 
 
 @pytest.mark.parametrize("etag", ["", '"1"'])
-async def test_what_is_unchanged_is_not_asked_for_again(store: Store, etag: str) -> None:
+async def test_unchanged_documents_are_not_requested_again(store: Store, etag: str) -> None:
     publisher = Publisher(A, B)
     publisher.etag = etag
     async with published(store, publisher) as (server, run):
@@ -103,7 +102,7 @@ async def test_what_is_unchanged_is_not_asked_for_again(store: Store, etag: str)
     assert fetched(server) == [A, B, B]
 
 
-async def test_what_an_upstream_names_otherwise_has_its_own_hash(store: Store) -> None:
+async def test_a_document_is_named_by_its_own_hash_whatever_the_index_says(store: Store) -> None:
     publisher = Publisher(A)
     publisher.hashes[A] = "anything-else"
     async with published(store, publisher) as (server, run):
@@ -115,7 +114,7 @@ async def test_what_an_upstream_names_otherwise_has_its_own_hash(store: Store) -
         await until(lambda: fetched(server) == [A, A], "it is asked for again")
 
 
-async def test_without_hashes_each_document_is_asked_for_conditionally(store: Store) -> None:
+async def test_without_hashes_each_document_is_requested_conditionally(store: Store) -> None:
     publisher = Publisher(A)
     publisher.hashes[A] = ""
     publisher.replies[f"{V3}/{A}"] = replace(
@@ -133,7 +132,7 @@ async def test_without_hashes_each_document_is_asked_for_conditionally(store: St
         await until(lambda: run.hash("a.test") == sha512(publisher.documents[A]), "it changes")
 
 
-async def test_a_group_that_comes_and_goes_takes_its_document_along(store: Store) -> None:
+async def test_the_document_of_a_group_comes_and_goes_with_it(store: Store) -> None:
     publisher = Publisher(A, B)
     publisher.discovery = aggregated(item("a.test"))
     async with published(store, publisher) as (server, run):
@@ -149,16 +148,14 @@ async def test_a_group_that_comes_and_goes_takes_its_document_along(store: Store
 
 async def test_filters_apply(store: Store) -> None:
     publisher = Publisher(A, B)
-    async with FakeApiServer(publisher) as server:
-        spec = publishing(server.url, filter=Filter(deny=("a.test",)))
-        async with running(store, spec) as run:
-            await until(lambda: run.hash("b.test"), "it is there")
-            await polled(server)
-            assert run.hash("a.test") == ""
+    async with published(store, publisher, filter=Filter(deny=("a.test",))) as (server, run):
+        await until(lambda: run.hash("b.test"), "it is there")
+        await polled(server)
+        assert run.hash("a.test") == ""
     assert fetched(server) == [B]
 
 
-async def test_a_service_is_asked_for_what_has_an_apiservice(store: Store) -> None:
+async def test_documents_of_a_service_are_those_with_an_apiservice(store: Store) -> None:
     key, other = "apis/remote.example.com/v1", "apis/remote.example.com/v2"
     publisher = Publisher(key, other)
     source = "apiservice:v1.remote.example.com"
@@ -175,19 +172,10 @@ async def test_a_service_is_asked_for_what_has_an_apiservice(store: Store) -> No
             await until(lambda: run.hash("remote.example.com", "v2", second), "the other, too")
             run.declarations.set()
             assert run.hash("remote.example.com", source=source) == ""
-            await until_so(lambda: _is_empty(store), "all is removed")
+            await until(lambda: _is_empty(store), "all is removed")
 
 
-async def test_a_cluster_is_asked_as_oneself(store: Store) -> None:
-    publisher = Publisher(A)
-    async with FakeApiServer(publisher) as server:
-        spec = publishing(server.url, kind=Kind.CLUSTER, core_paths=())
-        async with running(store, spec) as run:
-            await until(lambda: run.hash("a.test"), "it is there")
-    assert not [seen for seen in server.requests if "x-remote-user" in seen.headers]
-
-
-async def test_below_a_prefix_of_its_own_documents_are_found(store: Store) -> None:
+async def test_documents_below_a_path_prefix_are_found(store: Store) -> None:
     """Both as Kubernetes lists them, and as a proxy does that adds its prefix."""
     publisher = Publisher(A, B, "apis/c.test/v1")
     publisher.urls[B] = f"/clusters/x{V3}/{B}?hash=1"
@@ -210,7 +198,7 @@ async def test_below_a_prefix_of_its_own_documents_are_found(store: Store) -> No
 
 
 # --------------------------------------------------------------------------------------------------
-# What is hostile, broken or down.
+# Servers that are hostile, broken or down.
 
 
 @pytest.mark.parametrize(
@@ -241,7 +229,7 @@ async def test_urls_that_lead_elsewhere_are_not_followed(store: Store, url: str)
         await polled(server)
         (line,) = run.upstreams.warnings()
         assert line.startswith("upstream east: OpenAPI: GET /openapi/v3: apis/a.test/v1: serverRel")
-        # What was known stays, and discovery is not concerned.
+        # The former document stays, and discovery goes on.
         assert run.hash("a.test") == before
         assert run.state() == "Current"
     assert {path for path in server.paths if not path.startswith("/apis")} == {
@@ -256,7 +244,7 @@ async def test_urls_that_lead_elsewhere_are_not_followed(store: Store, url: str)
 _ABOVE = (".well-known/openid-configuration", "api", "apis", "openid/v1/jwks", "version")
 
 
-async def test_documents_above_group_versions_are_passed_on_too(store: Store) -> None:
+async def test_documents_above_group_versions_are_served(store: Store) -> None:
     publisher = Publisher(A, "apis/a.test", *_ABOVE)
     async with published(store, publisher) as (_, run):
         documents = run.upstreams.documents
@@ -276,7 +264,7 @@ async def test_documents_above_group_versions_are_passed_on_too(store: Store) ->
         )
 
 
-async def test_of_servers_behind_apiservices_only_group_versions_are_asked_for(
+async def test_services_get_requests_for_group_versions_only(
     store: Store,
 ) -> None:
     publisher = Publisher("apis/remote.example.com/v1", "apis/remote.example.com", *_ABOVE)
@@ -313,7 +301,7 @@ def _with(**fields: object) -> bytes:
         (Answer(_with(paths={"/": {"x": [{"$ref": "http://127.0.0.1:1/"}]}})), "lead to nothing"),
         (
             Answer(_with(components={"schemas": {"A": {"$ref": "#/components/schemas/A"}}})),
-            "A stands for nothing but itself",
+            "A is a reference to itself",
         ),
         (Answer(_with(info="x" * 40_000)), "more than 32000 bytes"),
         (Answer(b"\x1f\x8b", headers={"Content-Encoding": "gzip"}), "the gzip body is cut"),
@@ -326,48 +314,47 @@ def _with(**fields: object) -> bytes:
         (NOT_FOUND, "got status 404"),
     ],
 )
-async def test_a_document_that_cannot_be_taken_leaves_the_last_one(
+async def test_a_refused_document_leaves_the_last_one(
     store: Store, reply: Answer, reason: str
 ) -> None:
     publisher = Publisher(A, B)
-    async with FakeApiServer(publisher) as server:
-        spec = publishing(server.url, limits=replace(TIGHT, openapi_bytes=32_000))
-        async with running(store, spec) as run:
-            await until(lambda: run.hash("b.test"), "both are there")
-            publisher.hashes[A] = "bad"
-            publisher.replies[f"{V3}/{A}?hash=bad"] = reply
-            publisher.documents[B] = openapi_document("new")
-            await until(run.upstreams.warnings, "it is told of")
-            assert reason in run.upstreams.warnings()[0]
-            await until(lambda: run.hash("b.test") == sha512(publisher.documents[B]), "the other")
-            assert await run.document("a.test") == publisher.documents[A]
-            assert run.state() == "Current"
-            del publisher.hashes[A]
-            publisher.documents[A] = openapi_document("healed")
-            await until(lambda: run.hash("a.test") == sha512(publisher.documents[A]), "it heals")
-            await until(lambda: not run.upstreams.warnings(), "nothing is wrong any more")
+    async with published(store, publisher, limits=replace(TIGHT, openapi_bytes=32_000)) as (_, run):
+        await until(lambda: run.hash("b.test"), "both are there")
+        publisher.hashes[A] = "bad"
+        publisher.replies[f"{V3}/{A}?hash=bad"] = reply
+        publisher.documents[B] = openapi_document("new")
+        await until(run.upstreams.warnings, "it is told of")
+        assert reason in run.upstreams.warnings()[0]
+        await until(lambda: run.hash("b.test") == sha512(publisher.documents[B]), "the other")
+        assert await run.document("a.test") == publisher.documents[A]
+        assert run.state() == "Current"
+        del publisher.hashes[A]
+        publisher.documents[A] = openapi_document("healed")
+        await until(lambda: run.hash("a.test") == sha512(publisher.documents[A]), "it heals")
+        await until(lambda: not run.upstreams.warnings(), "nothing is wrong any more")
 
 
 async def test_all_documents_together_are_bounded(store: Store) -> None:
     publisher = Publisher(A, B)
     room = len(openapi_record.pack(publisher.documents[A]).pieces[0]) + 50
-    async with FakeApiServer(publisher) as server:
-        spec = publishing(server.url, limits=replace(TIGHT, openapi_kept_bytes=room))
-        async with running(store, spec) as run:
-            await until(lambda: run.hash("a.test"), "the first is there")
-            await until(run.upstreams.warnings, "the second is told of")
-            assert f"all documents together exceed {room} bytes" in run.upstreams.warnings()[0]
-            assert (bool(run.hash("a.test")), run.hash("b.test")) == (True, "")
-            # One takes the place of another of its size.
-            publisher.documents[A] = openapi_document("other/a.tests")
-            await until(lambda: run.hash("a.test") == sha512(publisher.documents[A]), "replaced")
-            del publisher.documents[A]
-            publisher.documents[B] = openapi_document("another")
-            await until(lambda: run.hash("b.test"), "now there is room")
-            await until(lambda: not run.upstreams.warnings(), "nothing is wrong any more")
+    async with published(store, publisher, limits=replace(TIGHT, openapi_kept_bytes=room)) as (
+        _,
+        run,
+    ):
+        await until(lambda: run.hash("a.test"), "the first is there")
+        await until(run.upstreams.warnings, "the second is told of")
+        assert f"all documents together exceed {room} bytes" in run.upstreams.warnings()[0]
+        assert (bool(run.hash("a.test")), run.hash("b.test")) == (True, "")
+        # One takes the place of another of its size.
+        publisher.documents[A] = openapi_document("other/a.tests")
+        await until(lambda: run.hash("a.test") == sha512(publisher.documents[A]), "replaced")
+        del publisher.documents[A]
+        publisher.documents[B] = openapi_document("another")
+        await until(lambda: run.hash("b.test"), "now there is room")
+        await until(lambda: not run.upstreams.warnings(), "nothing is wrong any more")
 
 
-async def test_what_was_refused_is_not_asked_for_again_until_it_changes(store: Store) -> None:
+async def test_a_refused_document_is_not_requested_again_until_it_changes(store: Store) -> None:
     publisher = Publisher(A)
     publisher.documents[A] = b'{"openapi":"3.0.0","paths":{"/":{"$ref":"#/components/x/y"}}}'
     async with published(store, publisher) as (server, run):
@@ -388,7 +375,7 @@ async def test_what_was_refused_is_not_asked_for_again_until_it_changes(store: S
         b'{"openapi": "3.0.0", "openapi": "3.0.1", "info": null}\n',
     ],
 )
-async def test_what_is_wrong_without_harm_is_passed_on(store: Store, changed: bytes) -> None:
+async def test_harmless_faults_of_a_document_are_accepted(store: Store, changed: bytes) -> None:
     publisher = Publisher(A)
     publisher.documents[A] = changed
     async with published(store, publisher) as (_, run):
@@ -411,27 +398,26 @@ async def test_what_is_wrong_without_harm_is_passed_on(store: Store, changed: by
         (Answer(b"{}", stalls=True), "no whole answer within 0.4 s"),
         (
             NOT_FOUND,
-            "got status 404, as from /openapi/v2; believed when said 2 times, this is time 1",
+            "got status 404, as from /openapi/v2; accepted after 2 such answers, this is number 1",
         ),
     ],
 )
-async def test_an_index_that_cannot_be_had_leaves_everything(
+async def test_a_failing_index_leaves_all_documents(
     store: Store, reply: Answer, reason: str
 ) -> None:
     publisher = Publisher(A)
-    async with FakeApiServer(publisher) as server:
-        limits = replace(TIGHT, openapi_bytes=32_000)
-        async with running(store, publishing(server.url, limits=limits)) as run:
-            await until(lambda: run.hash("a.test"), "it is there")
-            publisher.replies[V3] = reply
-            seen: list[str] = []
-            await until(lambda: _noted(seen, run) and reason in seen[0], "it is told of")
-            assert run.state() == "Current"
-            if reply is not NOT_FOUND:
-                assert await run.document("a.test") == publisher.documents[A]
-            del publisher.replies[V3]
-            await until(lambda: not run.upstreams.warnings(), "it is well again")
-            await until(lambda: run.hash("a.test"), "it is there")
+    limits = replace(TIGHT, openapi_bytes=32_000)
+    async with published(store, publisher, limits=limits) as (_, run):
+        await until(lambda: run.hash("a.test"), "it is there")
+        publisher.replies[V3] = reply
+        seen: list[str] = []
+        await until(lambda: _noted(seen, run) and reason in seen[0], "it is told of")
+        assert run.state() == "Current"
+        if reply is not NOT_FOUND:
+            assert await run.document("a.test") == publisher.documents[A]
+        del publisher.replies[V3]
+        await until(lambda: not run.upstreams.warnings(), "it is well again")
+        await until(lambda: run.hash("a.test"), "it is there")
 
 
 def _noted(seen: list[str], run: Running) -> list[str]:
@@ -439,43 +425,38 @@ def _noted(seen: list[str], run: Running) -> list[str]:
     return seen
 
 
-async def test_a_huge_index_is_read_and_its_strangers_passed_over(store: Store) -> None:
+async def test_unwanted_documents_of_a_huge_index_are_ignored(store: Store) -> None:
     publisher = Publisher(A)
     paths = {f"apis/g{i}.test/v1": {"serverRelativeURL": "//evil"} for i in range(100_000)}
     paths[A] = {"serverRelativeURL": publisher.url(A)}
     publisher.replies[V3] = document({"paths": paths})
-    async with FakeApiServer(publisher) as server:
-        spec = publishing(server.url, limits=replace(TIGHT, openapi_s=20.0))
-        async with running(store, spec) as run:
-            await until(lambda: run.hash("a.test"), "it is there", 20.0)
-            assert run.upstreams.warnings() == []
+    async with published(store, publisher, limits=replace(TIGHT, openapi_s=20.0)) as (server, run):
+        await until(lambda: run.hash("a.test"), "it is there")
+        assert run.upstreams.warnings() == []
     assert fetched(server) == [A]
 
 
-async def test_a_hanging_document_delays_no_discovery(store: Store) -> None:
+async def test_a_document_that_hangs_does_not_delay_discovery(store: Store) -> None:
     publisher = Publisher(A)
     publisher.replies[f"{V3}/{A}"] = Answer(b"{}", stalls=True)
-    async with FakeApiServer(publisher) as server:
-        spec = publishing(server.url, limits=replace(TIGHT, openapi_s=30.0))
-        async with running(store, spec) as run:
-            await until(lambda: fetched(server), "it is asked for")
-            # More than after which connections are renewed.
-            await polled(server, "/apis", 15)
-            publisher.discovery = aggregated(item("z.test"))
-            await until(lambda: run.freshness("z.test") == "Current", "discovery goes on")
+    async with published(store, publisher, limits=replace(TIGHT, openapi_s=30.0)) as (server, run):
+        await until(lambda: fetched(server), "it is asked for")
+        # Connections are renewed after fewer rounds.
+        await polled(server, "/apis", 15)
+        publisher.discovery = aggregated(item("z.test"))
+        await until(lambda: run.freshness("z.test") == "Current", "discovery goes on")
     assert fetched(server) == [A]
 
 
-async def test_failures_are_backed_off_from_by_themselves(store: Store) -> None:
+async def test_failing_documents_do_not_slow_down_discovery(store: Store) -> None:
     publisher = Publisher(A)
     publisher.replies[V3] = DOWN
-    async with FakeApiServer(publisher) as server:
-        timing = replace(QUICK, openapi_s=0.05, openapi_last_retry_s=60.0)
-        async with running(store, publishing(server.url, timing=timing)):
-            await polled(server, V3, 4)
-            discovered = server.paths.count("/apis")
-            asked = server.paths.count(V3)
-            await polled(server, "/apis", 12)
+    timing = replace(QUICK, openapi_s=0.05, openapi_last_retry_s=60.0)
+    async with published(store, publisher, timing=timing) as (server, _):
+        await polled(server, V3, 4)
+        discovered = server.paths.count("/apis")
+        asked = server.paths.count(V3)
+        await polled(server, "/apis", 12)
     assert discovered > asked
     assert server.paths.count(V3) <= asked + 2
 

@@ -1,4 +1,4 @@
-"""OpenAPI documents of old servers, and what is kept of documents: restarts, replicas."""
+"""OpenAPI documents of old servers, and documents in the store: restarts, replicas."""
 
 import asyncio
 import json
@@ -36,7 +36,6 @@ from upstream_setup import (
     service_settings,
     sha512,
     until,
-    until_so,
 )
 
 A, B = "apis/a.test/v1", "apis/b.test/v1"
@@ -55,7 +54,7 @@ def _v2(*paths: str) -> dict[str, object]:
     }
 
 
-async def test_of_an_old_server_the_one_document_is_split(store: Store) -> None:
+async def test_the_v2_document_of_an_old_server_is_split(store: Store) -> None:
     publisher = Publisher(A, B)
     publisher.replies[V3] = NOT_FOUND
     publisher.replies[V2] = document(_v2("/apis/a.test/v1/widgets", "/apis/x.test/v1/"), etag='"1"')
@@ -93,7 +92,7 @@ async def test_of_an_old_server_the_one_document_is_split(store: Store) -> None:
         (Answer(b'{"swagger":"2.0"' + b" " * 40_000), "more than 32000 bytes"),
     ],
 )
-async def test_an_old_document_that_cannot_be_taken_leaves_the_last_one(
+async def test_a_refused_v2_document_leaves_the_last_one(
     store: Store, reply: Answer, reason: str
 ) -> None:
     publisher = Publisher(A)
@@ -101,24 +100,25 @@ async def test_an_old_document_that_cannot_be_taken_leaves_the_last_one(
         V3: NOT_FOUND,
         V2: replace(document(_v2("/apis/a.test/v1/")), content_type="text/plain"),
     }
-    async with FakeApiServer(publisher) as server:
-        limits = replace(TIGHT, openapi_v2_bytes=32_000)
-        async with running(store, publishing(server.url, limits=limits)) as run:
-            await until(lambda: run.hash("a.test"), "it is there")
-            before = run.hash("a.test")
-            publisher.replies[V2] = reply
-            await until(run.upstreams.warnings, "it is told of")
-            assert reason in run.upstreams.warnings()[0]
-            assert run.hash("a.test") == before
-            assert run.state() == "Current"
+    limits = replace(TIGHT, openapi_v2_bytes=32_000)
+    async with published(store, publisher, limits=limits) as (_, run):
+        await until(lambda: run.hash("a.test"), "it is there")
+        before = run.hash("a.test")
+        publisher.replies[V2] = reply
+        await until(run.upstreams.warnings, "it is told of")
+        assert reason in run.upstreams.warnings()[0]
+        assert run.hash("a.test") == before
+        assert run.state() == "Current"
 
 
-async def test_who_publishes_nothing_is_asked_again_when_discovery_changes(store: Store) -> None:
+async def test_a_server_without_documents_is_tried_again_when_discovery_changes(
+    store: Store,
+) -> None:
     publisher = Publisher(A)
     publisher.replies |= {V3: NOT_FOUND, V2: NOT_FOUND}
     async with published(store, publisher) as (server, run):
         await until(lambda: V2 in server.paths, "it is asked")
-        await polled(server, "/apis", 10)
+        await polled(server, "/apis")
         assert (server.paths.count(V3), server.paths.count(V2)) == (1, 1)
         assert run.upstreams.warnings() == []
         publisher.replies.clear()
@@ -126,7 +126,7 @@ async def test_who_publishes_nothing_is_asked_again_when_discovery_changes(store
         await until(lambda: run.hash("a.test"), "it is there")
 
 
-async def test_who_publishes_nothing_any_more_is_believed_the_second_time(store: Store) -> None:
+async def test_the_second_answer_removes_all_documents(store: Store) -> None:
     publisher = Publisher(A)
     async with published(store, publisher) as (server, run):
         await until(lambda: run.hash("a.test"), "it is there")
@@ -142,48 +142,45 @@ async def test_a_doubt_ends_when_the_documents_are_back(
 ) -> None:
     publisher = Publisher(A)
     publisher.etag = etag
-    async with FakeApiServer(publisher) as server:
-        slow = replace(QUICK, poll_s=0.01, openapi_s=0.1)
-        async with running(store, publishing(server.url, timing=slow)) as run:
-            await until(lambda: run.hash("a.test"), "it is there")
-            for _ in range(3):
-                publisher.replies[V3] = reply
-                await until(run.upstreams.warnings, "it is doubted")
-                del publisher.replies[V3]
-                await until(lambda: not run.upstreams.warnings(), "it is back")
-                assert run.hash("a.test") == sha512(publisher.documents[A])
-
-
-async def test_a_proxy_that_finds_nothing_is_not_believed(store: Store) -> None:
-    publisher = Publisher(A)
-    async with FakeApiServer(publisher) as server:
-        seldom = replace(QUICK, poll_s=60.0, empty_answers=1)
-        async with running(store, publishing(server.url, timing=seldom)) as run:
-            await until(lambda: run.hash("a.test"), "it is there")
-            server.answers = NOT_FOUND
-            await until(run.upstreams.warnings, "it is told of")
-            assert "GET /apis: got status 404, want 200" in run.upstreams.warnings()[0]
-            await polled(server, V3, 3)
+    slow = replace(QUICK, poll_s=0.01, openapi_s=0.1)
+    async with published(store, publisher, timing=slow) as (_, run):
+        await until(lambda: run.hash("a.test"), "it is there")
+        for _ in range(3):
+            publisher.replies[V3] = reply
+            await until(run.upstreams.warnings, "it is doubted")
+            del publisher.replies[V3]
+            await until(lambda: not run.upstreams.warnings(), "it is back")
             assert run.hash("a.test") == sha512(publisher.documents[A])
+
+
+async def test_404_of_a_proxy_removes_no_document(store: Store) -> None:
+    publisher = Publisher(A)
+    seldom = replace(QUICK, poll_s=60.0, empty_answers=1)
+    async with published(store, publisher, timing=seldom) as (server, run):
+        await until(lambda: run.hash("a.test"), "it is there")
+        server.answers = NOT_FOUND
+        await until(run.upstreams.warnings, "it is told of")
+        assert "GET /apis: got status 404, want 200" in run.upstreams.warnings()[0]
+        await polled(server, V3, 3)
+        assert run.hash("a.test") == sha512(publisher.documents[A])
 
 
 async def test_a_doubt_ends_when_the_server_fails(store: Store) -> None:
     publisher = Publisher(A)
-    async with FakeApiServer(publisher) as server:
-        slow = replace(QUICK, poll_s=0.01, openapi_s=0.1)
-        async with running(store, publishing(server.url, timing=slow)) as run:
-            await until(lambda: run.hash("a.test"), "it is there")
-            publisher.replies |= {V3: document({"paths": {}})}
-            for _ in range(3):
-                await until(run.upstreams.warnings, "it is doubted")
-                publisher.replies["/apis"] = DOWN
-                await until(lambda: run.state() == "Stale", "it fails")
-                del publisher.replies["/apis"]
-                await until(lambda: run.state() == "Current", "it is back")
-            assert run.hash("a.test") == sha512(publisher.documents[A])
+    slow = replace(QUICK, poll_s=0.01, openapi_s=0.1)
+    async with published(store, publisher, timing=slow) as (_, run):
+        await until(lambda: run.hash("a.test"), "it is there")
+        publisher.replies |= {V3: document({"paths": {}})}
+        for _ in range(3):
+            await until(run.upstreams.warnings, "it is doubted")
+            publisher.replies["/apis"] = DOWN
+            await until(lambda: run.state() == "Stale", "it fails")
+            del publisher.replies["/apis"]
+            await until(lambda: run.state() == "Current", "it is back")
+        assert run.hash("a.test") == sha512(publisher.documents[A])
 
 
-async def test_who_published_nothing_at_first_is_asked_again_after_a_while(
+async def test_a_server_without_documents_is_tried_again_after_a_while(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(openapi_rounds, "_NEWER_FORM_AFTER_S", 0.2)
@@ -201,7 +198,7 @@ async def test_who_published_nothing_at_first_is_asked_again_after_a_while(
         await until(lambda: run.hash("a.test") == wanted, "the new form is there")
 
 
-async def test_an_index_that_is_missing_once_makes_nobody_an_old_server(store: Store) -> None:
+async def test_one_missing_index_does_not_make_an_old_server(store: Store) -> None:
     publisher = Publisher(A)
     async with published(store, publisher) as (server, run):
         await until(lambda: run.hash("a.test"), "it is there")
@@ -222,20 +219,19 @@ async def test_an_index_that_is_missing_once_makes_nobody_an_old_server(store: S
         await until(lambda: run.hash("a.test") not in ("", wanted), "it is one now")
 
 
-async def test_a_server_that_is_back_is_asked_for_documents_at_once(store: Store) -> None:
+async def test_a_server_that_is_back_gets_requests_for_documents_at_once(store: Store) -> None:
     publisher = Publisher(A)
-    async with FakeApiServer(publisher) as server:
-        timing = replace(QUICK, openapi_s=60.0)
-        async with running(store, publishing(server.url, timing=timing)) as run:
-            await until(lambda: run.hash("a.test"), "it is there")
-            server.answers = DOWN
-            await until(lambda: run.state() == "Stale", "it is away")
-            publisher.documents[A] = openapi_document("newer")
-            server.answers = publisher
-            await until(lambda: run.hash("a.test") == sha512(publisher.documents[A]), "it is back")
+    timing = replace(QUICK, openapi_s=60.0)
+    async with published(store, publisher, timing=timing) as (server, run):
+        await until(lambda: run.hash("a.test"), "it is there")
+        server.answers = DOWN
+        await until(lambda: run.state() == "Stale", "it is away")
+        publisher.documents[A] = openapi_document("newer")
+        server.answers = publisher
+        await until(lambda: run.hash("a.test") == sha512(publisher.documents[A]), "it is back")
 
 
-async def test_who_is_told_not_to_ask_does_not(store: Store) -> None:
+async def test_documents_are_not_requested_where_switched_off(store: Store) -> None:
     publisher = Publisher(A)
     async with published(store, publisher, openapi=False) as (server, _):
         await polled(server, "/apis", 5)
@@ -263,7 +259,7 @@ async def test_after_a_restart_the_last_known_are_served_while_the_server_is_dow
     await again.close()
 
 
-async def test_after_a_restart_nothing_known_is_asked_for(store: Store) -> None:
+async def test_after_a_restart_known_documents_are_not_requested(store: Store) -> None:
     publisher = Publisher(A)
     publisher.etag = '"1"'
     async with FakeApiServer(publisher) as server:
@@ -278,7 +274,7 @@ async def test_after_a_restart_nothing_known_is_asked_for(store: Store) -> None:
         assert asked.headers["if-none-match"] == '"1"'
 
 
-async def test_replicas_name_the_same_documents_and_another_takes_over(store: Store) -> None:
+async def test_replicas_serve_the_same_documents_and_another_takes_over(store: Store) -> None:
     publisher = Publisher(A)
     async with (
         FakeApiServer(publisher) as server,
@@ -297,7 +293,7 @@ async def test_replicas_name_the_same_documents_and_another_takes_over(store: St
     assert fetched(server) == [A, A]
 
 
-async def test_who_has_lost_the_claim_keeps_no_document(store: Store) -> None:
+async def test_a_poller_without_its_claim_writes_no_document(store: Store) -> None:
     publisher = Publisher(A)
     async with (
         FakeApiServer(publisher) as server,
@@ -322,7 +318,7 @@ async def test_a_large_document_is_cut_and_read_whole(store: Store) -> None:
     noise = {f"x-{i}": sha512(str(i).encode()) for i in range(30_000)}
     publisher.documents[A] = json.dumps({"openapi": "3.0.0", **noise}).encode()
     async with published(store, publisher, limits=replace(TIGHT, openapi_s=20.0)) as (_, run):
-        await until(lambda: run.hash("a.test"), "it is there", 20.0)
+        await until(lambda: run.hash("a.test"), "it is there")
         assert len((await store.list(openapi_record.DOCUMENTS)).entries) > 1
         assert await run.document("a.test") == publisher.documents[A]
 
@@ -345,7 +341,7 @@ async def test_a_document_that_is_missing_or_damaged_is_an_error(store: Store) -
                 await run.document("a.test")
 
 
-async def test_what_was_kept_goes_with_an_upstream_that_is_not_asked_any_more(store: Store) -> None:
+async def test_documents_go_with_an_upstream_that_is_not_polled_for_them(store: Store) -> None:
     key, source = "apis/remote.example.com/v1", "apiservice:v1.remote.example.com"
     async with FakeApiServer(Publisher(key)) as server:
         asked = service_settings(server.url, openapi=True)
@@ -356,14 +352,14 @@ async def test_what_was_kept_goes_with_an_upstream_that_is_not_asked_any_more(st
         ) as run:
             await until(lambda: run.freshness("remote.example.com") == "Current", "it is polled")
             run.declarations.set()
-            await until_so(lambda: _is_empty(store), "all is removed")
+            await until(lambda: _is_empty(store), "all is removed")
 
 
 async def _is_empty(store: Store) -> bool:
     return not (await store.list("upstream-openapi/")).entries
 
 
-async def test_of_a_document_that_was_replaced_and_removed_the_new_one_is_read(
+async def test_the_successor_of_a_removed_document_is_read(
     store: Store,
 ) -> None:
     publisher = Publisher(A)
@@ -384,7 +380,7 @@ async def test_of_a_document_that_was_replaced_and_removed_the_new_one_is_read(
                 await recipe.make()
 
 
-async def test_an_index_in_the_store_that_is_damaged_is_as_good_as_none(store: Store) -> None:
+async def test_a_damaged_index_in_the_store_is_replaced(store: Store) -> None:
     publisher = Publisher(A)
     async with FakeApiServer(publisher) as server:
         spec = publishing(server.url)

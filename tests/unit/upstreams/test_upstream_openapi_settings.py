@@ -1,4 +1,4 @@
-"""What is configured of an upstream's OpenAPI documents."""
+"""Settings of the OpenAPI documents of upstreams."""
 
 from typing import cast
 
@@ -15,7 +15,7 @@ def _spec(**options: object) -> UpstreamSpec:
     return ClusterSpecs().upstream(settings)
 
 
-def test_documents_are_asked_for_unless_told_otherwise() -> None:
+def test_documents_are_requested_unless_configured_otherwise() -> None:
     assert _spec().openapi
     assert not _spec(openapi=False).openapi
     assert _spec(openapi=False).id == _spec().id
@@ -27,14 +27,14 @@ def _settings(gates: str) -> Settings:
 
 
 @pytest.mark.parametrize(("gates", "asked"), [("", True), ("OpenAPIV3=false", False)])
-def test_nobody_is_asked_for_what_is_switched_off(gates: str, asked: bool) -> None:  # noqa: FBT001
+def test_the_feature_gate_switches_documents_off(gates: str, asked: bool) -> None:  # noqa: FBT001
     settings = _settings(gates)
     specs = ClusterSpecs(openapi=settings.gates["OpenAPIV3"])
     assert [specs.upstream(each).openapi for each in settings.upstreams] == [asked, asked]
     assert service_settings(settings).openapi is asked
 
 
-def test_limits_of_documents_arrive() -> None:
+def test_limits_of_documents_are_read() -> None:
     spec = _spec(**{"max-openapi-bytes": 1000, "openapi-interval": "5s"})
     assert (spec.limits.openapi_bytes, spec.timing.openapi_s) == (1000, 5.0)
     assert (_spec().limits.openapi_bytes, _spec().timing.openapi_s) == (32 * 2**20, 60.0)
@@ -44,6 +44,6 @@ def test_limits_of_documents_arrive() -> None:
     ("key", "value"),
     [("openapi", "no"), ("max-openapi-bytes", 0), ("openapi-interval", "often")],
 )
-def test_what_is_none_of_these_is_refused(key: str, value: object) -> None:
+def test_invalid_settings_are_refused(key: str, value: object) -> None:
     with pytest.raises(InvalidConfiguration, match=rf"^upstreams\.east\.{key}: want"):
         _spec(**{key: value})

@@ -26,7 +26,6 @@ from upstream_setup import (
     running,
     sha512,
     until,
-    until_so,
 )
 
 A = "apis/a.test/v1"
@@ -34,7 +33,7 @@ V3, V2 = "/openapi/v3", "/openapi/v2"
 
 
 def v2_document(title: str) -> bytes:
-    """Return a v2 document, laid out as nobody else would."""
+    """Return a v2 document with an unusual layout."""
     info = {"title": title, "version": "v1"}
     return json.dumps({"swagger": "2.0", "info": info, "paths": {}}, indent=3).encode()
 
@@ -88,33 +87,33 @@ class Conditional:
         return Answer(self.text, headers={"ETag": etag})
 
 
-async def test_it_is_served_byte_for_byte_and_fetched_when_documents_change(store: Store) -> None:
+async def test_the_v2_document_is_served_as_it_is_and_follows_v3_documents(store: Store) -> None:
     publisher = Publisher(A)
     server_of = Conditional(publisher, v2_document("one"))
     async with published(store, server_of) as (server, run):
-        await until_so(lambda: has(run, server_of.text), "it is there")
+        await until(lambda: has(run, server_of.text), "it is there")
         await until(lambda: server_of.sent[1], "it is asked for once more")
         await polled(server)
         assert server_of.sent == [1, 1]
         server_of.text = v2_document("other and longer")
         publisher.documents[A] = openapi_document("changed")
-        await until_so(lambda: has(run, server_of.text), "it has followed")
+        await until(lambda: has(run, server_of.text), "it has followed")
         await until(lambda: server_of.sent[1] == 2, "it is asked for once more")
         await polled(server)
         assert server_of.sent == [2, 2]
 
 
-async def test_one_that_follows_v3_documents_late_is_not_missed(store: Store) -> None:
+async def test_a_v2_document_that_follows_late_is_read(store: Store) -> None:
     """kube-apiserver makes it some seconds later."""
     publisher = Publisher(A)
     server_of = Conditional(publisher, v2_document("before"))
     async with published(store, server_of) as (_, run):
         await until(lambda: server_of.sent[0], "it was sent")
         server_of.text = v2_document("a moment later")
-        await until_so(lambda: has(run, server_of.text), "the second request has it")
+        await until(lambda: has(run, server_of.text), "the second request has it")
 
 
-async def test_it_is_asked_for_from_time_to_time_without_a_change(
+async def test_the_v2_document_is_requested_from_time_to_time(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(openapi_v2, "_EVERY_S", 0.01)
@@ -122,7 +121,7 @@ async def test_it_is_asked_for_from_time_to_time_without_a_change(
     async with published(store, server_of) as (_, run):
         await until(lambda: server_of.sent[1] > 2, "it is asked for again")
         server_of.text = v2_document("one that no v3 document tells of")
-        await until_so(lambda: has(run, server_of.text), "it is seen")
+        await until(lambda: has(run, server_of.text), "it is seen")
 
 
 @pytest.mark.parametrize(
@@ -139,12 +138,12 @@ async def test_it_is_asked_for_from_time_to_time_without_a_change(
     ],
     ids=["down", "404-once", "500", "other", "half", "empty", "html", "redirect"],
 )
-async def test_no_failure_empties_it(store: Store, failed: Answer) -> None:
+async def test_a_failure_keeps_the_v2_document(store: Store, failed: Answer) -> None:
     publisher = Publisher(A)
     wanted = v2_document("one")
     publisher.replies[V2] = Answer(wanted)
     async with published(store, publisher) as (server, run):
-        await until_so(lambda: has(run, wanted), "it is there")
+        await until(lambda: has(run, wanted), "it is there")
         await until(lambda: server.paths.count(V2) >= 2, "it has settled")
         asked, is_seen = server.paths.count(V2), list[bool]()
 
@@ -164,7 +163,7 @@ async def test_no_failure_empties_it(store: Store, failed: Answer) -> None:
         await until(lambda: not run.upstreams.warnings(), "all is well")
 
 
-async def test_the_reason_is_told_while_it_fails(store: Store) -> None:
+async def test_the_reason_is_shown_while_the_v2_document_fails(store: Store) -> None:
     publisher = Publisher(A)
     publisher.replies[V2] = Answer(b'{"swagger": "3.0"}')
     async with published(store, publisher) as (_, run):
@@ -176,13 +175,13 @@ async def test_the_reason_is_told_while_it_fails(store: Store) -> None:
             await whole(run)
 
 
-async def test_a_cluster_without_one_has_none(store: Store) -> None:
+async def test_a_cluster_may_lack_a_v2_document(store: Store) -> None:
     async with published(store, Publisher(A)) as (_, run):
         await until(lambda: state(run) is OwnV2.NONE, "it is known")
         assert await whole(run) == b""
 
 
-async def test_two_answers_are_believed_that_it_is_gone(store: Store) -> None:
+async def test_two_answers_remove_the_v2_document(store: Store) -> None:
     publisher = Publisher(A)
     publisher.replies[V2] = Answer(v2_document("one"))
     async with published(store, publisher) as (server, run):
@@ -190,21 +189,21 @@ async def test_two_answers_are_believed_that_it_is_gone(store: Store) -> None:
         publisher.replies[V2] = NOT_FOUND
         publisher.documents[A] = openapi_document("changed")
         await until(lambda: state(run) is OwnV2.NONE, "it is believed")
-        await until_so(lambda: _documents_in(store, 1), "it is removed from the store", 20.0)
+        await until(lambda: _documents_in(store, 1), "it is removed from the store")
 
 
 async def _documents_in(store: Store, number: int) -> bool:
     return len((await store.list("upstream-openapi/documents/")).entries) == number
 
 
-async def test_an_index_that_is_empty_once_is_not_believed(store: Store) -> None:
-    """So answers a server that has just been started, or a proxy."""
+async def test_one_empty_index_removes_nothing(store: Store) -> None:
+    """A server that has just started, or a proxy, may answer so."""
     publisher = Publisher(A)
     async with published(store, publisher) as (server, run):
         await until(lambda: run.hash("a.test"), "it is there")
         publisher.replies[V3] = document({"paths": {}})
         await until(run.upstreams.warnings, "it is told of")
-        words = "got an index without documents of what is served; believed when said 2 times"
+        words = "without documents of the served group-versions; accepted after 2 such answers"
         assert words in next(iter(run.upstreams.warnings()))
         assert run.hash("a.test")
         await until(lambda: not run.hash("a.test"), "it is believed the second time")
@@ -221,10 +220,10 @@ async def test_an_index_that_is_empty_once_is_not_believed(store: Store) -> None
     ],
     ids=["index", "empty", "document", "half"],
 )
-async def test_nothing_is_known_of_documents_after_failures_alone(
+async def test_no_documents_are_listed_after_failures_alone(
     store: Store, path: str, failed: Answer, told: str
 ) -> None:
-    """Not an index of nothing, which clients would believe."""
+    """Clients would trust an empty index."""
     publisher = Publisher(A)
     publisher.replies[path] = failed
     # The second time, that there is nothing would be believed.
@@ -235,19 +234,19 @@ async def test_nothing_is_known_of_documents_after_failures_alone(
         assert clusters.of("east") is None
 
 
-async def test_an_old_server_has_its_own_too(store: Store) -> None:
+async def test_the_v2_document_of_an_old_server_is_served(store: Store) -> None:
     publisher = Publisher()
     publisher.discovery = aggregated(item("a.test"))
     wanted = v2_document("old")
     publisher.replies |= {V3: NOT_FOUND, V2: Answer(wanted, "text/plain; charset=utf-8")}
     async with published(store, publisher) as (_, run):
-        await until_so(lambda: has(run, wanted), "it is there")
+        await until(lambda: has(run, wanted), "it is there")
         known = run.upstreams.documents.published("upstream:east")
         assert known is not None
         assert (known.form, documents(run).is_untyped) == (Form.V2, True)
 
 
-async def test_it_outlives_the_server_and_ours(store: Store) -> None:
+async def test_the_v2_document_survives_a_restart(store: Store) -> None:
     publisher = Publisher(A)
     wanted = v2_document("x" * 3_000_000)
     publisher.replies[V2] = Answer(wanted)
@@ -261,7 +260,7 @@ async def test_it_outlives_the_server_and_ours(store: Store) -> None:
         assert found.hash == documents(run).published.v2.hash  # type: ignore[union-attr] # it is kept
 
 
-async def test_what_a_filter_hides_is_in_no_document(store: Store) -> None:
+async def test_no_document_has_what_a_filter_hides(store: Store) -> None:
     publisher = Publisher(A, "apis/hidden.test/v1")
     publisher.replies[V2] = document({"swagger": "2.0", "paths": {"/apis/hidden.test/": {}}})
     async with published(store, publisher, filter=Filter(deny=("hidden.*",))) as (server, run):
@@ -272,7 +271,7 @@ async def test_what_a_filter_hides_is_in_no_document(store: Store) -> None:
     assert V2 not in server.paths
 
 
-async def test_one_beyond_what_is_kept_of_a_server_is_refused(store: Store) -> None:
+async def test_a_v2_document_above_the_limit_is_refused(store: Store) -> None:
     publisher = Publisher(A)
     title = "".join(sha512(bytes([number])) for number in range(9))  # hardly to be compressed
     publisher.replies[V2] = Answer(v2_document(title))
@@ -283,7 +282,7 @@ async def test_one_beyond_what_is_kept_of_a_server_is_refused(store: Store) -> N
         assert state(run) is OwnV2.UNKNOWN
 
 
-async def test_a_damaged_one_is_an_error(store: Store) -> None:
+async def test_a_damaged_v2_document_is_an_error(store: Store) -> None:
     publisher = Publisher(A)
     publisher.replies[V2] = Answer(v2_document("one"))
     async with published(store, publisher) as (server, run):
@@ -302,7 +301,7 @@ async def test_a_damaged_one_is_an_error(store: Store) -> None:
             await whole(again)
 
 
-async def test_its_failures_do_not_slow_down_the_others(store: Store) -> None:
+async def test_failures_of_the_v2_document_do_not_slow_down_v3_documents(store: Store) -> None:
     publisher = Publisher(A)
     publisher.replies[V2] = Answer(b"", status=403)
     async with published(store, publisher) as (server, run):

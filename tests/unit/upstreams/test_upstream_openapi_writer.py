@@ -1,4 +1,4 @@
-"""Documents are kept by content: fenced, index last, nothing left over."""
+"""Documents are stored by content: guarded, the index last, nothing left over."""
 
 import asyncio
 import base64
@@ -81,7 +81,7 @@ _PUBLISHED = st.builds(
 
 @given(_PUBLISHED)
 @settings(max_examples=50, deadline=None)
-def test_an_index_says_what_was_published(published: Published) -> None:
+def test_an_index_is_read_as_it_was_written(published: Published) -> None:
     value, _ = INDEX_RECORDS.seal(published)
     entry = Entry("upstream-openapi/indexes/x", value, 1, 1)
     assert asyncio.run(INDEX_RECORDS.read(MemoryStore(), entry)) == published
@@ -111,14 +111,14 @@ async def test_an_index_of_an_older_release_is_read() -> None:
 
 @given(st.binary(max_size=300))
 @settings(max_examples=50, deadline=None)
-def test_a_document_comes_back_as_it_was(document: bytes) -> None:
+def test_a_document_is_unpacked_as_it_was(document: bytes) -> None:
     packed = pack(document)
     assert openapi_record.unpack(b"".join(packed.pieces), kept(packed)) == document
     with pytest.raises(BadRecord):
         openapi_record.unpack(b"".join(pack(document + b"x").pieces), kept(packed))
 
 
-async def test_documents_are_there_before_the_index_that_names_them() -> None:
+async def test_documents_are_written_before_the_index_that_names_them() -> None:
     store = MemoryStore()
     writer, document = DocumentsWriter(store, "x", await claimed(store)), pack(b"{}")
     await writer.load()
@@ -134,7 +134,7 @@ async def test_documents_are_there_before_the_index_that_names_them() -> None:
     assert writer.published.documents == naming(document).documents
 
 
-async def test_what_is_replaced_stays_for_some_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_replaced_document_stays_for_some_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
     store = MemoryStore()
     writer = DocumentsWriter(store, "x", await claimed(store))
     old, new = pack(b"{}"), pack(b"[]")
@@ -154,7 +154,7 @@ async def test_what_is_replaced_stays_for_some_seconds(monkeypatch: pytest.Monke
     assert writer.published.is_clean
 
 
-async def test_documents_that_change_all_the_time_are_removed_meanwhile(
+async def test_old_documents_are_removed_while_new_ones_come(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     now = 0.0
@@ -172,7 +172,7 @@ async def test_documents_that_change_all_the_time_are_removed_meanwhile(
     assert len(await keys(store)) > 5
 
 
-async def test_what_an_index_names_that_was_perhaps_written_is_not_removed(
+async def test_documents_of_an_index_that_may_be_written_stay(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     now = 0.0
@@ -184,13 +184,13 @@ async def test_what_an_index_names_that_was_perhaps_written_is_not_removed(
     await writer.save(naming(old))
     await writer.put(new)
     await writer.save(naming(old))
-    store.after = failing("put", INDEX_RECORDS.prefix)  # written, and it says that it may not be
+    store.after = failing("put", INDEX_RECORDS.prefix)  # it is written, and fails all the same
     with pytest.raises(StoreUnavailable):
         await writer.save(naming(new))
     store.after = None
     now += 60.0
     await writer.sweep()
-    # Whoever has read the index that names the new one has some seconds left.
+    # A reader of the index with the new document has some seconds left.
     assert openapi_record.piece_keys("x", new.hash, 1)[0] in await keys(store)
     now += 60.0
     await writer.sweep()
@@ -200,7 +200,7 @@ async def test_what_an_index_names_that_was_perhaps_written_is_not_removed(
     ]
 
 
-async def test_what_a_process_left_behind_that_died_is_removed_by_the_next(
+async def test_documents_of_a_process_that_died_are_removed_by_the_next(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(openapi_record, "_SWEPT_AFTER_S", 0.0)
@@ -215,7 +215,7 @@ async def test_what_a_process_left_behind_that_died_is_removed_by_the_next(
     assert second.published.is_clean
 
 
-async def test_what_is_there_already_is_not_written_again() -> None:
+async def test_a_document_in_the_store_is_not_written_again() -> None:
     store = MemoryStore()
     writer, document = DocumentsWriter(store, "x", await claimed(store)), pack(b"{}")
     await writer.load()
@@ -253,7 +253,7 @@ async def test_who_has_lost_the_claim_writes_and_removes_nothing() -> None:
     assert (await store.list("upstream-openapi/")).entries == before
 
 
-async def test_removing_leaves_nothing_of_this_upstream_and_all_of_others() -> None:
+async def test_remove_deletes_everything_of_one_upstream() -> None:
     store, document = MemoryStore(), pack(b"{}")
     guard = await claimed(store)
     for name in ("x", "x-2"):
@@ -268,22 +268,8 @@ async def test_removing_leaves_nothing_of_this_upstream_and_all_of_others() -> N
     ]
 
 
-async def test_an_index_of_many_documents_is_cut_and_read_whole() -> None:
-    store = MemoryStore()
-    many = {
-        f"apis/g{i}.test/v1": DocumentRef(pack(str(i).encode()).hash, 1, 1) for i in range(20_000)
-    }
-    writer = DocumentsWriter(store, "x", await claimed(store))
-    await writer.load()
-    await writer.save(Published(Form.V3, documents=many))
-    assert len(await keys(store)) > 1
-    again = DocumentsWriter(store, "x", Guard("claims/upstreams/x", 1))
-    await again.load()
-    assert again.published.documents == many
-
-
-async def test_documents_are_told_once_it_is_known_which_there_are() -> None:
-    """While the first are fetched, those that are missing are not gone."""
+async def test_documents_are_listed_once_the_index_is_complete() -> None:
+    """During the first round a missing document is not a removed one."""
     store = MemoryStore()
     documents = UpstreamDocuments(store)
     documents.use("x", ["upstream:x"])

@@ -1,4 +1,4 @@
-"""What is polled is kept: written when it changes, read again, never by who has lost the claim."""
+"""Records of pollers: written when something changes, read at the start, guarded by the claim."""
 
 import asyncio
 import base64
@@ -20,7 +20,7 @@ from apidiscovery_service.store.memory import MemoryStore
 from fake_api_server import DOWN, Answer, FakeApiServer, aggregated, conditional
 from groups import GROUPS
 from hypothesis import given, settings
-from upstream_setup import item, resource_item, spec_of, until, until_so
+from upstream_setup import item, spec_of, until
 
 _ROOT = Root("/apis", core=False, state=Freshness.CURRENT, since="2026-01-02T03:04:05Z", etag='"A"')
 
@@ -58,7 +58,7 @@ async def _until_state(store: Store, spec: UpstreamSpec, state: str) -> Root:
     async def is_so() -> bool:
         return await _state(store, spec) == state
 
-    await until_so(is_so, f"it is {state}")
+    await until(is_so, f"it is {state}")
     known = await kept(store, spec)
     assert known
     return known.roots[-1]
@@ -70,7 +70,7 @@ async def _until_state(store: Store, spec: UpstreamSpec, state: str) -> Root:
 
 @given(GROUPS)
 @settings(max_examples=40, deadline=None)
-def test_a_record_says_what_was_known(group: Group) -> None:
+def test_a_record_is_read_as_it_was_written(group: Group) -> None:
     versions = {version.version: _with_kinds(version) for version in group.versions}
     groups = (Group(group.name, tuple(versions.values())),) if versions else ()
     failures = (("a/v1", "GET /apis/a/v1: got status 500"),)
@@ -80,7 +80,7 @@ def test_a_record_says_what_was_known(group: Group) -> None:
 
 
 async def _read(value: bytes) -> Known:
-    """Return what a record says that has no parts in the store."""
+    """Return the content of a record without parts."""
     return await KNOWN_RECORDS.read(MemoryStore(), Entry("upstreams/x", value, 1, 1))
 
 
@@ -100,7 +100,7 @@ def _with_kinds(version: Version) -> Version:
 
 
 def _large() -> Known:
-    """Return what does not compress into one value."""
+    """Return content that does not fit into one value of the store."""
     none = GroupVersionKind("", "", "")
     resources = tuple(
         Resource(os.urandom(500).hex(), none, "Cluster", "", None, storage_version_hash="x" * 12)
@@ -109,7 +109,7 @@ def _large() -> Known:
     return Known(1, (replace(_ROOT, groups=(Group("a.test", (Version("v1", resources),)),)),))
 
 
-async def test_what_does_not_fit_is_cut_and_read_whole() -> None:
+async def test_a_large_record_is_cut_and_read_whole() -> None:
     store, large = MemoryStore(), _large()
     claim = await store.put("claims/x", b"")
     guard = Guard(claim.key, claim.created)
@@ -128,7 +128,7 @@ async def test_what_does_not_fit_is_cut_and_read_whole() -> None:
     assert [e.key for e in (await store.list("upstreams/x")).entries] == ["upstreams/x"]
 
 
-async def test_a_missing_part_makes_the_record_none() -> None:
+async def test_a_record_without_one_of_its_parts_is_bad() -> None:
     with pytest.raises(BadRecord, match="is missing"):
         await _read(KNOWN_RECORDS.seal(_large())[0])
 
@@ -180,7 +180,7 @@ async def test_a_record_of_an_older_release_is_read() -> None:
         _SEALED.split(b"\n")[0] + b"\n",
     ],
 )
-async def test_a_damaged_or_newer_record_is_none(value: bytes) -> None:
+async def test_a_damaged_or_newer_record_is_bad(value: bytes) -> None:
     with pytest.raises(BadRecord):
         await _read(value)
 
@@ -216,12 +216,12 @@ async def test_an_etag_survives_a_restart() -> None:
     assert server.requests[0].headers["if-none-match"] == '"A"'
     assert before is not None
     assert after is not None
-    # The new holder says that it has asked, and nothing else.
+    # Only the claim differs.
     assert after.claim > before.claim
     assert after.roots == (first,)
 
 
-async def test_failure_and_recovery_are_kept_with_since_and_error() -> None:
+async def test_failure_and_recovery_are_recorded_with_time_and_error() -> None:
     store, metrics = MemoryStore(), Metrics()
     reply = aggregated(item("a.test"), etag='"A"')
     async with FakeApiServer(conditional(reply)) as server:
@@ -243,7 +243,7 @@ async def test_failure_and_recovery_are_kept_with_since_and_error() -> None:
     assert 'apidiscovery_upstream_received_bytes_total{upstream="east"}' in text
 
 
-async def test_failures_are_backed_off_from() -> None:
+async def test_pauses_grow_with_failures() -> None:
     store, timing = MemoryStore(), Timing(poll_s=9.0, first_retry_s=0.01, last_retry_s=0.2)
     times: list[float] = []
 
@@ -262,7 +262,7 @@ async def test_failures_are_backed_off_from() -> None:
     assert 0.17 < min(pauses[-5:]) < 0.4
 
 
-async def test_who_has_lost_the_claim_writes_nothing() -> None:
+async def test_a_poller_without_its_claim_writes_nothing() -> None:
     store = MemoryStore()
     async with FakeApiServer(conditional(aggregated(item("a.test"), etag='"A"'))) as server:
         spec = spec_of(server.url)
@@ -287,11 +287,11 @@ async def test_a_damaged_record_is_replaced() -> None:
                 entry = await store.get(KNOWN_RECORDS.key(spec.id))
                 return entry is not None and b'"format":99' not in entry.value
 
-            await until_so(is_replaced, "the record is replaced")
+            await until(is_replaced, "the record is replaced")
             assert (await _until_state(store, spec, "Current")).groups
 
 
-async def test_other_configuration_is_another_record() -> None:
+async def test_another_configuration_has_another_record() -> None:
     base = spec_of("https://one.test")
     same = spec_of("https://one.test", limits=Limits(), timing=Timing())
     others = [
@@ -306,17 +306,3 @@ async def test_other_configuration_is_another_record() -> None:
     assert base.id == same.id
     assert len({base.id, *(other.id for other in others)}) == 1 + len(others)
     assert "/" not in spec_of("https://x", "ns/name:443").id
-
-
-async def test_a_large_document_is_kept_and_served_whole() -> None:
-    names = [os.urandom(300).hex() for _ in range(5_000)]
-    group = item("a.test")
-    group["versions"] = [{"version": "v1", "resources": [resource_item(name) for name in names]}]
-    store = MemoryStore()
-    async with FakeApiServer({"/apis": aggregated(group)}) as server:
-        spec = spec_of(server.url, limits=Limits())
-        async with polling(store, spec):
-            root = await _until_state(store, spec, "Current")
-            entries = (await store.list(KNOWN_RECORDS.key(spec.id))).entries
-    assert len(root.groups[0].versions[0].resources) == 5_000
-    assert len(entries) > 2

@@ -1,4 +1,4 @@
-"""Equal content of upstreams is held once: by poller and follower, and of all clusters."""
+"""Equal groups of upstreams are one object, in poller and follower and across clusters."""
 
 from functools import partial
 from weakref import ref
@@ -87,7 +87,7 @@ def test_only_equal_versions_are_shared() -> None:
     assert shared_version(other) is other
 
 
-def test_a_word_and_its_text_are_shared() -> None:
+def test_enum_members_and_equal_texts_are_shared() -> None:
     words = Version("v1", (Resource("a", None, Scope.CLUSTER, "", None),), Freshness.STALE)
     texts = Version("v1", (Resource("a", None, "Cluster", "", None),), "Stale")
     assert shared_version(words) is shared_version(texts)

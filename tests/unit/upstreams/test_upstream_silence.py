@@ -1,4 +1,4 @@
-"""A process that its store tells nothing any more says so of what it knows from there."""
+"""A process without news from its store serves upstreams as stale."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -13,7 +13,7 @@ _GOOD = {"/apis": aggregated(item("a.test"))}
 
 
 class _Link(MemoryStore):
-    """The way to a store, which can be cut: then reads fail and watches are silent."""
+    """A connection to a store that can be cut: then reads fail and watches are silent."""
 
     def __init__(self, store: MemoryStore) -> None:
         super().__init__()
@@ -48,7 +48,7 @@ def _frequent_news(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("apidiscovery_service.store.memory.NEWS_EVERY_S", 0.05)
 
 
-async def test_who_is_cut_off_from_the_store_takes_upstreams_for_stale() -> None:
+async def test_upstreams_are_stale_in_a_process_without_the_store() -> None:
     store = MemoryStore()
     link = _Link(store)
     async with FakeApiServer(_GOOD) as server:
@@ -62,7 +62,7 @@ async def test_who_is_cut_off_from_the_store_takes_upstreams_for_stale() -> None
             server.answers = {}
             await until(lambda: cut_off.state() == "Stale", "it says so")
             assert cut_off.freshness("a.test") == "Stale"
-            assert cut_off.error() == "last known; the store has told nothing since"
+            assert cut_off.error() == "last known; the store has sent nothing since"
             assert cut_off.error() in cut_off.upstreams.warnings()[0]
             server.answers = _GOOD
             link.whole.set()

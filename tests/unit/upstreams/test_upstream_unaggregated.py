@@ -1,15 +1,13 @@
 """The lists that are served of an upstream are its own, to the byte."""
 
-import gc
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 import pytest
 from apidiscovery_formats.negotiation import JSON, Representation
 from apidiscovery_service.core.model import Version
-from apidiscovery_service.core.source import SourceState, SourceStatus
 from apidiscovery_service.encoding import APIGroupList, APIResourceList, EncodedSnapshot, Target
-from apidiscovery_service.sources.upstreams import unaggregated
+from apidiscovery_service.sources.upstreams import lists, unaggregated
 from apidiscovery_service.sources.upstreams.answers import read_resource_list
 from apidiscovery_service.sources.upstreams.body import Body
 from apidiscovery_service.sources.upstreams.unaggregated import EVERYTHING_WITHIN_ROUNDS
@@ -25,7 +23,7 @@ from fake_api_server import (
     document,
 )
 from repository import GOLDEN
-from upstream_setup import Running, item, mirrored, resource_list, running, spec_of, until, until_so
+from upstream_setup import Running, item, mirrored, resource_list, running, spec_of, until
 
 _GOLDEN = GOLDEN / "upstream-lists"
 _LISTS = [("", "v1"), ("apps", "v1"), ("monitoring.coreos.com", "v1")]
@@ -61,21 +59,21 @@ async def test_a_list_is_the_upstreams_to_the_byte(group: str, version: str) -> 
     async with FakeApiServer(_recorded) as server:
         spec = spec_of(server.url, core_paths=("/api",))
         async with running(MemoryStore(), spec) as run:
-            await until_so(_is(run, APIResourceList(group, version), name), "it is the same")
+            await until(_is(run, APIResourceList(group, version), name), "it is the same")
 
 
 async def test_the_list_of_groups_is_the_upstreams_to_the_byte() -> None:
     async with mirrored(MemoryStore(), _recorded) as (_, run):
-        await until_so(_is(run, APIGroupList(), "apis.json"), "it is the same")
+        await until(_is(run, APIGroupList(), "apis.json"), "it is the same")
 
 
-async def test_what_lists_said_outlives_the_upstream_and_a_restart() -> None:
+async def test_details_of_lists_survive_the_upstream_and_a_restart() -> None:
     store, target = MemoryStore(), APIResourceList("monitoring.coreos.com", "v1")
     name = "apis__monitoring.coreos.com__v1.json"
     async with FakeApiServer(_recorded) as server:
         spec = spec_of(server.url)
         async with running(store, spec) as run:
-            await until_so(_is(run, target, name), "it is the same")
+            await until(_is(run, target, name), "it is the same")
         server.answers = DOWN
         async with running(store, spec_of(server.url)) as run:
             await until(lambda: run.freshness("apps") == "Stale", "what is kept is served")
@@ -94,7 +92,7 @@ def _hash(run: Running) -> str:
     return version.resources[0].storage_version_hash if version and version.resources else ""
 
 
-async def test_a_storage_version_that_changes_without_a_trace_is_seen() -> None:
+async def test_a_storage_version_that_changes_alone_is_seen() -> None:
     answers = {"/apis": aggregated(item("a.test")), "/apis/a.test/v1": _with_hash("one")}
     async with mirrored(MemoryStore(), answers) as (server, run):
         await until(lambda: _hash(run) == "one", "the hash is there")
@@ -107,7 +105,7 @@ async def test_a_storage_version_that_changes_without_a_trace_is_seen() -> None:
         assert more <= 1 + (server.paths.count("/apis") - polls) / EVERYTHING_WITHIN_ROUNDS
 
 
-async def test_an_unchanged_list_is_asked_for_again_and_not_read_again(
+async def test_an_unchanged_list_is_requested_again_and_not_parsed_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     read: list[str] = []
@@ -116,7 +114,7 @@ async def test_an_unchanged_list_is_asked_for_again_and_not_read_again(
         read.append(version)
         return read_resource_list(version, body)
 
-    monkeypatch.setattr(unaggregated, "read_resource_list", counted)
+    monkeypatch.setattr(lists, "read_resource_list", counted)
     answers = {"/apis": aggregated(item("a.test")), "/apis/a.test/v1": _with_hash("one")}
     async with mirrored(MemoryStore(), answers) as (server, run):
         await until(lambda: server.paths.count("/apis/a.test/v1") >= 3, "it is asked for again")
@@ -135,32 +133,6 @@ async def test_a_server_without_lists_is_left_alone_and_is_current() -> None:
             2 + spec_of("http://x").limits.concurrent
         )
         assert (run.state(), run.error()) == ("Current", "")
-
-
-async def test_servers_that_serve_the_same_share_what_is_known_of_them() -> None:
-    """In pollers and in what follows them: memory is that of one server."""
-    async with FakeApiServer(_recorded) as server:
-        specs = [replace(spec_of(server.url), name=f"server-{number}") for number in range(3)]
-        async with running(MemoryStore(), *specs) as run:
-            target = APIResourceList("monitoring.coreos.com", "v1")
-            name = "apis__monitoring.coreos.com__v1.json"
-            await until_so(_is(run, target, name), "it is the same")
-            await until(lambda: len(_states(run)) == len(specs), "all are current")
-            await until(lambda: _alive("servicemonitors") == 1, "there is one of each version")
-
-
-def _states(run: Running) -> list[SourceStatus]:
-    return [each for each in run.upstreams.states() if each.state is SourceState.CURRENT]
-
-
-def _alive(resource: str) -> int:
-    """Return how many versions in memory have a resource with its storage version hash."""
-    gc.collect()
-    return sum(
-        any(each.resource == resource and each.storage_version_hash for each in found.resources)
-        for found in gc.get_objects()
-        if isinstance(found, Version)
-    )
 
 
 @pytest.mark.parametrize(

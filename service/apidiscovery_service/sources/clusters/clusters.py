@@ -1,8 +1,9 @@
 """Follows the clusters of folders and contexts, and has them mirrored.
 
-What cannot be used keeps its last good content, since a half-written file must not take a cluster
-away. A cluster that leaves its folder or its kubeconfig is mirrored no longer. Of several with one
-name the first by place counts, so that all replicas choose the same; the others are told.
+A cluster that cannot be read keeps its last good content, since a half-written file must not remove
+it. A cluster that leaves its folder or its kubeconfig is mirrored no longer. Of several clusters
+with one name the first by place counts, so that all replicas choose the same; the others are
+reported.
 """
 
 import asyncio
@@ -12,7 +13,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import structlog
 from apidiscovery_kubeconfig.connection import Connection
@@ -28,9 +29,9 @@ from apidiscovery_service.sources.upstreams.failure import shown
 from apidiscovery_service.sources.upstreams.spec import UpstreamSpec
 from apidiscovery_service.sources.watched_files import WatchedFiles
 
-# What cannot be used is read again so often: it may need another file, which is not watched.
+# A cluster that cannot be used is read again so often: it may need a file that is not watched.
 RETRY_S = 30.0
-# How long something has to be missing: kubectl and editors empty a file before they write it.
+# How long a file has to be missing: kubectl and editors empty a file before they write it.
 _GONE_AFTER_S = 0.5
 # How many clusters are passed on at once: each costs the event loop a fraction of a millisecond.
 _AT_ONCE = 20
@@ -44,14 +45,6 @@ Place: TypeAlias = tuple[int, str]
 _CONTEXT_RANK = 0
 
 _log = structlog.get_logger(__name__)
-
-
-class Mirrors(Protocol):
-    """What mirrors servers."""
-
-    def update_mirrors(
-        self, changed: Iterable[UpstreamSpec], gone: Iterable[str] = ()
-    ) -> object: ...
 
 
 class Contexts(NamedTuple):
@@ -80,7 +73,7 @@ class Contexts(NamedTuple):
 
 
 class _Good(NamedTuple):
-    """A cluster that can be used; the fingerprint tells whether it is another one."""
+    """A cluster that can be used; another fingerprint means another content."""
 
     spec: UpstreamSpec
     fingerprint: str
@@ -93,10 +86,15 @@ class _Problem(NamedTuple):
 
 @dataclass(slots=True)
 class _Outcome:
-    """The result of a look: made in a worker thread, applied in the event loop's."""
+    """The result of a look: made in a worker thread, applied in the event loop.
 
-    good: dict[Place, _Good] = field(default_factory=dict[Place, _Good])
-    bad: dict[Place, str] = field(default_factory=dict[Place, str])
+    Attributes:
+        read: The cluster at each place that was read, or why it cannot be used.
+        gone: The places that are not there any more.
+        notes: Other problems.
+    """
+
+    read: dict[Place, _Good | str] = field(default_factory=dict[Place, "_Good | str"])
     gone: set[Place] = field(default_factory=set[Place])
     notes: list[str] = field(default_factory=list[str])
 
@@ -105,19 +103,19 @@ class Clusters(Source):
     """Clusters that come and go at run time.
 
     Args:
-        mirrors: What mirrors them.
+        mirror: Mirrors changed clusters, and no longer those of some names.
         spec_of: Returns the specification of a cluster by its name and endpoint; raises
             `InvalidConfiguration`. Called in a thread.
         folders: Folders with a file for each cluster.
         contexts: Contexts to follow; None for none.
         taken: The names of other clusters.
         is_trusted: Whether files of the folders may name programs and other files.
-        retry_s: How often what cannot be used is read again.
+        retry_s: How often a cluster that cannot be used is read again.
     """
 
     def __init__(  # noqa: PLR0913 - those behind the star have names
         self,
-        mirrors: Mirrors,
+        mirror: Callable[[Sequence[UpstreamSpec], Sequence[str]], object],
         spec_of: Callable[[str, Endpoint], UpstreamSpec],
         *,
         folders: Sequence[Path] = (),
@@ -126,7 +124,7 @@ class Clusters(Source):
         is_trusted: bool = False,
         retry_s: float = RETRY_S,
     ) -> None:
-        self._mirrors = mirrors
+        self._mirror = mirror
         self._spec_of = spec_of
         self._folders = tuple(dict.fromkeys(folders))
         self._contexts = contexts
@@ -136,14 +134,14 @@ class Clusters(Source):
         config_files = contexts.files if contexts else []
         self._config_files = frozenset(config_files)
         self._files = WatchedFiles((*self._folders, *config_files), self._find)
-        # What the last look has found, by the thread that looks.
+        # The results of the last look; used by the thread that looks.
         self._listings: dict[Path, Listing] = {}
         self._unlisted: dict[Path, str] = {}
         self._named: set[Place] = set()
         self._unmatched: list[str] = []
         self._missing: dict[Place, float] = {}
         self._retried_at = time.monotonic()
-        # What is in force.
+        # The state in the event loop.
         self._good: dict[Place, _Good] = {}
         self._mirrored: dict[str, UpstreamSpec] = {}
         self._problems: dict[Place, _Problem] = {}
@@ -157,9 +155,9 @@ class Clusters(Source):
             InvalidConfiguration: The kubeconfig cannot be read at all.
         """
         outcome = await asyncio.to_thread(self._look)
-        for (rank, place), text in outcome.bad.items():
-            if rank == _CONTEXT_RANK and place == self._kubeconfig_place:
-                raise InvalidConfiguration(f"--contexts: {text}")
+        error = outcome.read.get((_CONTEXT_RANK, self._kubeconfig_place))
+        if isinstance(error, str):
+            raise InvalidConfiguration(f"--contexts: {error}")
         await self._apply(outcome)
 
     async def follow(self) -> None:
@@ -214,7 +212,7 @@ class Clusters(Source):
         return listing.clusters if listing else ()
 
     def _look(self) -> _Outcome:
-        """Read what is new or changed, and what could not be used before; nothing is applied."""
+        """Read new, changed and unusable clusters; nothing is applied."""
         outcome = _Outcome()
         changed = frozenset(self._files.look().changed)
         now = time.monotonic()
@@ -241,7 +239,7 @@ class Clusters(Source):
         return outcome
 
     def _read_file(self, place: Place, cluster: ClusterFile, outcome: _Outcome) -> None:
-        """Read a file; one that was only touched, as all of a mount are together, is not parsed."""
+        """Read a file; one with the same content is not parsed: all of a mount change together."""
 
         def read() -> Connection:
             return cluster.read(is_trusted=self._is_trusted)
@@ -254,7 +252,7 @@ class Clusters(Source):
         try:
             found = contexts.read()
         except ConfigurationError as error:
-            outcome.bad[whole] = shown(str(error), _MAX_TEXT)
+            outcome.read[whole] = shown(str(error), _MAX_TEXT)
             self._named |= {whole}
             return
         outcome.gone.add(whole)  # as a problem
@@ -291,20 +289,20 @@ class Clusters(Source):
         """Read one cluster; for the same fingerprint the same specification is kept."""
         before = self._good.get(place)
         if before and fingerprint and before.fingerprint == fingerprint:
-            outcome.good[place] = before
+            outcome.read[place] = before
             return
         try:
             spec = self._spec_of(name, endpoint_of(read()))
-            outcome.good[place] = _Good(spec, fingerprint)
+            outcome.read[place] = _Good(spec, fingerprint)
         except (ConfigurationError, InvalidConfiguration) as error:
             text = str(error)
-            outcome.bad[place] = text if text.startswith(place[1]) else f"{place[1]}: {text}"
+            outcome.read[place] = text if text.startswith(place[1]) else f"{place[1]}: {text}"
         except Exception as error:  # noqa: BLE001 - one file must not stop the watch of all
             _log.exception("cluster cannot be read", file=place[1])
-            outcome.bad[place] = f"{place[1]}: the reader failed: {type(error).__name__}"
+            outcome.read[place] = f"{place[1]}: the reader failed: {type(error).__name__}"
 
     def _confirmed_gone(self, present: set[Place], now: float) -> set[Place]:
-        """Return what has been missing for a while."""
+        """Return the places that have been missing for a while."""
         known = self._good.keys() | self._problems.keys()
         self._missing = {place: self._missing.get(place, now) for place in known - present}
         return {place for place, at in self._missing.items() if now - at >= _GONE_AFTER_S}
@@ -324,20 +322,20 @@ class Clusters(Source):
     # Applying, in the event loop.
 
     async def _apply(self, outcome: _Outcome) -> None:
-        for number, (place, text) in enumerate(outcome.bad.items()):
-            self._note_problem(place, text)
-            if not number % _AT_ONCE:
-                await asyncio.sleep(0)
-        for place in (*outcome.good, *outcome.gone):
-            self._problems.pop(place, None)
         for place in outcome.gone:
+            self._problems.pop(place, None)
             self._good.pop(place, None)
-        self._good |= outcome.good
+        for place, found in outcome.read.items():
+            if isinstance(found, str):
+                self._note_problem(place, found)
+            else:
+                self._problems.pop(place, None)
+                self._good[place] = found
         for note in outcome.notes:
             if note not in self._notes:
                 _log.warning("clusters are not complete", reason=note)
         self._notes = outcome.notes
-        await self._mirror(self._wanted())
+        await self._mirror_all(self._wanted())
 
     def _note_problem(self, place: Place, text: str) -> None:
         text = shown(text, _MAX_TEXT)
@@ -369,13 +367,13 @@ class Clusters(Source):
         self._conflicts = conflicts
         return wanted
 
-    async def _mirror(self, wanted: Mapping[str, UpstreamSpec]) -> None:
-        """Mirror exactly these, a few at a time."""
+    async def _mirror_all(self, wanted: Mapping[str, UpstreamSpec]) -> None:
+        """Mirror exactly these clusters, a few at a time."""
         changed = [spec for name, spec in wanted.items() if self._mirrored.get(name) is not spec]
         gone = [name for name in self._mirrored if name not in wanted]
         for start in range(0, max(len(changed), len(gone)), _AT_ONCE):
             part = slice(start, start + _AT_ONCE)
-            self._mirrors.update_mirrors(changed[part], gone[part])
+            self._mirror(changed[part], gone[part])
             for spec in changed[part]:
                 verb = "changed" if spec.name in self._mirrored else "added"
                 _log.info(f"cluster {verb}", cluster=spec.name, address=spec.endpoint.url)

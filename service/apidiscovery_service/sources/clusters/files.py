@@ -77,7 +77,7 @@ class ClusterFile:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """What a folder has.
+    """The content of a folder.
 
     Attributes:
         clusters: Its clusters, in the order of their paths.

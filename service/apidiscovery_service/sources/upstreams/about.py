@@ -1,7 +1,7 @@
-"""Asks a server how it writes its documents, so that they can be made as it would write them.
+"""Reads the dialect of a server, so that its documents can be written as it writes them.
 
-Discovery itself does not tell that: which versions of the aggregated document there are, the
-addresses in `/api`, and the release in `/version`.
+The dialect is not in discovery: the versions of the aggregated document, the addresses in `/api`,
+and the release in `/version`.
 """
 
 import asyncio
@@ -11,7 +11,6 @@ from http import HTTPStatus
 from typing import TypeVar, cast
 
 import structlog
-from apidiscovery_formats.media_types import JSON
 
 from apidiscovery_service.core.cluster import Addresses, Dialect
 from apidiscovery_service.sources.upstreams.body import Body, parsed
@@ -19,7 +18,6 @@ from apidiscovery_service.sources.upstreams.failure import Reason, UpstreamFaile
 from apidiscovery_service.sources.upstreams.fetch import AGGREGATED, AGGREGATED_VERSIONS, Exchange
 from apidiscovery_service.sources.upstreams.spec import Kind, UpstreamSpec
 from apidiscovery_service.sources.upstreams.state import Known, Root
-from apidiscovery_service.sources.upstreams.unaggregated import EVERYTHING_WITHIN_ROUNDS
 
 _VERSION = "/version"
 _MAX_VERSION_BYTES = 16 * 1024
@@ -30,19 +28,19 @@ _log = structlog.get_logger(__name__)
 
 
 class AboutServer:
-    """Learns the dialect of one server, once and again after each change of its discovery.
+    """Reads the dialect of one server, and again after each change of its discovery.
 
     Args:
         spec: The server.
         exchange: Sends the requests.
-        rounds: Returns after how many rounds it is asked again though nothing has changed.
+        rounds: Returns the number of rounds after which an unchanged server is asked again.
     """
 
     def __init__(
         self,
         spec: UpstreamSpec,
         exchange: Exchange,
-        rounds: Callable[[], int] = lambda: EVERYTHING_WITHIN_ROUNDS,
+        rounds: Callable[[], int],
     ) -> None:
         self._spec = spec
         self._exchange = exchange
@@ -51,7 +49,7 @@ class AboutServer:
         self._seen: tuple[tuple[str, bool], ...] | None = None
 
     async def read(self, known: Known) -> Known:
-        """Return what is known, with the dialect of the server; what is not had stays as it was.
+        """Return what is known, with the dialect of the server; unreadable parts stay as before.
 
         Args:
             known: The result of a round of discovery.
@@ -66,39 +64,30 @@ class AboutServer:
         self._passed = 0
         before = known.dialect
         version, addresses, aggregated = await asyncio.gather(
-            self._version(before.version),
-            self._addresses(known, before),
+            self._part(_VERSION, _checked_version, before.version),
+            self._addresses(known, before.addresses),
             self._aggregated(named, before),
         )
         self._seen = seen
         dialect = replace(before, version=version, addresses=addresses, aggregated=aggregated)
         return replace(known, dialect=dialect)
 
-    async def _version(self, before: bytes) -> bytes:
-        try:
-            answer = await self._exchange.get(_VERSION, JSON)
-            if answer.status != HTTPStatus.OK or not answer.is_plain_json:
-                raise answer.wrong(JSON)
-            return await self._exchange.read(answer, _checked_version)
-        except UpstreamFailed as failure:
-            return self._kept(_VERSION, failure, before)
-
-    async def _addresses(self, known: Known, before: Dialect) -> Addresses:
+    async def _addresses(self, known: Known, before: Addresses) -> Addresses:
         core = next((root for root in known.roots if root.core), None)
         if core is None or not core.is_current or not core.groups:
-            return before.addresses
+            return before
+        return await self._part(core.path, read_addresses, before)
+
+    async def _part(self, path: str, reader: Callable[[Body], T], before: T) -> T:
         try:
-            answer = await self._exchange.get(core.path, JSON)
-            if answer.status != HTTPStatus.OK or not answer.is_plain_json:
-                raise answer.wrong(JSON)
-            return await self._exchange.read(answer, read_addresses)
+            return await self._exchange.plain(path, reader)
         except UpstreamFailed as failure:
-            return self._kept(core.path, failure, before.addresses)
+            return self._kept(path, failure, before)
 
     async def _aggregated(self, root: Root, before: Dialect) -> tuple[str, ...]:
-        """Return the versions of the aggregated document; asked with an ETag, so without bodies.
+        """Return the versions of the aggregated document; the ETag keeps the answers short.
 
-        Only 406 and an unaggregated document say that there is none of a version.
+        Only 406 and an unaggregated document mean that the server lacks a version.
         """
         if root.old:
             return ()
@@ -118,7 +107,7 @@ class AboutServer:
         return tuple(found) or before.aggregated or AGGREGATED_VERSIONS
 
     def _kept(self, path: str, failure: UpstreamFailed, before: T) -> T:
-        _log.debug("not learned", upstream=self._spec.name, path=path, reason=str(failure))
+        _log.debug("dialect not read", upstream=self._spec.name, path=path, reason=str(failure))
         return before
 
 
@@ -130,10 +119,10 @@ def _checked_version(body: Body) -> bytes:
 
 
 def read_addresses(body: Body) -> Addresses:
-    """Return the `serverAddressByClientCIDRs` of an APIVersions; those that are odd left out.
+    """Return the `serverAddressByClientCIDRs` of an APIVersions, without malformed items.
 
     Raises:
-        UpstreamFailed: It is no JSON object.
+        UpstreamFailed: It is not a JSON object.
     """
     document = parsed(body)
     if not isinstance(document, dict):

@@ -34,7 +34,7 @@ _MAX_WARNING = 200
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A group of an unaggregated list; its versions stand in order of preference."""
+    """A group of an unaggregated list, with its versions in order of preference."""
 
     name: str
     versions: tuple[str, ...]
@@ -46,9 +46,9 @@ class Reading:
 
     Attributes:
         core: Whether it must have the core group only, or named groups only.
-        is_record: Whether it is a record of ours: it has storage version hashes and the order of
-            lists, and what was accepted once is accepted again.
-        warnings: What was left out, the first `MAX_WARNINGS`.
+        is_record: Whether it is a record of our own: it has storage version hashes and the order
+            of lists, and its names are not checked again.
+        warnings: The parts that are left out, the first `MAX_WARNINGS`.
         has_creation_timestamps: Whether a group has `"creationTimestamp":null`.
     """
 
@@ -81,7 +81,7 @@ class Reading:
         """Tell whether a group is accepted; warn if its name is not valid here."""
         valid = self.is_record or (not name if self.core else is_dns_subdomain(name))
         if not valid:
-            self.warn(f"group {name!r} left out: not a name that is wanted here")
+            self.warn(f"group {name!r} left out: not a valid name here")
         return valid
 
     def takes_version(self, group: str, name: str) -> bool:
@@ -94,31 +94,11 @@ class Reading:
         return self.filter.takes(group, name)
 
 
-def read_with_warnings(
+def read_with(
     reader: Callable[[Body, Reading], T], reading: Reading, body: Body
-) -> tuple[T, tuple[str, ...]]:
-    """Return the result of a reader and its warnings: a worker has its own copy of `reading`."""
-    made = reader(body, reading)
-    return made, tuple(reading.warnings)
-
-
-@dataclass(frozen=True, slots=True)
-class ReadDocument:
-    """What was read of an aggregated document.
-
-    Attributes:
-        has_creation_timestamps: Whether its groups have `"creationTimestamp":null`.
-    """
-
-    groups: tuple[Group, ...]
-    warnings: tuple[str, ...]
-    has_creation_timestamps: bool
-
-
-def read_document(reading: Reading, body: Body) -> ReadDocument:
-    """Return the content of an APIGroupDiscoveryList; raise as `read_aggregated`."""
-    groups = read_aggregated(body, reading)
-    return ReadDocument(groups, tuple(reading.warnings), reading.has_creation_timestamps)
+) -> tuple[T, Reading]:
+    """Return the result of a reader, and `reading` with its warnings: a worker has a copy."""
+    return reader(body, reading), reading
 
 
 def read_aggregated(body: Body, reading: Reading) -> tuple[Group, ...]:
@@ -134,7 +114,7 @@ def read_aggregated(body: Body, reading: Reading) -> tuple[Group, ...]:
         if not reading.takes_group(group.name):
             continue
         if groups.setdefault(group.name, group) is not group:
-            reading.warn(f"group {group.name!r} is there twice; the first counts")
+            reading.warn(f"group {group.name!r} is listed twice; the first counts")
     return tuple(group for group in groups.values() if group.versions or reading.is_record)
 
 
@@ -162,7 +142,7 @@ def _group(value: object, reading: Reading, where: str) -> Group:
             continue
         if versions.setdefault(version.version, version) is not version:
             reading.warn(
-                f"version {version.version!r} of {name!r} is there twice; the first counts"
+                f"version {version.version!r} of {name!r} is listed twice; the first counts"
             )
     return Group(name, tuple(versions.values()))
 
@@ -242,7 +222,7 @@ def read_group_list(body: Body, reading: Reading) -> tuple[Listed, ...]:
         if not reading.takes_group(group.name):
             continue
         if groups.setdefault(group.name, group) is not group:
-            reading.warn(f"group {group.name!r} is there twice; the first counts")
+            reading.warn(f"group {group.name!r} is listed twice; the first counts")
     return tuple(group for group in groups.values() if group.versions)
 
 

@@ -21,11 +21,11 @@ _CACHE_BYTES = 1024 * 1024
 
 
 class ClusterDocuments:
-    """Keeps the documents of the clusters that were asked for last.
+    """Keeps the documents of the clusters that were requested last.
 
     Args:
-        upstreams: What all of them publish.
-        observe: Called with what was made and the seconds it took.
+        upstreams: The documents of all of them.
+        observe: Called with the kind of a document that was made, and the seconds it took.
     """
 
     def __init__(self, upstreams: UpstreamDocuments, observe: Observer) -> None:
@@ -35,7 +35,7 @@ class ClusterDocuments:
 
     @property
     def revision(self) -> int:
-        """A counter that changes with what any cluster publishes."""
+        """A counter that changes when any cluster publishes other documents."""
         return self._upstreams.revision
 
     def of(self, name: str) -> "OfCluster | None":
@@ -109,7 +109,7 @@ class OfCluster:
         Of a cluster of which only a part is taken, it is merged from the v3 documents of that part.
 
         Raises:
-            DocumentUnavailable: It has not been had yet, or is not in the store.
+            DocumentUnavailable: It has not been read yet, or is not in the store.
             InvalidOpenAPI: It cannot be encoded in that form.
             StoreUnavailable: It cannot be read now.
             BadRecord: It is damaged.

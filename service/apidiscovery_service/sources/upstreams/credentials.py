@@ -41,7 +41,7 @@ def translated() -> Generator[None]:
         raise InvalidConfiguration(str(error)) from None
 
 
-class AskedCredentials:
+class ThreadedCredentials:
     """Credentials, fetched in a thread of their own.
 
     One fetch at a time serves all callers that wait for it. It goes on when they give up, and the
@@ -53,10 +53,10 @@ class AskedCredentials:
         self._asking: asyncio.Future[Proof] | None = None
 
     async def get(self) -> Proof:
-        """Return what is valid now; raise `CredentialsUnavailable`."""
-        held = self._source.cached()
-        if held is not None:
-            return held
+        """Return a valid proof; raise `CredentialsUnavailable`."""
+        cached = self._source.cached()
+        if cached is not None:
+            return cached
         if self._asking is None:
             self._asking = _in_thread(self._source.get, "credentials")
             self._asking.add_done_callback(self._answered)

@@ -21,7 +21,7 @@ from apidiscovery_kubeconfig.tls import Tls, check_trust
 
 from apidiscovery_service.core.source import Certificates
 from apidiscovery_service.errors import InvalidConfiguration
-from apidiscovery_service.sources.upstreams.credentials import AskedCredentials, translated
+from apidiscovery_service.sources.upstreams.credentials import ThreadedCredentials, translated
 from apidiscovery_service.sources.upstreams.reachability import address
 from apidiscovery_service.sources.upstreams.transport import Connections, Response
 
@@ -42,10 +42,10 @@ SETTINGS = (
 
 @dataclass(slots=True)
 class _Open:
-    """What is created when it is first needed."""
+    """Parts that are created when they are first needed."""
 
     connections: Connections | None = None
-    asked: AskedCredentials | None = None
+    credentials: ThreadedCredentials | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,8 @@ class Endpoint:
     """An API server, and all that a request to it needs.
 
     Attributes:
-        url: Scheme, host, and where needed a port and a path prefix; no slash at the end.
+        url: Scheme, host, and where needed a port and a path prefix. Requests fail if it is not
+            valid.
         tls: How the server is verified, and a client certificate for it.
         credentials: Sent with each request.
         impersonation: The user to impersonate; None for none.
@@ -68,10 +69,6 @@ class Endpoint:
     proxy_url: str | None = field(default=None, repr=False)
     compress: bool = True
     _open: _Open = field(default_factory=_Open, init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        """Raise `InvalidConfiguration` when the URL is not valid."""
-        object.__setattr__(self, "url", server_url(self.url, "the address of the server"))
 
     @property
     def proxy(self) -> str:
@@ -95,7 +92,7 @@ class Endpoint:
         are renewed, redirects are not followed, cookies not kept.
 
         Raises:
-            InvalidConfiguration: The proxy that the environment names cannot be used.
+            InvalidConfiguration: The URL, or the proxy that the environment names, is not valid.
             httpcore2.NetworkError: Or another of `transport.FAILURES`. An unusable certificate or
                 plugin is a `ConnectError`.
         """
@@ -109,14 +106,14 @@ class Endpoint:
         Raises:
             CredentialsUnavailable: There are none now, for example because a plugin fails.
         """
-        proof = await self._asked().get()
+        proof = await self._threaded().get()
         return {} if proof.authorization is None else {"Authorization": proof.authorization}
 
     def refresh(self, refused: Mapping[str, str] | None = None) -> None:
         """Drop cached credentials after a 401.
 
         Args:
-            refused: What `headers` returned for the request; newer credentials stay.
+            refused: The result of `headers` for the request; newer credentials stay.
         """
         self.credentials.drop(None if refused is None else refused.get("Authorization"))
 
@@ -124,7 +121,7 @@ class Endpoint:
         """Read the files that the settings name, to report mistakes at once; blocks.
 
         Raises:
-            InvalidConfiguration: The message has the key, what was found and what is wanted.
+            InvalidConfiguration: The message has the key, the value and what is wanted.
         """
         with translated():
             if self.url.startswith("https:"):
@@ -135,15 +132,15 @@ class Endpoint:
 
     async def aclose(self) -> None:
         """Close the connections, and end a plugin that runs."""
-        await self._asked().aclose()
+        await self._threaded().aclose()
         if self._open.connections is not None:
             connections, self._open.connections = self._open.connections, None
             await connections.aclose()
 
-    def _asked(self) -> AskedCredentials:
-        if self._open.asked is None:
-            self._open.asked = AskedCredentials(self.credentials)
-        return self._open.asked
+    def _threaded(self) -> ThreadedCredentials:
+        if self._open.credentials is None:
+            self._open.credentials = ThreadedCredentials(self.credentials)
+        return self._open.credentials
 
     def _proxy(self) -> str | None:
         if self.proxy_url is None:
@@ -160,8 +157,9 @@ class Endpoint:
         if self.impersonation is not None:
             whom = self.impersonation.lines()
             lines += [(name.encode(), value.encode()) for name, value in whom]
-        tls = self.tls if self.url.startswith("https:") else None
-        return Connections(self.url, lines, tls, self._asked(), self._proxy())
+        url = server_url(self.url, "the address of the server")
+        tls = self.tls if url.startswith("https:") else None
+        return Connections(url, lines, tls, self._threaded(), self._proxy())
 
 
 @cache  # the metadata of a package is a file
@@ -206,7 +204,7 @@ def endpoint_from_kubeconfig(path: str | None, context: str | None) -> Endpoint:
 def endpoint_of(found: Connection) -> Endpoint:
     """Return the endpoint of a connection that was read from a kubeconfig."""
     return Endpoint(
-        found.url,
+        server_url(found.url, "the address of the server"),
         tls=found.tls,
         credentials=found.credentials,
         impersonation=found.impersonation,

@@ -1,4 +1,4 @@
-"""Serves what the store has of other API servers, and starts their pollers.
+"""Serves the records of other API servers in the store, and starts their pollers.
 
 Every process follows the records of all upstreams, also those that it writes itself, and competes
 for the claim to poll each of them. A record is trusted while its writer lives and holds its claim;
@@ -7,7 +7,7 @@ after that its groups are served as stale until another process has polled.
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeAlias
 
@@ -17,7 +17,6 @@ from apidiscovery_service.core.cluster import Cluster
 from apidiscovery_service.core.model import Contribution, Precedence
 from apidiscovery_service.core.registry import Registry
 from apidiscovery_service.core.source import UPSTREAM, Source, SourceState, SourceStatus
-from apidiscovery_service.errors import DiscoveryError
 from apidiscovery_service.metrics import Metrics
 from apidiscovery_service.sources.api_service import ApiService
 from apidiscovery_service.sources.upstreams.failure import shown
@@ -35,7 +34,7 @@ from apidiscovery_service.sources.upstreams.projection import (
     service_condition,
     service_offer,
 )
-from apidiscovery_service.sources.upstreams.record import BadRecord
+from apidiscovery_service.sources.upstreams.record import RecordFollower
 from apidiscovery_service.sources.upstreams.rounds import now_text
 from apidiscovery_service.sources.upstreams.services import (
     ServiceSettings,
@@ -43,13 +42,12 @@ from apidiscovery_service.sources.upstreams.services import (
     service_specs,
 )
 from apidiscovery_service.sources.upstreams.spec import UpstreamSpec
-from apidiscovery_service.sources.upstreams.state import KNOWN_RECORDS
+from apidiscovery_service.sources.upstreams.state import KNOWN_RECORDS, Known
 from apidiscovery_service.sources.upstreams.turns import Turns
 from apidiscovery_service.sources.upstreams.unaggregated import rounds_for_all_lists
 from apidiscovery_service.store import Batch, Entry, Store
-from apidiscovery_service.store.claims import PREFIX as CLAIMS
-from apidiscovery_service.store.claims import Claims, is_dead
-from apidiscovery_service.store.following import PAUSE_S, follow
+from apidiscovery_service.store.claims import PREFIX, Claims, is_dead
+from apidiscovery_service.store.following import follow
 
 # How long a record is trusted after its writer has gone: the next one polls at once, and has its
 # answer after two exchanges at most.
@@ -63,7 +61,7 @@ _LOOKS = 6
 _MAX_WARNINGS = 50
 _MAX_WARNING = 400
 _NOT_MERGED = "not merged"
-_NO_MARK = (0, 0)
+_CLAIMS = PREFIX + KNOWN_RECORDS.prefix
 
 ClusterListener: TypeAlias = Callable[[Sequence[Cluster], Sequence[str]], None]
 
@@ -85,16 +83,14 @@ class _Followed:
 
     Attributes:
         services: The APIServices that name it; none for a mirrored server.
-        mark: The mark of the record that was read last.
-        losing: Ends the trust in the record, some time after its writer has gone.
+        distrust: Ends the trust in the record, some time after its writer has gone.
     """
 
     spec: UpstreamSpec
     poller: Poller
     services: tuple[ApiService, ...] = ()
     view: View = field(default_factory=View)
-    mark: tuple[int, int] = _NO_MARK
-    losing: asyncio.TimerHandle | None = None
+    distrust: asyncio.TimerHandle | None = None
     conditions: dict[str, Condition] = field(default_factory=dict[str, Condition])
 
     @property
@@ -133,7 +129,7 @@ class _Followed:
 
 
 class Upstreams(Source):
-    """All other API servers that are sources. Not thread-safe: used in the thread of the registry.
+    """The source of all other API servers. Not thread-safe: used in the thread of the registry.
 
     Args:
         store: The store with the records.
@@ -163,7 +159,10 @@ class Upstreams(Source):
         grace_s: float = GRACE_S,
         silence_s: float = SILENCE_S,
     ) -> None:
-        self.documents = UpstreamDocuments(store)
+        self.documents = UpstreamDocuments(store, self._record_lost)
+        self._records = RecordFollower(
+            KNOWN_RECORDS, store, self._records_changed, self._record_lost
+        )
         self._turns = Turns()
         self._document_rounds = asyncio.Semaphore(DOCUMENT_ROUNDS_AT_ONCE)
         self._store = store
@@ -174,15 +173,14 @@ class Upstreams(Source):
         self._settings = services or ServiceSettings()
         self._grace_s = grace_s
         self._silence_s = silence_s
-        # Why no record is trusted: the store has no news; empty when it has.
+        # Why no record is trusted while the store has no news; else empty.
         self._silence = ""
-        # When the last news of claims came: on the monotonic clock, and as text.
-        self._heard = time.monotonic(), now_text()
+        # When the last news of records and of claims came: on the monotonic clock, and as text.
+        self._heard = dict.fromkeys((KNOWN_RECORDS.prefix, _CLAIMS), (time.monotonic(), now_text()))
         self._followed: dict[str, _Followed] = {}
         self._specs = {spec.id: spec for spec in specs}
         # Revision since which a claim is held, by the id of the upstream.
         self._claimed: dict[str, int] = {}
-        self._unread: asyncio.Queue[str] = asyncio.Queue()
         self._cluster_listeners: list[ClusterListener] = []
         self._is_loaded = False
 
@@ -193,8 +191,8 @@ class Upstreams(Source):
             StoreUnavailable: The records cannot be read now.
         """
         await self.documents.load()
-        await self._list_claims()
-        await self._list_records()
+        await self._load_claims()
+        await self._records.load()
         self._is_loaded = True
         self._declarations.on_api_services(self._reconcile)
         self._reconcile()
@@ -207,14 +205,14 @@ class Upstreams(Source):
         self._cluster_listeners.append(listener)
 
     def update_mirrors(self, changed: Iterable[UpstreamSpec], gone: Iterable[str] = ()) -> None:
-        """Mirror other servers from now on.
+        """Change the servers that are mirrored.
 
-        What is known of a server stays while its id does: another endpoint is polled at once, and
-        other labels are shown. A server that is gone is withdrawn with its records.
+        A server with the same id keeps its record: another endpoint is polled at once, and other
+        labels are shown. A server that is gone is withdrawn with its records.
 
         Args:
             changed: New servers, and others for those of the same name.
-            gone: The names of those to mirror no longer.
+            gone: The names of servers that are mirrored no longer.
         """
         by_name = {spec.name: spec for spec in changed}
         replaced = by_name.keys() | set(gone)
@@ -228,10 +226,8 @@ class Upstreams(Source):
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self.documents.follow())
-                records, claims = KNOWN_RECORDS.prefix, CLAIMS + KNOWN_RECORDS.prefix
-                tasks.create_task(self._watch(records, self._list_records, self._records_changed))
-                tasks.create_task(self._watch(claims, self._list_claims, self._claims_changed))
-                tasks.create_task(self._read_new())
+                tasks.create_task(self._records.follow())
+                tasks.create_task(self._follow_claims())
                 tasks.create_task(self._notice_silence())
         finally:
             for followed in self._followed.values():
@@ -276,7 +272,7 @@ class Upstreams(Source):
     # The set of upstreams.
 
     def _reconcile(self) -> None:
-        """Follow exactly the upstreams that are named now.
+        """Follow exactly the upstreams that are configured or declared now.
 
         A group-version disappears with its APIService, whatever the server does.
         """
@@ -318,7 +314,7 @@ class Upstreams(Source):
         followed = self._followed.get(spec_id)
         if followed is None or followed.services != services:
             return True
-        # The specifications of services are made anew each time, from what their ids tell.
+        # Specifications of services are made again each time; equal ids have equal ones.
         return not services and followed.spec != spec
 
     def _follow_one(
@@ -338,7 +334,9 @@ class Upstreams(Source):
             )
             followed = self._followed[spec_id] = _Followed(spec, poller)
             self._claims.register(KNOWN_RECORDS.key(spec_id), poller.work)
-            self._unread.put_nowait(spec_id)
+            known = self._records.content.get(spec_id)
+            if known is not None:
+                self._take(followed, known, is_news=False)
         elif not services:
             if replace(followed.spec, labels=spec.labels, merge=spec.merge) != spec:
                 followed.poller.use(spec)
@@ -385,111 +383,52 @@ class Upstreams(Source):
         if kind == "apiservice":
             self._metrics.upstreams.api_services.set(name, condition.reason)
 
-    # Their records.
+    # Records.
 
-    async def _watch(
-        self,
-        prefix: str,
-        load: Callable[[], Awaitable[int]],
-        changed: Callable[[Mapping[str, Entry | None]], Awaitable[None]],
-    ) -> None:
-        async def take(batch: Batch) -> None:
-            await changed({c.key.removeprefix(prefix): c.entry for c in batch.changes})
-
-        await follow(self._store, prefix, load, take)
-
-    async def _list_records(self) -> int:
-        listing = await self._store.list(KNOWN_RECORDS.prefix)
-        entries = {e.key.removeprefix(KNOWN_RECORDS.prefix): e for e in listing.entries}
-        for spec_id, followed in self._followed.items():
-            entry = entries.get(spec_id)
-            if entry is None or (
-                entry.mark != followed.mark and entry.revision <= followed.mark[0]
-            ):
-                # The store was restored from a backup, which does not have the latest records.
-                followed.mark = _NO_MARK
-                followed.poller.write_again()
-        if self._is_loaded:
-            await self._records_changed(entries, is_news=False)
-        else:
-            await self._load_records(entries)
-        return listing.revision
-
-    async def _load_records(self, entries: Mapping[str, Entry]) -> None:
-        """Read all records at the start, and contribute them in one step."""
-        for spec_id, (spec, services) in self._wanted().items():
-            followed = self._follow_one(spec_id, spec, services)
-            if spec_id in entries:
-                await self._take(followed, entries[spec_id], is_news=False)
-        self._publish(self._followed.values())
-
-    async def _records_changed(
-        self, entries: Mapping[str, Entry | None], *, is_news: bool = True
-    ) -> None:
-        taken: list[_Followed] = []
-        for spec_id, entry in entries.items():
+    def _records_changed(self, before: Mapping[str, Known | None], *, is_news: bool) -> None:
+        changed: list[_Followed] = []
+        for spec_id in before:
             followed = self._followed.get(spec_id)
+            known = self._records.content.get(spec_id)
             # Another process removed the record, which this one may still need.
-            if followed is None or entry is None:
+            if followed is None or known is None:
                 continue
-            if await self._take(followed, entry, is_news=is_news):
-                taken.append(followed)
-        self._publish(f for f in taken if self._followed.get(f.spec.id) is f)
+            self._take(followed, known, is_news=is_news)
+            changed.append(followed)
+        self._publish(changed)
+        self._note_news(KNOWN_RECORDS.prefix)
 
-    async def _take(self, followed: _Followed, entry: Entry, *, is_news: bool) -> bool:
-        """Read a record; return False when it is known already or unreadable.
-
-        Args:
-            followed: Its upstream.
-            entry: The record.
-            is_news: Whether it was written just now, so that its writer is alive.
-        """
-        if entry.revision <= followed.mark[0]:
-            return False
-        try:
-            known = followed.poller.own(entry.value)
-            known = known or await KNOWN_RECORDS.read(self._store, entry)
-        except BadRecord as error:
-            _log.warning("record of an upstream ignored", key=entry.key, reason=str(error))
-            return False
-        if entry.revision <= followed.mark[0]:
-            return False
+    def _take(self, followed: _Followed, known: Known, *, is_news: bool) -> None:
+        """View a record, which is trusted if its writer is alive."""
         _stop(followed)
         is_trusted = is_news or self._claimed.get(followed.spec.id) == known.claim
         is_trusted = is_trusted and not self._silence
         since = "" if is_trusted else now_text()
         followed.view = View(known, is_trusted, since, self._silence)
-        followed.mark = entry.mark
-        return True
 
-    async def _read_new(self) -> None:
-        """Read the records of upstreams that come into use later.
-
-        Another process may have polled them before.
-        """
-        while True:
-            spec_id = await self._unread.get()
-            try:
-                entry = await self._store.get(KNOWN_RECORDS.key(spec_id))
-                if entry is not None:
-                    await self._records_changed({spec_id: entry}, is_news=False)
-            except DiscoveryError as error:
-                _log.warning("record of an upstream not read", id=spec_id, reason=str(error))
-                self._unread.put_nowait(spec_id)
-                await asyncio.sleep(PAUSE_S)
+    def _record_lost(self, spec_id: str) -> None:
+        """Have a record written again that a restored store lacks."""
+        followed = self._followed.get(spec_id)
+        if followed is not None:
+            followed.poller.reload()
 
     # Claims: whether the writers of records are alive.
 
-    async def _list_claims(self) -> int:
-        prefix = CLAIMS + KNOWN_RECORDS.prefix
-        listing = await self._store.list(prefix)
-        entries: dict[str, Entry | None] = dict.fromkeys(self._claimed)
-        entries |= {e.key.removeprefix(prefix): e for e in listing.entries}
-        await self._claims_changed(entries)
+    async def _follow_claims(self) -> None:
+        async def take(batch: Batch) -> None:
+            self._claims_changed({change.key: change.entry for change in batch.changes})
+
+        await follow(self._store, _CLAIMS, self._load_claims, take)
+
+    async def _load_claims(self) -> int:
+        listing = await self._store.list(_CLAIMS)
+        entries: dict[str, Entry | None] = {f"{_CLAIMS}{each}": None for each in self._claimed}
+        self._claims_changed(entries | {entry.key: entry for entry in listing.entries})
         return listing.revision
 
-    async def _claims_changed(self, entries: Mapping[str, Entry | None]) -> None:
-        for spec_id, entry in entries.items():
+    def _claims_changed(self, entries: Mapping[str, Entry | None]) -> None:
+        for key, entry in entries.items():
+            spec_id = key.removeprefix(_CLAIMS)
             if entry is None or is_dead(entry):
                 self._claimed.pop(spec_id, None)
             else:
@@ -497,9 +436,7 @@ class Upstreams(Source):
             followed = self._followed.get(spec_id)
             if followed is not None:
                 self._reconsider(followed)
-        self._heard = time.monotonic(), now_text()
-        if self._silence:
-            await self._end_silence()
+        self._note_news(_CLAIMS)
 
     def _reconsider(self, followed: _Followed) -> None:
         """Trust a record whose writer is alive; end the trust some time after it has gone."""
@@ -511,19 +448,26 @@ class Upstreams(Source):
             if not followed.view.is_trusted:
                 followed.view = View(known, is_trusted=True)
                 self._publish([followed])
-        elif followed.view.is_trusted and not followed.losing:
+        elif followed.view.is_trusted and not followed.distrust:
             loop = asyncio.get_running_loop()
-            followed.losing = loop.call_later(self._grace_s, self._lose, followed)
+            followed.distrust = loop.call_later(self._grace_s, self._lose, followed)
 
     def _lose(self, followed: _Followed) -> None:
-        followed.losing = None
-        known = followed.view.known
-        if known is None or self._claimed.get(followed.spec.id) == known.claim:
-            return
+        followed.distrust = None
         followed.view = replace(followed.view, is_trusted=False, since=now_text())
         self._publish([followed])
 
     # Silence of the store.
+
+    def _note_news(self, prefix: str) -> None:
+        """Note news of records or of claims, which may end the silence."""
+        self._heard[prefix] = time.monotonic(), now_text()
+        if self._silence and not self._is_silent():
+            self._end_silence()
+
+    def _is_silent(self) -> bool:
+        heard, _ = min(self._heard.values())
+        return time.monotonic() - heard >= self._silence_s
 
     async def _notice_silence(self) -> None:
         """Serve upstreams as stale while the store has no news, until cancelled.
@@ -533,13 +477,13 @@ class Upstreams(Source):
         """
         while True:
             await asyncio.sleep(self._silence_s / _LOOKS)
-            heard, since = self._heard
-            if not self._silence and time.monotonic() - heard >= self._silence_s:
-                self._begin_silence(since)
+            if not self._silence and self._is_silent():
+                self._begin_silence()
 
-    def _begin_silence(self, since: str) -> None:
+    def _begin_silence(self) -> None:
         """Trust no record any more."""
-        self._silence = "last known; the store has told nothing since"
+        _, since = min(self._heard.values())
+        self._silence = "last known; the store has sent nothing since"
         _log.warning("upstreams are served as stale: the store has no news", since=since)
         for followed in self._followed.values():
             _stop(followed)
@@ -548,12 +492,8 @@ class Upstreams(Source):
                 followed.view = View(view.known, since=since, doubt=self._silence)
         self._publish(self._followed.values())
 
-    async def _end_silence(self) -> None:
-        """Trust the current records of writers that are alive."""
-        try:
-            await self._list_records()
-        except DiscoveryError:
-            return  # the next news come soon
+    def _end_silence(self) -> None:
+        """Trust the records of writers that are alive."""
         self._silence = ""
         _log.info("the store has news again")
         for followed in self._followed.values():
@@ -563,9 +503,9 @@ class Upstreams(Source):
 
 
 def _stop(followed: _Followed) -> None:
-    if followed.losing is not None:
-        followed.losing.cancel()
-        followed.losing = None
+    if followed.distrust is not None:
+        followed.distrust.cancel()
+        followed.distrust = None
 
 
 def _warning(status: SourceStatus) -> str:

@@ -1,9 +1,9 @@
-"""The sockets of connections to upstreams, to make up for three gaps of httpcore.
+"""The sockets of connections to upstreams, which fill three gaps of httpcore.
 
-It closes the socket when a TLS handshake fails, but not when it is cancelled, so a server that
-hangs would cost a socket at each attempt. It takes bytes beyond the end of an answer for the answer
-to the next request. And it reads 64 KiB at once, which have some thousands of the smallest chunks
-or frames: to parse these takes 0.3 s.
+1. It leaves the socket open when a TLS handshake is cancelled: a server that hangs would cost a
+   socket at each attempt.
+2. It takes bytes after the end of an answer for the answer to the next request.
+3. It reads 64 KiB at once: thousands of the smallest chunks or frames, which take 0.3 s to parse.
 """
 
 import asyncio
@@ -54,7 +54,7 @@ class Stream(httpcore2.AsyncNetworkStream):
     def __init__(self, inner: httpcore2.AsyncNetworkStream) -> None:
         self.has_read = False
         self._inner = inner
-        # Asked for with each request; to look them up takes as long as to write.
+        # Needed for each request; looking them up takes as long as writing.
         self._socket = inner.get_extra_info("socket")
         self._ssl_object = inner.get_extra_info("ssl_object")
 
@@ -97,7 +97,7 @@ class Stream(httpcore2.AsyncNetworkStream):
         return await _wrapped(stream)
 
     def get_extra_info(self, info: str) -> object:
-        """Return what httpcore asks for."""
+        """Return a property of the connection."""
         match info:
             case "is_readable":
                 return is_socket_readable(self._socket)

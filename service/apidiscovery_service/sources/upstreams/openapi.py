@@ -1,15 +1,13 @@
 """The OpenAPI documents of other API servers, served from the store by every process.
 
-Memory has only the index with the hash of each document; a document is read on request. So all
-processes serve the same documents as soon as they have seen the index, and the last documents of an
+Memory has only the index with the hash of each document; documents are read on request. So all
+processes serve the same documents once they have read the index, and the last documents of an
 upstream stay available when it is down.
 """
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-
-import structlog
 
 from apidiscovery_service.core.model import CORE_GROUP
 from apidiscovery_service.errors import DiscoveryError
@@ -24,13 +22,10 @@ from apidiscovery_service.sources.upstreams.openapi_record import (
     piece_keys,
     unpack,
 )
-from apidiscovery_service.sources.upstreams.record import BadRecord, is_part
-from apidiscovery_service.store import Batch, Entry, Store
-from apidiscovery_service.store.following import follow
+from apidiscovery_service.sources.upstreams.record import RecordFollower
+from apidiscovery_service.store import Store
 
 _NOTHING = Published()
-
-_log = structlog.get_logger(__name__)
 
 
 class DocumentUnavailable(DiscoveryError):
@@ -42,17 +37,17 @@ class UpstreamDocuments:
 
     Args:
         store: The store with the documents.
+        lost: Called with the id of an upstream whose index the store has lost.
 
     Attributes:
         revision: A counter that changes with every index.
     """
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, lost: Callable[[str], None] = lambda _: None) -> None:
         self.revision = 0
         self._store = store
-        # Of every upstream in the store, by id, also of those that come into use later.
-        self._published: dict[str, Published] = {}
-        self._marks: dict[str, tuple[int, int]] = {}
+        self._indexes = RecordFollower(INDEX_RECORDS, store, self._changed, lost)
+        # The id of the upstream of each source.
         self._ids: dict[str, str] = {}
         self._listeners: list[Callable[[frozenset[str]], None]] = []
         self._publish_listeners: list[Callable[[str], None]] = []
@@ -68,8 +63,7 @@ class UpstreamDocuments:
             key: Without leading slash, such as `apis/apps/v1`.
         """
         upstream = self._ids.get(source, "")
-        published = self._published.get(upstream)
-        ref = published.documents.get(key) if published else None
+        ref = self._index(upstream).documents.get(key)
         return self._recipe(upstream, key, ref) if ref else None
 
     def published(self, source: str) -> Published | None:
@@ -77,16 +71,19 @@ class UpstreamDocuments:
 
         It is the same object until the source publishes something else.
         """
-        return self._published.get(self._ids.get(source, ""))
+        return self._indexes.content.get(self._ids.get(source, ""))
+
+    def _index(self, upstream: str) -> Published:
+        return self._indexes.content.get(upstream, _NOTHING)
 
     def all_of(self, source: str) -> dict[str, Recipe]:
         """Return all documents that a source publishes, by path."""
         upstream = self._ids.get(source, "")
-        documents = self._published.get(upstream, _NOTHING).documents
+        documents = self._index(upstream).documents
         return {key: self._recipe(upstream, key, ref) for key, ref in documents.items()}
 
     def all_known(self, source: str) -> dict[str, Recipe]:
-        """Return all documents that a source publishes; none while it is not known which."""
+        """Return all documents that a source publishes; none while the index is not complete."""
         published = self.published(source)
         return self.all_of(source) if published is not None and published.is_known else {}
 
@@ -94,8 +91,7 @@ class UpstreamDocuments:
         """Return the documents of paths that belong to no group, each from the first upstream."""
         found: dict[str, Recipe] = {}
         for _, upstream in sorted(self._ids.items()):
-            published = self._published.get(upstream, _NOTHING)
-            for key, ref in published.documents.items():
+            for key, ref in self._index(upstream).documents.items():
                 if key not in found and group_of(key) is None:
                     found[key] = self._recipe(upstream, key, ref)
         return found
@@ -113,25 +109,20 @@ class UpstreamDocuments:
         self._publish_listeners.append(listener)
 
     def warnings(self, upstream: str) -> Iterator[str]:
-        """Return what is wrong with the documents of an upstream, a line each, by its id."""
-        published = self._published.get(upstream)
-        return published.warnings if published else iter(())
+        """Return the problems of the documents of an upstream, by its id, a line each."""
+        return self._index(upstream).warnings
 
     def use(self, upstream: str, sources: Iterable[str]) -> None:
         """Serve the documents of an upstream for these sources."""
         self.drop(upstream)
         self._ids |= dict.fromkeys(sources, upstream)
-        self._notify_if_used(upstream, self._groups(upstream))
+        self._notify_if_used(upstream, _groups_of(self._index(upstream).documents))
 
     def drop(self, upstream: str) -> None:
         """Serve the documents of an upstream for no source any more."""
         if upstream in self._ids.values():
             self._ids = {source: other for source, other in self._ids.items() if other != upstream}
-            self._notify(self._groups(upstream))
-
-    def _groups(self, upstream: str) -> frozenset[str]:
-        published = self._published.get(upstream)
-        return _groups_of(published.documents) if published else frozenset()
+            self._notify(_groups_of(self._index(upstream).documents))
 
     def _notify_if_used(self, upstream: str, groups: frozenset[str]) -> None:
         if upstream in self._ids.values():
@@ -150,11 +141,11 @@ class UpstreamDocuments:
             BadRecord: It is damaged.
         """
         upstream = self._ids.get(source, "")
-        ref = self._published.get(upstream, _NOTHING).v2
+        ref = self._index(upstream).v2
         if ref is None:
             return None
         packed, ref = await self._pieces(upstream, WHOLE_KEY, ref)
-        await asyncio.to_thread(unpack, packed, ref)  # it is sent as it is, so check it here
+        await asyncio.to_thread(unpack, packed, ref)  # it is sent unchanged, so check it here
         return Packed(packed, ref.hash, ref.size)
 
     async def _document(self, upstream: str, key: str, ref: DocumentRef) -> bytes:
@@ -189,61 +180,28 @@ class UpstreamDocuments:
             packed += entry.value
         return bytes(packed)
 
-    async def load(self) -> int:
-        """Read the indexes; return the revision of the store.
+    async def load(self) -> None:
+        """Read the indexes.
 
         Raises:
             StoreUnavailable: They cannot be read now.
         """
-        listing = await self._store.list(INDEX_RECORDS.prefix)
-        gone = self._published.keys() - {_upstream(entry.key) for entry in listing.entries}
-        await self._changed({entry.key: entry for entry in listing.entries})
-        await self._changed({INDEX_RECORDS.key(upstream): None for upstream in gone})
-        return listing.revision
+        await self._indexes.load()
 
     async def follow(self) -> None:
         """Follow the indexes, until cancelled."""
+        await self._indexes.follow()
 
-        async def take(batch: Batch) -> None:
-            await self._changed({change.key: change.entry for change in batch.changes})
-
-        await follow(self._store, INDEX_RECORDS.prefix, self.load, take)
-
-    async def _changed(self, entries: Mapping[str, Entry | None]) -> None:
-        for key, entry in entries.items():
-            if is_part(key):
-                continue
-            if entry is None:
-                self._marks.pop(_upstream(key), None)
-                self._take(_upstream(key), None)
-            elif entry.mark != self._marks.get(_upstream(key)):
-                await self._read(entry)
-
-    async def _read(self, entry: Entry) -> None:
-        try:
-            published = await INDEX_RECORDS.read(self._store, entry)
-        except BadRecord as error:
-            _log.warning("index of documents ignored", key=entry.key, reason=str(error))
-            return
-        self._marks[_upstream(entry.key)] = entry.mark
-        self._take(_upstream(entry.key), published)
-
-    def _take(self, upstream: str, published: Published | None) -> None:
-        self.revision += 1
-        before = self._published.pop(upstream, _NOTHING).documents
-        if published is not None:
-            self._published[upstream] = published
-        now = (published or _NOTHING).documents
-        keys = before.keys() | now.keys()
-        changed = [key for key in keys if _hash(before.get(key)) != _hash(now.get(key))]
-        self._notify_if_used(upstream, _groups_of(changed))
-        for source in [source for source, of in self._ids.items() if of == upstream]:
-            for listener in self._publish_listeners:
-                listener(source)
-
-
-def _upstream(key: str) -> str:
-    return key.removeprefix(INDEX_RECORDS.prefix)
+    def _changed(self, before: Mapping[str, Published | None], *, is_news: bool) -> None:
+        del is_news  # documents are served whether their writer is alive or not
+        for upstream, former in before.items():
+            self.revision += 1
+            old, new = (former or _NOTHING).documents, self._index(upstream).documents
+            changed = [key for key in old.keys() | new.keys() if _hash(old, key) != _hash(new, key)]
+            self._notify_if_used(upstream, _groups_of(changed))
+            for source in [source for source, of in self._ids.items() if of == upstream]:
+                for listener in self._publish_listeners:
+                    listener(source)
 
 
 def _groups_of(keys: Iterable[str]) -> frozenset[str]:
@@ -251,5 +209,5 @@ def _groups_of(keys: Iterable[str]) -> frozenset[str]:
     return frozenset(group_of(key) or CORE_GROUP for key in keys)
 
 
-def _hash(ref: DocumentRef | None) -> str:
-    return ref.hash if ref else ""
+def _hash(documents: Mapping[str, DocumentRef], key: str) -> str:
+    return documents[key].hash if key in documents else ""

@@ -15,12 +15,14 @@ from enum import Enum
 from typing import TypeAlias, cast
 from urllib.parse import parse_qs, unquote, urlsplit
 
+from apidiscovery_formats.openapi.pointers import unescaped
+
 from apidiscovery_service.errors import DiscoveryError
 from apidiscovery_service.kube.go_json import JSONValue
 from apidiscovery_service.openapi.v2.split import split
 from apidiscovery_service.sources.upstreams.body import Body, parsed
 from apidiscovery_service.sources.upstreams.failure import Reason, UpstreamFailed, shown
-from apidiscovery_service.sources.upstreams.legacy import GroupVersion, name_of
+from apidiscovery_service.sources.upstreams.lists import GroupVersion, name_of
 
 INDEX_PATH = "/openapi/v3"
 V2_PATH = "/openapi/v2"
@@ -240,62 +242,48 @@ class Bounds:
                 yield element, _Keys.DATA if is_extension else _BELOW.get(key, _Keys.KEYWORDS)
 
 
-@dataclass(slots=True)
-class _Document:
-    """The possible targets of references in a document.
+def _named_parts(document: Mapping[str, object]) -> dict[_Pointer, object]:
+    """Return the paths and components of a document, which references lead to or into."""
+    components = _object(document.get("components"), "components")
+    sections: dict[_Pointer, object] = {("paths",): document.get("paths")}
+    sections |= {
+        ("components", name): value
+        for name, value in components.items()
+        if not name.startswith("x-")
+    }
+    parts: dict[_Pointer, object] = {}
+    for place, named in sections.items():
+        parts |= {(*place, name): one for name, one in _object(named, ".".join(place)).items()}
+        if len(parts) > MAX_NAMES:
+            text = f"more than {MAX_NAMES} paths and components"
+            raise UpstreamFailed(Reason.TOO_LARGE, text)
+    return parts
 
-    Attributes:
-        targets: A section, and the name of something in it.
-        aliases: Components that are only a reference, and its target.
-    """
 
-    targets: set[_Pointer] = field(default_factory=set[_Pointer])
-    aliases: dict[_Pointer, _Pointer] = field(default_factory=dict[_Pointer, _Pointer])
-
-    def add(self, document: Mapping[str, object]) -> None:
-        """Add everything that a document has."""
-        self._add_names(document.get("paths"), ("paths",))
-        components = _object(document.get("components"), "components")
-        for section, named in components.items():
-            if not section.startswith("x-"):
-                self._add_names(named, ("components", section))
-
-    def _add_names(self, value: object, place: _Pointer) -> None:
-        for name, one in _object(value, ".".join(place)).items():
-            self.targets.add((*place, name))
-            if len(self.targets) > MAX_NAMES:
-                raise UpstreamFailed(
-                    Reason.TOO_LARGE, f"more than {MAX_NAMES} paths and components"
-                )
-            ref = cast("dict[str, object]", one).get("$ref") if isinstance(one, dict) else None
-            if isinstance(ref, str):
-                self.aliases[*place, name] = _pointer_of(ref)
-
-    def is_dangling(self, ref: str) -> bool:
-        """Tell whether a reference has no target in the document."""
-        place = _pointer_of(ref)
-        return place not in self.targets and place[:2] not in self.targets
-
-    def cycle(self) -> _Pointer:
-        """Return a component that is an alias of itself, directly or through others; else ()."""
-        ends: set[_Pointer] = set()
-        for start in self.aliases:
-            trail: dict[_Pointer, None] = {}
-            place = start
-            while place in self.aliases and place not in ends:
-                if place in trail:
-                    return place
-                trail[place] = None
-                place = self.aliases[place]
-            ends.update(trail)
-        return ()
+def _circle(parts: Mapping[_Pointer, object]) -> _Pointer:
+    """Return a component that is an alias of itself, directly or through others; else ()."""
+    aliases: dict[_Pointer, _Pointer] = {}
+    for place, part in parts.items():
+        match part:
+            case {"$ref": str(ref)}:
+                aliases[place] = _pointer_of(ref)
+            case _:
+                pass
+    ends: set[_Pointer] = set()
+    for start in aliases:
+        place, trail = start, dict[_Pointer, None]()
+        while place in aliases and place not in ends:
+            if place in trail:
+                return place
+            trail[place] = None
+            place = aliases[place]
+        ends.update(trail)
+    return ()
 
 
 def _pointer_of(ref: str) -> _Pointer:
-    if not ref.startswith("#/"):
-        return ()
-    steps = ref[2:].split("/", 3)[:3]
-    return tuple(unquote(step).replace("~1", "/").replace("~0", "~") for step in steps)
+    """Return the first steps of a reference that may name a path or a component."""
+    return tuple(map(unescaped, ref[2:].split("/", 3)[:3])) if ref.startswith("#/") else ()
 
 
 def _object(value: object, where: str) -> Mapping[str, object]:
@@ -316,21 +304,24 @@ def check(body: Body) -> None:
             without a target.
     """
     value = _object(parsed(body), "the document")
-    bounds, document = Bounds(), _Document()
+    bounds = Bounds()
     bounds.count(value)
-    document.add(value)
+    parts = _named_parts(value)
     version = value.get("openapi")
     if not isinstance(version, str) or not _VERSION.fullmatch(version):
         seen = shown(repr(version), _SHOWN_OF_REF)
         raise UpstreamFailed(Reason.MALFORMED, f"openapi: got {seen}, want 3.0.0 or another 3.x")
-    dangling = sorted(filter(document.is_dangling, bounds.refs))
+    targets = {ref: _pointer_of(ref) for ref in bounds.refs}
+    dangling = sorted(
+        ref for ref, place in targets.items() if place not in parts and place[:2] not in parts
+    )
     if dangling:
         first = shown(repr(dangling[0]), _SHOWN_OF_REF)
         text = f"{len(dangling)} references lead to nothing in the document, such as {first}"
         raise UpstreamFailed(Reason.MALFORMED, text)
-    if cycle := document.cycle():
-        name = shown(cycle[-1], _SHOWN_OF_REF)
-        raise UpstreamFailed(Reason.MALFORMED, f"{name} stands for nothing but itself")
+    if circle := _circle(parts):
+        name = shown(circle[-1], _SHOWN_OF_REF)
+        raise UpstreamFailed(Reason.MALFORMED, f"{name} is a reference to itself")
 
 
 def split_document(body: Body) -> dict[str, bytes]:

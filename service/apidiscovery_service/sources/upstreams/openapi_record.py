@@ -27,7 +27,7 @@ from apidiscovery_service.store import Guard, Store
 DOCUMENTS = "upstream-openapi/documents/"
 
 _LEVEL = 6
-# Half of a hash tells documents apart well enough for a key; the whole of it is compared after.
+# Half of a hash is enough for a key; the whole hash is compared when the document is read.
 _HASH_IN_KEY = 64
 # How long a replaced document stays for readers of the former index.
 _SWEPT_AFTER_S = 10.0
@@ -36,7 +36,7 @@ _Row: TypeAlias = list[str | int | None]
 
 
 class Form(StrEnum):
-    """What an upstream publishes."""
+    """The form of the OpenAPI documents of an upstream."""
 
     UNKNOWN = ""
     V3 = "v3"
@@ -45,13 +45,13 @@ class Form(StrEnum):
 
 
 class OwnV2(StrEnum):
-    """What is known of the v2 document of an upstream, which clients of that cluster get.
+    """The state of the v2 document of an upstream, which clients of that cluster get.
 
     Attributes:
-        UNKNOWN: It was never had.
+        UNKNOWN: It was never read.
         KEPT: It is in the store.
         NONE: The upstream has none.
-        PARTLY: Not all group-versions of the upstream are taken, so its document is not either.
+        PARTLY: A filter hides group-versions of the upstream, so its document is not kept.
     """
 
     UNKNOWN = ""
@@ -94,9 +94,9 @@ class Refused:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Published:
-    """What is known of all OpenAPI documents of an upstream.
+    """The index of all OpenAPI documents of an upstream.
 
     Attributes:
         form: The form in which the upstream publishes them.
@@ -109,8 +109,8 @@ class Published:
         odd: Warnings about the rest of the index.
         error: Why the last attempt failed; empty if it succeeded.
         is_clean: Whether the store has no other documents of this upstream.
-        v2_state: What is known of its v2 document.
-        v2: That document as the upstream sent it, if it is kept.
+        v2_state: The state of its v2 document.
+        v2: The v2 document as the upstream sent it, if it is kept.
         v2_error: Why the last request for it failed; empty if it succeeded.
         is_untyped: Whether it calls documents plain text, as kube-apiservers before 1.27.
     """
@@ -131,9 +131,9 @@ class Published:
 
     @property
     def is_known(self) -> bool:
-        """Whether the documents can be told: not while the first are fetched, or all of them fail.
+        """Whether the list of documents can be served: not during the first round, or if all fail.
 
-        Whoever hears of some would believe that the others are gone.
+        A client of an incomplete list would take the others for removed.
         """
         if self.form is not Form.V3:
             return self.form is not Form.UNKNOWN

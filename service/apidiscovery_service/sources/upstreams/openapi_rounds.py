@@ -13,13 +13,12 @@ from http import HTTPStatus
 from urllib.parse import urlsplit
 
 import structlog
-from apidiscovery_formats.media_types import JSON
 
 from apidiscovery_service.sources.upstreams.body import Body
 from apidiscovery_service.sources.upstreams.doubts import Doubts
 from apidiscovery_service.sources.upstreams.failure import Reason, UpstreamFailed
-from apidiscovery_service.sources.upstreams.fetch import OPENAPI_USER, Answer, Exchange
-from apidiscovery_service.sources.upstreams.legacy import GroupVersion, name_of
+from apidiscovery_service.sources.upstreams.fetch import Answer, Exchange
+from apidiscovery_service.sources.upstreams.lists import GroupVersion, name_of
 from apidiscovery_service.sources.upstreams.openapi_answers import (
     INDEX_PATH,
     V2_PATH,
@@ -43,9 +42,11 @@ from apidiscovery_service.sources.upstreams.openapi_record import (
 )
 from apidiscovery_service.sources.upstreams.openapi_v2 import (
     V2Rounds,
-    is_document,
+    check_document,
+    check_room,
     is_taken,
     kept,
+    requested,
 )
 from apidiscovery_service.sources.upstreams.spec import Kind, UpstreamSpec
 
@@ -55,7 +56,7 @@ _REFUSED_FOR_S = 3600.0
 _NEWER_FORM_AFTER_S = 600.0
 # Save the index after so many documents, so that the first are served before the last is fetched.
 _SAVED_AFTER_DOCUMENTS = 16
-# One failure does not end a round; so many do.
+# A round ends after so many failures.
 _MOST_FAILURES = 3
 
 _log = structlog.get_logger(__name__)
@@ -63,25 +64,17 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(slots=True)
 class _Progress:
-    """The results of a round so far."""
+    """The results of a round so far.
 
-    documents: dict[str, DocumentRef] = field(default_factory=dict[str, DocumentRef])
+    Attributes:
+        documents: All documents, the unchanged ones too.
+        unsaved: The number of new documents since the index was saved.
+    """
+
+    documents: dict[str, DocumentRef]
     refused: dict[str, Refused] = field(default_factory=dict[str, Refused])
     failures: dict[str, UpstreamFailed] = field(default_factory=dict[str, UpstreamFailed])
     unsaved: int = 0
-    packed_size: int = 0
-
-    def take(self, documents: Mapping[str, DocumentRef]) -> None:
-        """Begin with the documents in the store."""
-        self.documents = dict(documents)
-        self.packed_size = sum(ref.packed_size for ref in documents.values())
-
-    def put(self, key: str, ref: DocumentRef) -> None:
-        """Add or replace the document of a path."""
-        before = self.documents.get(key)
-        self.packed_size += ref.packed_size - (before.packed_size if before else 0)
-        self.documents[key] = ref
-        self.unsaved += ref is not before
 
 
 class DocumentRounds:
@@ -90,7 +83,7 @@ class DocumentRounds:
     Args:
         spec: The upstream.
         count_bytes: Called with the size of each answer as it was sent.
-        writer: Has what is known, and writes documents.
+        writer: Has the known index, and writes documents.
     """
 
     def __init__(
@@ -116,7 +109,7 @@ class DocumentRounds:
     async def round(self, offered: frozenset[GroupVersion]) -> None:
         """Fetch changed documents of the group-versions that discovery offers, and those above.
 
-        A v2 document beside them comes last; what is wrong with it fails no round.
+        The v2 document beside them comes last; its failure does not fail the round.
 
         Raises:
             UpstreamFailed: Some request failed; former documents stay.
@@ -125,7 +118,7 @@ class DocumentRounds:
         """
         await self._writer.sweep()
         try:
-            await self._ask(offered)
+            await self._request(offered)
         except UpstreamFailed as failure:
             if failure.reason is not Reason.EMPTIED:
                 self.end_doubts()
@@ -135,10 +128,10 @@ class DocumentRounds:
         await self._own_v2.round()
 
     def end_doubts(self) -> None:
-        """Believe no former answer that documents are gone: the upstream failed since."""
+        """Forget answers that documents are gone: the upstream has failed since."""
         self._doubts.end()
 
-    async def _ask(self, offered: frozenset[GroupVersion]) -> None:
+    async def _request(self, offered: frozenset[GroupVersion]) -> None:
         known = self._writer.published
         self._is_retrying = bool(known.refused) and time.monotonic() >= self._refused_until
         is_same = known.offered == _digest_of(offered) and not self._is_retrying
@@ -147,19 +140,16 @@ class DocumentRounds:
         v2_etag = known.etag if is_same and known.form is Form.V2 and is_kept else ""
         if is_same and known.form in (Form.NONE, Form.V2) and not self._is_newer_form_due():
             if known.form is Form.V2:
-                await self._ask_v2(offered, v2_etag)
+                await self._request_v2(offered, v2_etag)
             return
         etag = known.etag if is_same and known.form is Form.V3 else ""
-        answer = await self._get(self._v3, INDEX_PATH, etag)
-        match answer.status:
-            case HTTPStatus.NOT_MODIFIED if etag:
-                await self._writer.save(replace(known, error=""))
-            case HTTPStatus.NOT_FOUND:
-                await self._ask_v2(offered, v2_etag)
-            case HTTPStatus.OK:
-                await self._index(answer, offered, is_same=is_same)
-            case _:
-                raise answer.wrong("200, 304 or 404")
+        answer = await requested(self._v3, INDEX_PATH, etag)
+        if answer.status == HTTPStatus.NOT_MODIFIED:
+            await self._writer.save(replace(known, error=""))
+        elif answer.status == HTTPStatus.NOT_FOUND:
+            await self._request_v2(offered, v2_etag)
+        else:
+            await self._index(answer, offered, is_same=is_same)
 
     def _is_newer_form_due(self) -> bool:
         now = time.monotonic()
@@ -167,9 +157,6 @@ class DocumentRounds:
         if is_due:
             self._newer_form_at = now + _NEWER_FORM_AFTER_S
         return is_due
-
-    async def _get(self, exchange: Exchange, path: str, etag: str) -> Answer:
-        return await exchange.get(path, JSON, etag=etag, as_master=False, user=OPENAPI_USER)
 
     # Version 3: an index and documents of group-versions.
 
@@ -186,15 +173,17 @@ class DocumentRounds:
             return
         is_empty = offered and not index.documents and not index.odd
         if is_empty and (known.documents or known.form is Form.UNKNOWN):
-            await self._doubt("got an index without documents of what is served", offered)
+            await self._doubt(
+                "got an index without documents of the served group-versions", offered
+            )
         progress = await self._documents(index)
         self._failed_before = frozenset(progress.failures)
         if self._is_retrying:
             self._refused_until = time.monotonic() + _REFUSED_FOR_S
         now = self._current(progress, index)
         # Without hashes in the index, each document is requested in every round.
-        is_told = all(listed.hash for listed in index.documents.values())
-        is_whole = not progress.failures and is_told
+        has_hashes = all(listed.hash for listed in index.documents.values())
+        is_whole = not progress.failures and has_hashes
         if not progress.failures:
             now = replace(now, error="", etag=answer.etag, digest=digest)
         await self._writer.save(replace(now, offered=_digest_of(offered) if is_whole else ""))
@@ -202,11 +191,10 @@ class DocumentRounds:
             raise _combined(progress.failures)
 
     async def _documents(self, index: Index) -> _Progress:
-        known, progress = self._writer.published, _Progress()
-        progress.take(
+        progress = _Progress(
             {
                 key: ref
-                for key, ref in known.documents.items()
+                for key, ref in self._writer.published.documents.items()
                 if key in index.documents or key in index.odd
             }
         )
@@ -239,29 +227,28 @@ class DocumentRounds:
             return
         if ref is not None and listed.hash and ref.listed == listed.hash:
             return
+        others = [other for place, other in progress.documents.items() if place != key]
         try:
-            others = progress.packed_size - (ref.packed_size if ref else 0)
-            now = await self._document(listed, ref, self._spec.limits.openapi_kept_bytes - others)
+            now = await self._document(listed, ref, others)
         except UpstreamFailed as failure:
             if failure.reason in (Reason.MALFORMED, Reason.TOO_LARGE):
                 progress.refused[key] = Refused(listed.hash, str(failure))
             else:
                 progress.failures[key] = failure
             return
-        progress.put(key, now)
+        progress.documents[key] = now
+        progress.unsaved += now is not ref
 
-    async def _document(self, listed: Listed, ref: DocumentRef | None, room: int) -> DocumentRef:
+    async def _document(
+        self, listed: Listed, ref: DocumentRef | None, others: Iterable[DocumentRef]
+    ) -> DocumentRef:
         etag = ref.etag if ref and not listed.hash else ""
-        answer = await self._get(self._v3, listed.path, etag)
-        if ref and etag and answer.status == HTTPStatus.NOT_MODIFIED:
+        answer = await requested(self._v3, listed.path, etag)
+        if ref and answer.status == HTTPStatus.NOT_MODIFIED:
             return ref
-        if answer.status != HTTPStatus.OK or not is_document(answer):
-            raise answer.wrong(JSON)
+        check_document(answer)
         packed = await self._v3.read(answer, _read_document)
-        if packed.packed_size > room:
-            limit = self._spec.limits.openapi_kept_bytes
-            text = f"GET {listed.path}: all documents together exceed {limit} bytes, compressed"
-            raise UpstreamFailed(Reason.TOO_LARGE, text)
+        check_room(self._spec, listed.path, packed, others)
         await self._writer.put(packed)
         if listed.hash not in ("", packed.hash):
             _log.info(
@@ -274,34 +261,30 @@ class DocumentRounds:
 
     # Version 2: one document of everything.
 
-    async def _ask_v2(self, offered: frozenset[GroupVersion], etag: str) -> None:
+    async def _request_v2(self, offered: frozenset[GroupVersion], etag: str) -> None:
         known = self._writer.published
-        answer = await self._get(self._v2, V2_PATH, etag)
-        match answer.status:
-            case HTTPStatus.NOT_MODIFIED if etag:
-                await self._writer.save(replace(known, error=""))
-            case HTTPStatus.NOT_FOUND:
-                if known.documents:
-                    await self._doubt(f"got status 404, as from {V2_PATH}", offered)
-                nothing = Published(Form.NONE, offered=_digest_of(offered), v2_state=OwnV2.NONE)
-                await self._writer.save(nothing)
-            case HTTPStatus.OK if is_document(answer):
-                if known.form is Form.V3 and known.documents:
-                    await self._doubt("got status 404", offered)
-                await self._whole(answer, offered)
-            case HTTPStatus.OK:
-                raise answer.wrong(JSON)
-            case _:
-                raise answer.wrong("200, 304 or 404")
+        answer = await requested(self._v2, V2_PATH, etag)
+        if answer.status == HTTPStatus.NOT_MODIFIED:
+            await self._writer.save(replace(known, error=""))
+        elif answer.status == HTTPStatus.NOT_FOUND:
+            if known.documents:
+                await self._doubt(f"got status 404, as from {V2_PATH}", offered)
+            nothing = Published(Form.NONE, offered=_digest_of(offered), v2_state=OwnV2.NONE)
+            await self._writer.save(nothing)
+        else:
+            check_document(answer)
+            if known.form is Form.V3 and known.documents:
+                await self._doubt("got status 404", offered)
+            await self._whole(answer, offered)
 
     async def _doubt(self, seen: str, offered: frozenset[GroupVersion]) -> None:
-        """Believe that published documents are gone only after several such answers.
+        """Accept that published documents are gone only after several such answers.
 
         Raises:
             UpstreamFailed: This answer is not enough.
         """
         path, _ = self._spec.paths[-1]
-        if self._spec.kind is Kind.SERVICE and offered:  # it need not have the list of its groups
+        if self._spec.kind is Kind.SERVICE and offered:  # it need not serve the list of its groups
             path = f"/{key_of(min(offered))}"
         await self._doubts.check(INDEX_PATH, seen, path)
 
@@ -331,7 +314,7 @@ class DocumentRounds:
 def _read_index(
     known_digest: str, wanted: Wanted, prefix: str, body: Body
 ) -> tuple[str, Index | None]:
-    """Return the digest of an index and its content; None for content that is known."""
+    """Return the digest of an index and its content; None for known content."""
     digest = _digest(body)
     return digest, None if digest == known_digest else read_index(body, wanted, prefix)
 

@@ -5,7 +5,7 @@ requested when v3 documents have changed, again until an answer says that it has
 times an hour; always with its ETag.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from http import HTTPStatus
 from time import monotonic
@@ -15,7 +15,7 @@ from apidiscovery_formats.media_types import JSON, parse_media_type
 
 from apidiscovery_service.sources.upstreams.body import Body, parsed
 from apidiscovery_service.sources.upstreams.doubts import Doubts
-from apidiscovery_service.sources.upstreams.failure import Reason, UpstreamFailed
+from apidiscovery_service.sources.upstreams.failure import Reason, UpstreamFailed, attempt
 from apidiscovery_service.sources.upstreams.fetch import OPENAPI_USER, Answer, Exchange
 from apidiscovery_service.sources.upstreams.openapi_answers import V2_PATH
 from apidiscovery_service.sources.upstreams.openapi_record import (
@@ -35,20 +35,52 @@ _EVERY_S = 600.0
 _TYPES = (JSON, "text/plain")
 
 
-def is_document(answer: Answer) -> bool:
-    """Tell whether an answer may be an OpenAPI document."""
+async def requested(exchange: Exchange, path: str, etag: str) -> Answer:
+    """Return the answer to a GET: of status 200, 404 or, if there is an ETag, 304.
+
+    Raises:
+        UpstreamFailed: There is no such answer.
+    """
+    answer = await exchange.get(path, JSON, etag=etag, as_master=False, user=OPENAPI_USER)
+    is_known = bool(etag) and answer.status == HTTPStatus.NOT_MODIFIED
+    if not is_known and answer.status not in (HTTPStatus.OK, HTTPStatus.NOT_FOUND):
+        raise answer.wrong("200, 304 or 404")
+    return answer
+
+
+def check_document(answer: Answer) -> None:
+    """Check that an answer may be an OpenAPI document.
+
+    Raises:
+        UpstreamFailed: It is of another status or type.
+    """
     media_type = parse_media_type(answer.content_type)
-    return media_type is not None and media_type.range in _TYPES
+    if answer.status != HTTPStatus.OK or media_type is None or media_type.range not in _TYPES:
+        raise answer.wrong(JSON)
+
+
+def check_room(
+    spec: UpstreamSpec, path: str, packed: Packed, others: Iterable[DocumentRef]
+) -> None:
+    """Check that the documents of an upstream do not exceed their limit with another one.
+
+    Raises:
+        UpstreamFailed: It does not.
+    """
+    limit = spec.limits.openapi_kept_bytes
+    if packed.packed_size + sum(other.packed_size for other in others) > limit:
+        text = f"GET {path}: all documents together exceed {limit} bytes, compressed"
+        raise UpstreamFailed(Reason.TOO_LARGE, text)
 
 
 def is_untyped(answer: Answer) -> bool:
-    """Tell whether an answer calls a document plain text, as kube-apiservers before 1.27."""
+    """Return whether a document has the type of plain text, as before kube-apiserver 1.27."""
     media_type = parse_media_type(answer.content_type)
     return media_type is not None and media_type.range != JSON
 
 
 def is_taken(spec: UpstreamSpec) -> bool:
-    """Tell whether the v2 document of an upstream is taken: it would show what a filter hides."""
+    """Return whether the v2 document of an upstream is kept: not if a filter hides parts of it."""
     return spec.kind is not Kind.SERVICE and spec.filter == Filter()
 
 
@@ -58,7 +90,7 @@ class V2Rounds:
     Args:
         spec: The upstream.
         exchange: Sends the requests.
-        writer: Has what is known, and writes documents.
+        writer: Has the known index, and writes documents.
         doubts: Counts answers that the document is gone.
     """
 
@@ -71,12 +103,12 @@ class V2Rounds:
         self._failures = 0
         self._due_at = 0.0
         self._doubts = doubts
-        # The v3 documents with which it was requested last, and whether it may still follow them.
-        self._seen: Mapping[str, DocumentRef] | None = None
+        # The v3 documents at the last request, and whether the v2 document may still follow them.
+        self._requested_with: Mapping[str, DocumentRef] | None = None
         self._may_follow = True
 
     async def round(self) -> None:
-        """Request the document if it may have changed. A failure is noted; the former one stays.
+        """Request the document if it may have changed; after a failure the former one stays.
 
         Raises:
             Fenced: Another process has taken over.
@@ -88,18 +120,17 @@ class V2Rounds:
         if not is_taken(self._spec):
             await self._writer.save(replace(known, v2_state=OwnV2.PARTLY, v2=None))
             return
-        if known.documents != self._seen:
-            self._seen, self._may_follow, self._due_at = known.documents, True, 0.0
+        if known.documents != self._requested_with:
+            self._requested_with, self._may_follow, self._due_at = known.documents, True, 0.0
         if monotonic() < self._due_at:
             return
-        try:
-            now = await self._ask(known)
-        except UpstreamFailed as failure:
-            if failure.reason is not Reason.EMPTIED:
+        now = await attempt(self._requested(known), self._spec.name, f"GET {V2_PATH}")
+        if isinstance(now, UpstreamFailed):
+            if now.reason is not Reason.EMPTIED:
                 self._doubts.end(V2_PATH)
             self._failures += 1
             self._due_at = monotonic() + self._spec.timing.openapi_pause_s(self._failures)
-            await self._writer.save(replace(self._writer.published, v2_error=str(failure)))
+            await self._writer.save(replace(self._writer.published, v2_error=str(now)))
             return
         self._doubts.end(V2_PATH)
         self._failures, is_same = 0, now.v2_state is known.v2_state and now.v2 == known.v2
@@ -107,32 +138,18 @@ class V2Rounds:
         self._may_follow = False
         await self._writer.save(now)
 
-    async def _ask(self, known: Published) -> Published:
-        etag = known.v2.etag if known.v2 else ""
-        answer = await self._exchange.get(
-            V2_PATH, JSON, etag=etag, as_master=False, user=OPENAPI_USER
-        )
-        match answer.status:
-            case HTTPStatus.NOT_MODIFIED if etag:
-                return replace(known, v2_error="")
-            case HTTPStatus.NOT_FOUND:
-                if known.v2:
-                    path, _ = self._spec.paths[-1]
-                    await self._doubts.check(V2_PATH, "got status 404", path)
-                return replace(known, v2_state=OwnV2.NONE, v2=None, v2_error="")
-            case HTTPStatus.OK if is_document(answer):
-                return await self._taken(known, answer)
-            case HTTPStatus.OK:
-                raise answer.wrong(JSON)
-            case _:
-                raise answer.wrong("200, 304 or 404")
-
-    async def _taken(self, known: Published, answer: Answer) -> Published:
+    async def _requested(self, known: Published) -> Published:
+        answer = await requested(self._exchange, V2_PATH, known.v2.etag if known.v2 else "")
+        if answer.status == HTTPStatus.NOT_MODIFIED:
+            return replace(known, v2_error="")
+        if answer.status == HTTPStatus.NOT_FOUND:
+            if known.v2:
+                path, _ = self._spec.paths[-1]
+                await self._doubts.check(V2_PATH, "got status 404", path)
+            return replace(known, v2_state=OwnV2.NONE, v2=None, v2_error="")
+        check_document(answer)
         packed = await self._exchange.read(answer, _read_v2)
-        limit = self._spec.limits.openapi_kept_bytes
-        if packed.packed_size + sum(r.packed_size for r in known.documents.values()) > limit:
-            text = f"GET {V2_PATH}: all documents together exceed {limit} bytes, compressed"
-            raise UpstreamFailed(Reason.TOO_LARGE, text)
+        check_room(self._spec, V2_PATH, packed, known.documents.values())
         await self._writer.put(packed)
         return kept(self._writer.published, packed, answer)
 

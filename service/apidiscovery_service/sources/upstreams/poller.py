@@ -8,7 +8,7 @@ import asyncio
 import random
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 import structlog
@@ -18,9 +18,9 @@ from apidiscovery_service.core.source import Certificates
 from apidiscovery_service.errors import DiscoveryError, text_of
 from apidiscovery_service.metrics import Metrics, UpstreamMetrics
 from apidiscovery_service.sources.upstreams.about import AboutServer
-from apidiscovery_service.sources.upstreams.failure import Reason, UpstreamFailed, shown
+from apidiscovery_service.sources.upstreams.failure import Reason, failure_of, shown
 from apidiscovery_service.sources.upstreams.fetch import Exchange
-from apidiscovery_service.sources.upstreams.legacy import GroupVersion
+from apidiscovery_service.sources.upstreams.lists import GroupVersion, versions_of
 from apidiscovery_service.sources.upstreams.openapi_record import DocumentsWriter
 from apidiscovery_service.sources.upstreams.openapi_rounds import DocumentRounds
 from apidiscovery_service.sources.upstreams.reachability import accepts, address
@@ -47,7 +47,7 @@ _NEW_CONNECTION_EVERY_ROUNDS = 10
 # So that rounds of many servers do not stay synchronized.
 _JITTER = 0.1
 _FORGET_S = 10.0
-# What changed is answered to clients before more is asked of its server.
+# A change is served to clients before further requests to its server.
 _AFTER_CHANGE_S = 0.05
 # How often to try to connect to a server that refuses connections, before the next poll.
 _CONNECT_EVERY_S = 2.0
@@ -63,9 +63,9 @@ class Poller:
         store: The store with the records.
         metrics: The metrics to update.
         wanted: The group-versions of a service that have an APIService now.
-        turns: When lists and dialect are requested; shared by all of this process.
-        documents: Limits rounds for OpenAPI documents at once; None to not poll for these.
-        rounds: Returns within how many rounds all unaggregated lists are requested.
+        turns: The order of requests to the servers of this process.
+        documents: Limits concurrent rounds for OpenAPI documents; None for no such rounds.
+        rounds: Returns the number of rounds within which all unaggregated lists are requested.
     """
 
     def __init__(  # noqa: PLR0913 - those behind the star have names
@@ -86,14 +86,13 @@ class Poller:
         self._turns = turns or Turns()
         self._documents = documents
         self._rounds = rounds
-        self._woken = asyncio.Event()
         self._replaced = asyncio.Event()
-        self._record: RecordWriter[Known] | None = None
         self._is_retired = False
+        self._loops: tuple[_Loop, ...] = ()
         self._polling: list[asyncio.Task[None]] = []
 
     def use(self, spec: UpstreamSpec) -> None:
-        """Poll as another specification says, at once; its id is the same, so the records stay."""
+        """Poll by another specification, at once; its id is the same, so the records stay."""
         self._spec = spec
         self._replaced.set()
 
@@ -101,21 +100,18 @@ class Poller:
         """Set the group-versions that have an APIService; if they change, poll at once."""
         if wanted != self._wanted:
             self._wanted = wanted
-            self._woken.set()
+            for loop in self._loops[:1]:
+                loop.wake()
 
-    def write_again(self) -> None:
-        """Write the whole record after the next round, even if it is unchanged."""
-        if self._record is not None:
-            self._record.write_again()
-
-    def own(self, value: bytes) -> Known | None:
-        """Return what a record says that was written here last; None for another one."""
-        return self._record.own(value) if self._record is not None else None
+    def reload(self) -> None:
+        """Read the records again, as the store may have lost something, and poll at once."""
+        for loop in self._loops:
+            loop.reload()
 
     def retire(self) -> None:
-        """Poll no more, and remove the records when the work is cancelled: nobody names it.
+        """Stop polling, and remove the records when the work is cancelled.
 
-        Nothing is counted afterwards, so its metrics can be dropped.
+        No metric is updated afterwards, so the metrics can be dropped.
         """
         self._is_retired = True
         for task in self._polling:
@@ -127,38 +123,34 @@ class Poller:
         Raises:
             Fenced: Another process has taken over, and writes the records now.
         """
-        self._record = RecordWriter(KNOWN_RECORDS, self._store, self._spec.id, guard)
-        writer = DocumentsWriter(self._store, self._spec.id, guard)
         try:
             while not self._is_retired:
-                await self._poll(guard, self._record, writer)
+                await self._poll(guard)
             await asyncio.get_running_loop().create_future()
         finally:
             if self._is_retired:
-                await self._forget(self._record, writer)
+                await self._forget(guard)
 
-    async def _poll(
-        self, guard: Guard, record: RecordWriter[Known], writer: DocumentsWriter
-    ) -> None:
+    async def _poll(self, guard: Guard) -> None:
         """Poll until the specification is replaced, or until cancelled."""
         self._replaced.clear()
         spec = self._spec
         documents: _DocumentsLoop | None = None
         if self._documents and spec.openapi:
+            writer = DocumentsWriter(self._store, spec.id, guard)
             documents = _DocumentsLoop(spec, self._metrics, writer, self._documents)
         discovery = _DiscoveryLoop(
             spec,
             self._metrics,
             Known(guard.created, tuple(Root(path, core) for path, core in spec.paths)),
-            record=record,
+            record=RecordWriter(KNOWN_RECORDS, self._store, spec.id, guard),
             documents=documents,
             wanted=lambda: self._wanted,
-            woken=self._woken,
             rounds=self._rounds,
             turns=self._turns,
         )
-        loops = (discovery, documents) if documents else (discovery,)
-        self._polling = [asyncio.create_task(loop.run()) for loop in loops]
+        self._loops = (discovery, documents) if documents else (discovery,)
+        self._polling = [asyncio.create_task(loop.run()) for loop in self._loops]
         tasks = (*self._polling, asyncio.create_task(self._replaced.wait()))
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -170,18 +162,20 @@ class Poller:
                 each.cancel()
             try:
                 await asyncio.wait(tasks)
-            finally:  # the process may be told to end while this upstream is dropped
+            finally:  # the process may end while this upstream is dropped
                 await spec.endpoint.aclose()
 
-    async def _forget(self, *records: RecordWriter[Known] | DocumentsWriter) -> None:
-        """Remove all records, also of documents that are not asked for now."""
+    async def _forget(self, guard: Guard) -> None:
+        """Remove all records, also of documents that are not polled now."""
+        spec = self._spec
         try:
             async with asyncio.timeout(_FORGET_S):
-                for record in records:
-                    await record.remove()
+                await RecordWriter(KNOWN_RECORDS, self._store, spec.id, guard).remove()
+                await DocumentsWriter(self._store, spec.id, guard).remove()
         except (DiscoveryError, TimeoutError) as error:
-            name = self._spec.name
-            _log.info("records of an upstream not removed", upstream=name, reason=text_of(error))
+            _log.info(
+                "records of an upstream not removed", upstream=spec.name, reason=text_of(error)
+            )
 
 
 class _Loop(ABC):
@@ -190,48 +184,58 @@ class _Loop(ABC):
     Args:
         spec: The upstream.
         metrics: The metrics to update.
-        woken: Set to have the next round begin soon.
         settle_s: How long to wait for more changes once woken.
     """
 
-    def __init__(
-        self,
-        spec: UpstreamSpec,
-        metrics: UpstreamMetrics,
-        woken: asyncio.Event,
-        settle_s: float = 0,
-    ) -> None:
+    def __init__(self, spec: UpstreamSpec, metrics: UpstreamMetrics, settle_s: float = 0) -> None:
         self._spec = spec
         self._metrics = metrics
-        self._woken = woken
         self._settle_s = settle_s
+        self._failures = 0  # in a row
+        self._is_loaded = False
+        self._woken = asyncio.Event()
+        self._log = _log.bind(upstream=spec.name)
+
+    def wake(self) -> None:
+        """Have the next round begin soon."""
+        self._woken.set()
+
+    def reload(self) -> None:
+        """Read the record again before the next round, which begins soon."""
+        self._is_loaded = False
+        self.wake()
 
     async def run(self) -> None:
-        """Load the record, then poll until cancelled.
+        """Poll until cancelled.
 
         Raises:
             Fenced: Another process has taken over.
         """
-        await self._load_with_retries()
-        failures = 0
         while True:
             self._woken.clear()
-            failures = await self._round(failures)
-            await self._wait(failures)
+            while not self._is_loaded:
+                self._is_loaded = await self._has_done("read", self._load())
+                await asyncio.sleep(0 if self._is_loaded else self._spec.timing.first_retry_s)
+            await self._round()
+            await self._wait(self._pause_s() * (1 - _JITTER * random.random()))  # noqa: S311 - spreads load, keeps no secret
 
-    async def _load_with_retries(self) -> None:
-        while True:
-            try:
-                return await self._load()
-            except DiscoveryError as error:
-                name = self._spec.name
-                _log.warning("record of an upstream not read", upstream=name, reason=str(error))
-                await asyncio.sleep(self._spec.timing.first_retry_s)
+    async def _has_done(self, verb: str, work: Awaitable[object]) -> bool:
+        """Read or write the record; return False when the store fails.
 
-    async def _wait(self, failures: int) -> None:
+        Raises:
+            Fenced: Another process has taken over.
+        """
+        try:
+            await work
+        except Fenced:
+            raise
+        except (DiscoveryError, ValueError) as error:
+            self._log.warning(f"record of an upstream not {verb}", reason=str(error))
+            return False
+        return True
+
+    async def _wait(self, pause_s: float) -> None:
         """Wait for the next round."""
-        pause_s = self._pause_s(failures)
-        pause_s *= 1 - _JITTER * random.random()  # noqa: S311 - spreads load, keeps no secret
         try:
             async with asyncio.timeout(pause_s):
                 await self._woken.wait()
@@ -244,15 +248,15 @@ class _Loop(ABC):
 
     @abstractmethod
     async def _load(self) -> None:
-        """Load the record."""
+        """Read the record."""
 
     @abstractmethod
-    async def _round(self, failures: int) -> int:
-        """Poll once; return the number of failures in a row."""
+    async def _round(self) -> None:
+        """Poll once, and count failures."""
 
     @abstractmethod
-    def _pause_s(self, failures: int) -> float:
-        """Return the pause after a round."""
+    def _pause_s(self) -> float:
+        """Return the pause before the next round."""
 
 
 class _DiscoveryLoop(_Loop):
@@ -267,11 +271,10 @@ class _DiscoveryLoop(_Loop):
         record: RecordWriter[Known],
         documents: "_DocumentsLoop | None",
         wanted: Callable[[], frozenset[GroupVersion]],
-        woken: asyncio.Event,
         rounds: Callable[[], int],
         turns: Turns,
     ) -> None:
-        super().__init__(spec, metrics, woken)
+        super().__init__(spec, metrics)
         exchange = Exchange(spec, self._count_bytes)
         self._known = known
         self._record = record
@@ -284,7 +287,7 @@ class _DiscoveryLoop(_Loop):
         self._log_changes = _HealthLog(spec)
         self._rounds_since_connected = 0
         self._is_starting = False
-        # Whether details were not had in this round because it was not the turn of the server.
+        # Whether the turn of the server for details did not come in this round.
         self._is_late = False
 
     async def run(self) -> None:
@@ -295,26 +298,26 @@ class _DiscoveryLoop(_Loop):
             self._turns.end(self)
 
     async def _load(self) -> None:
-        """Start from what is recorded of the configured paths, under the claim of this holder."""
+        """Start from the record of the configured paths, under the claim of this holder."""
         recorded = await self._record.load()
-        by_path = {root.path: root for root in recorded.roots} if recorded else {}
-        roots = (by_path.get(root.path, root) for root in self._known.roots)
-        known = recorded or self._known
-        self._known = replace(known, claim=self._known.claim, roots=tuple(roots))
+        if recorded is not None:
+            by_path = {root.path: root for root in recorded.roots}
+            roots = tuple(by_path.get(root.path, root) for root in self._known.roots)
+            self._known = replace(recorded, claim=self._known.claim, roots=roots)
 
-    async def _round(self, failures: int) -> int:
+    async def _round(self) -> None:
         async with self._turns.discovery(self):
             before = self._known.roots
             known = await self._rounds.round(self._known)
             seen = self._spec.endpoint.certificates
-            # The endpoint forgets after a failure, which an expired certificate may be.
-            kept = known.certificates if seen == Certificates() else seen
-            self._known = replace(known, certificates=kept)
+            # The endpoint has none after a failure; an expired certificate may be the cause.
+            certificates = known.certificates if seen == Certificates() else seen
+            self._known = replace(known, certificates=certificates)
             is_recorded = await self._save()
         self._log_changes(self._known)
         self._count()
         wanted = self._wanted() if self._spec.kind is Kind.SERVICE else None
-        # Lists come later, so that clients do not wait for them.
+        # Lists come later, so that clients need not wait for them.
         if self._known.roots != before:
             await asyncio.sleep(_AFTER_CHANGE_S)
         await self._read_details(wanted)
@@ -325,15 +328,14 @@ class _DiscoveryLoop(_Loop):
         was_starting, self._is_starting = self._is_starting, Reason.NOT_READY in reasons
         is_doubtful = Reason.EMPTIED in reasons
         if (self._known.is_well or is_doubtful) and is_recorded:
-            failures = 0
+            self._failures = 0
         else:  # a server that was away and starts now is retried as soon as after one failure
-            failures = 1 if self._is_starting and not was_starting else failures + 1
-        await self._renew_connections(is_needed=bool(failures) or is_doubtful)
-        return failures
+            self._failures = 1 if self._is_starting and not was_starting else self._failures + 1
+        await self._renew_connections(is_needed=bool(self._failures) or is_doubtful)
 
     async def _read_details(self, wanted: frozenset[GroupVersion] | None) -> None:
-        """Read what discovery does not tell; in the next round if too many servers are before."""
-        # The next round begins at once then, so polls keep their interval.
+        """Read what is not in discovery; in the next round if its turn does not come in time."""
+        # Then the next round begins at once, so polls keep their interval.
         longest_s = max(self._spec.limits.exchange_s, self._spec.timing.poll_s)
         async with self._turns.details(longest_s) as is_its_turn:
             self._is_late = not is_its_turn
@@ -341,16 +343,7 @@ class _DiscoveryLoop(_Loop):
                 self._known = await self._about.read(await self._lists.read(self._known, wanted))
 
     async def _save(self) -> bool:
-        """Record what is known; return False when the store fails."""
-        try:
-            await self._record.save(self._known)
-        except Fenced:
-            raise
-        except (DiscoveryError, ValueError) as error:
-            name = self._spec.name
-            _log.warning("record of an upstream not written", upstream=name, reason=str(error))
-            return False
-        return True
+        return await self._has_done("written", self._record.save(self._known))
 
     def _count(self) -> None:
         for root in self._known.roots:
@@ -362,20 +355,20 @@ class _DiscoveryLoop(_Loop):
     async def _renew_connections(self, *, is_needed: bool) -> None:
         self._rounds_since_connected += 1
         is_due = self._rounds_since_connected >= _NEW_CONNECTION_EVERY_ROUNDS
-        is_in_use = self._documents is not None and self._documents.is_asking
+        is_in_use = self._documents is not None and self._documents.is_polling
         if is_needed or (is_due and not is_in_use):
             self._rounds_since_connected = 0
             await self._spec.endpoint.aclose()
 
-    def _pause_s(self, failures: int) -> float:
-        if self._is_late and not failures:
+    def _pause_s(self) -> float:
+        if self._is_late and not self._failures:
             return 0.0  # it has waited in the round
-        return self._spec.timing.pause_s(failures)
+        return self._spec.timing.pause_s(self._failures)
 
-    async def _wait(self, failures: int) -> None:
-        connecting = asyncio.create_task(self._wake_when_back()) if failures else None
+    async def _wait(self, pause_s: float) -> None:
+        connecting = asyncio.create_task(self._wake_when_back()) if self._failures else None
         try:
-            await super()._wait(failures)
+            await super()._wait(pause_s)
         finally:
             if connecting is not None:
                 connecting.cancel()
@@ -390,7 +383,7 @@ class _DiscoveryLoop(_Loop):
         while True:
             await asyncio.sleep(_CONNECT_EVERY_S)
             if await accepts(*server):
-                self._woken.set()
+                self.wake()
                 return
 
 
@@ -398,7 +391,7 @@ class _DocumentsLoop(_Loop):
     """Polls for OpenAPI documents and records them.
 
     Attributes:
-        is_asking: Whether connections are in use.
+        is_polling: Whether connections are in use.
     """
 
     def __init__(
@@ -408,12 +401,13 @@ class _DocumentsLoop(_Loop):
         writer: DocumentsWriter,
         turns: asyncio.Semaphore,
     ) -> None:
-        super().__init__(spec, metrics, asyncio.Event(), spec.timing.openapi_after_s)
-        self.is_asking = False
+        super().__init__(spec, metrics, spec.timing.openapi_after_s)
+        self.is_polling = False
         self._writer = writer
         self._turns = turns
         self._rounds = DocumentRounds(spec, self._count_bytes, writer)
-        self._seen: tuple[tuple[Group, ...], ...] = ()
+        # The groups in discovery, and the group-versions whose documents are wanted.
+        self._groups: tuple[tuple[Group, ...], ...] = ()
         self._offered: frozenset[GroupVersion] = frozenset()
         self._is_well = False
 
@@ -428,59 +422,40 @@ class _DocumentsLoop(_Loop):
         self._is_well = any(root.is_current for root in known.roots if not root.core)
         if not self._is_well:
             self._rounds.end_doubts()
-        seen = tuple(root.groups for root in known.roots)
-        is_same = seen == self._seen and wanted in (None, self._offered)
+        groups = tuple(root.groups for root in known.roots)
+        is_same = groups == self._groups and wanted in (None, self._offered)
         # A server that was away may be back as a newer version.
         if is_same and (was_well or not self._is_well):
             return
-        self._seen = seen
-        self._offered = _group_versions(seen) if wanted is None else wanted
-        self._woken.set()
+        self._groups = groups
+        offered = (versions_of(each) for each in groups)
+        self._offered = frozenset().union(*offered) if wanted is None else wanted
+        self.wake()
 
     async def _load(self) -> None:
         await self._writer.load()
 
-    async def _round(self, failures: int) -> int:
+    async def _round(self) -> None:
         if not self._is_well:
-            return failures
+            return
         async with self._turns:
-            self.is_asking = True
+            self.is_polling = True
             try:
-                result = await self._result()
+                work = self._rounds.round(self._offered)
+                failure = await failure_of(work, self._spec.name, "GET /openapi")
+                result = failure.reason if failure else "Success"
+            except Fenced:
+                raise
+            except DiscoveryError as error:
+                self._log.warning("documents of an upstream not written", reason=str(error))
+                result = "NotKept"
             finally:
-                self.is_asking = False
+                self.is_polling = False
         self._metrics.openapi_polls.labels(self._spec.name, result).inc()
-        return 0 if result == "Success" else failures + 1
+        self._failures = 0 if result == "Success" else self._failures + 1
 
-    async def _result(self) -> str:
-        """Poll once; return the result as metrics count it."""
-        try:
-            await self._rounds.round(self._offered)
-        except Fenced:
-            raise
-        except UpstreamFailed as failure:
-            return failure.reason
-        except DiscoveryError as error:
-            _log.warning(
-                "documents of an upstream not written", upstream=self._spec.name, reason=str(error)
-            )
-            return "NotKept"
-        except Exception:  # noqa: BLE001 - one odd answer must not end the polling
-            _log.exception("upstream cannot be asked for documents", upstream=self._spec.name)
-            return Reason.INTERNAL
-        return "Success"
-
-    def _pause_s(self, failures: int) -> float:
-        return self._spec.timing.openapi_pause_s(failures)
-
-
-def _group_versions(seen: tuple[tuple[Group, ...], ...]) -> frozenset[GroupVersion]:
-    return frozenset(
-        (group.name, version.version)
-        for groups in seen
-        for group in groups
-        for version in group.versions
-    )
+    def _pause_s(self) -> float:
+        return self._spec.timing.openapi_pause_s(self._failures)
 
 
 class _HealthLog:
@@ -499,13 +474,11 @@ class _HealthLog:
         now = time.monotonic()
         lasted_s, self._since = round(now - self._since, 1), now
         groups = sum(len(root.groups) for root in known.roots)
-        if known.is_well and was_well is None:
-            self._log.info("upstream answers", groups=groups)
-        elif known.is_well:
-            self._log.info("upstream answers again", groups=groups, after_s=lasted_s)
-        elif was_well is None:
-            message = "upstream was not reached, trying again"
-            self._log.warning(message, reason=shown(known.error), kept_groups=groups)
-        else:
-            message = "upstream fails, what it had last is kept"
-            self._log.warning(message, reason=shown(known.error), kept_groups=groups)
+        if known.is_well:
+            after = {} if was_well is None else {"after_s": lasted_s}
+            self._log.info(f"upstream answers{' again' if after else ''}", groups=groups, **after)
+            return
+        message = "upstream fails, its last known state is kept"
+        if was_well is None:
+            message = "upstream cannot be reached, trying again"
+        self._log.warning(message, reason=shown(known.error), kept_groups=groups)

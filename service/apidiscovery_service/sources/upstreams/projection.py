@@ -1,4 +1,4 @@
-"""Turns what is known of an upstream into offers and conditions; pure functions."""
+"""Makes offers and conditions from the state of an upstream; pure functions."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -10,7 +10,7 @@ from apidiscovery_service.core.source import Certificates, SourceState, SourceSt
 from apidiscovery_service.sources.api_service import ApiService
 from apidiscovery_service.sources.priorities import listed_as, ordered_offers
 from apidiscovery_service.sources.upstreams.failure import shown
-from apidiscovery_service.sources.upstreams.legacy import name_of
+from apidiscovery_service.sources.upstreams.lists import name_of, versions_of, with_versions
 from apidiscovery_service.sources.upstreams.spec import UpstreamSpec
 from apidiscovery_service.sources.upstreams.state import Known, Root
 
@@ -21,7 +21,7 @@ _MAX_ERROR = 600
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What is known of an upstream, and whether to trust it.
+    """The known state of an upstream, and whether to trust it.
 
     Attributes:
         known: None when it was never polled.
@@ -45,7 +45,7 @@ class View:
 
     @property
     def has_answer(self) -> bool:
-        """Whether it has ever answered; a 404 for the core group may come from any server."""
+        """Whether it has ever answered; any server may answer 404 for the core group."""
         return any(root.groups or (root.is_current and not root.core) for root in self.roots)
 
     def is_current(self, root: Root) -> bool:
@@ -54,31 +54,32 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """The status of a source, and in one word why it is not current."""
+    """The status of a source; the reason is one word, empty if it is current."""
 
     status: SourceStatus
     reason: str = ""
 
 
 def cluster_of(spec: UpstreamSpec, view: View, status: SourceStatus) -> Cluster:
-    """Return a mirrored server as a cluster, with its groups as it last told them."""
-    had = [root for root in view.roots if root.groups or root.is_current or root.has_answered]
-    core = _core_versions(root.groups for root in had if root.core)
+    """Return a mirrored server as a cluster, with its last known groups."""
+    answered = [r for r in view.roots if r.groups or r.is_current or r.has_answered]
+    core = _core_versions(root.groups for root in answered if root.core)
     named: dict[str, Group] = {}
-    for root in had:
+    for root in answered:
         for group in () if root.core else root.groups:
             named.setdefault(group.name, group)
     known = view.known or Known(0, ())
     dialect = replace(
-        known.dialect, has_creation_timestamps=any(root.has_creation_timestamps for root in had)
+        known.dialect,
+        has_creation_timestamps=any(root.has_creation_timestamps for root in answered),
     )
     return Cluster(
         spec.name,
         status,
         spec.labels,
-        core=(Group(CORE_GROUP, core),) if core else () if any(r.core for r in had) else None,
-        named=tuple(named.values()) if not all(root.core for root in had) else None,
-        listed=tuple(dict.fromkeys(name for root in had for name in root.listed)),
+        core=(Group(CORE_GROUP, core),) if core else () if any(r.core for r in answered) else None,
+        named=tuple(named.values()) if not all(root.core for root in answered) else None,
+        listed=tuple(dict.fromkeys(name for root in answered for name in root.listed)),
         dialect=dialect,
     )
 
@@ -126,10 +127,7 @@ def _as_fresh(view: View, root: Root) -> Iterable[Group]:
     """Return the groups of a path; all are stale unless the path is current."""
     if view.is_current(root):
         return root.groups
-    return [
-        Group(group.name, tuple(replace(v, freshness=Freshness.STALE) for v in group.versions))
-        for group in root.groups
-    ]
+    return with_versions(root.groups, lambda _, each: replace(each, freshness=Freshness.STALE))
 
 
 def service_offer(service: ApiService, view: View) -> Offer:
@@ -139,17 +137,13 @@ def service_offer(service: ApiService, view: View) -> Offer:
 
     Source: k8s.io/kube-aggregator pkg/apiserver/handler_discovery.go:syncAPIService.
     """
-    return Offer(
-        service.group,
-        _service_version(service, view),
-        service.group_priority,
-        service.version_priority,
-    )
+    version = _service_version(service, view)
+    return Offer(service.group, version, service.group_priority, service.version_priority)
 
 
 def _service_version(service: ApiService, view: View) -> Version:
     for root in view.roots:
-        version = _version_in(root, service)
+        version = versions_of(root.groups).get((service.group, service.version))
         if not view.is_current(root):
             return replace(version or Version(service.version), freshness=Freshness.STALE)
         if version is not None:
@@ -159,15 +153,6 @@ def _service_version(service: ApiService, view: View) -> Version:
     return Version(service.version, (), Freshness.STALE)
 
 
-def _version_in(root: Root, service: ApiService) -> Version | None:
-    for group in root.groups:
-        if group.name == service.group:
-            for version in group.versions:
-                if version.version == service.version:
-                    return version
-    return None
-
-
 def mirror_condition(source: str, address: str, view: View) -> Condition:
     """Return the condition of a mirrored server."""
     if not view.is_trusted and (view.known or view.doubt):
@@ -175,26 +160,20 @@ def mirror_condition(source: str, address: str, view: View) -> Condition:
     if view.known is None:
         return Condition(SourceStatus(source, SourceState.PENDING, address=address), NOT_REFRESHED)
     bad = view.known.bad
-    of_interest = bad or view.roots
-    state = SourceState.STALE if bad else SourceState.CURRENT
-    status = SourceStatus(
-        source,
-        state,
-        max((time for root in of_interest if (time := _time(root.since))), default=None),
-        shown(view.known.error, _MAX_ERROR),
-        address,
-        certificates=view.certificates,
+    return _condition(
+        SourceStatus(source, SourceState.STALE if bad else SourceState.CURRENT, address=address),
+        view,
+        max(root.since for root in bad or view.roots),
+        view.known.error,
+        bad[0].reason if bad else "",
     )
-    return Condition(status, bad[0].reason if bad else "")
 
 
 def service_condition(service: ApiService, source: str, address: str, view: View) -> Condition:
     """Return the condition of the server behind an APIService, for its group-version."""
+    stale = SourceStatus(source, SourceState.STALE, address=address)
     if not view.roots:
-        return Condition(
-            SourceStatus(source, SourceState.STALE, error="not asked yet", address=address),
-            NOT_REFRESHED,
-        )
+        return _condition(stale, view, "", "not polled yet", NOT_REFRESHED)
     if not view.is_trusted:
         return _not_refreshed(source, address, view)
     root = view.roots[0]
@@ -202,30 +181,26 @@ def service_condition(service: ApiService, source: str, address: str, view: View
     if root.is_current:
         error = dict(root.failures).get(name_of(service.group, service.version), "")
         if not error and _service_version(service, view).freshness == Freshness.STALE:
-            error = "not asked yet"
-    state = SourceState.STALE if error else SourceState.CURRENT
-    status = SourceStatus(
-        source,
-        state,
-        _time(root.since),
-        shown(error, _MAX_ERROR),
-        address,
-        certificates=view.certificates,
-    )
-    return Condition(status, (root.reason or NOT_REFRESHED) if error else "")
+            error = "not polled yet"
+    if error:
+        return _condition(stale, view, root.since, error, root.reason or NOT_REFRESHED)
+    return _condition(replace(stale, state=SourceState.CURRENT), view, root.since)
 
 
 def _not_refreshed(source: str, address: str, view: View) -> Condition:
-    error = view.doubt or "last known; nobody has asked it since"
-    status = SourceStatus(
-        source,
-        SourceState.STALE,
-        _time(view.since),
-        error,
-        address,
-        certificates=view.certificates,
-    )
-    return Condition(status, NOT_REFRESHED)
+    error = view.doubt or "last known; no process has polled it since"
+    status = SourceStatus(source, SourceState.STALE, address=address)
+    return _condition(status, view, view.since, error, NOT_REFRESHED)
+
+
+def _condition(
+    status: SourceStatus, view: View, since: str, error: str = "", reason: str = ""
+) -> Condition:
+    """Return a condition with its time, error and certificates."""
+    error = shown(error, _MAX_ERROR)
+    certificates = view.certificates
+    status = replace(status, since=_time(since), error=error, certificates=certificates)
+    return Condition(status, reason)
 
 
 def _time(text: str) -> datetime | None:

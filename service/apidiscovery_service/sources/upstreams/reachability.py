@@ -13,7 +13,7 @@ import httpcore2
 _LOOK_S = 1.0
 # OpenSSL's name of an error and the line of its source.
 _OPENSSL = re.compile(r"\[[^]]*\] |\s*\(_ssl\.c:\d+\)")
-# What h11 says of bytes that no HTTP/1.1 begins with, and h2 of a stream that is ended at once.
+# Messages of h11 for bytes that do not begin HTTP/1.1, and of h2 for a stream that ends at once.
 _NO_HTTP = ("illegal request line", "illegal status line")
 _RESET = "StreamReset"
 _DISCONNECTED = "Server disconnected"

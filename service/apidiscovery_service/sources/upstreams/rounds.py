@@ -6,44 +6,93 @@ pkg/apiserver/handler_discovery.go:fetchFreshDiscoveryForService.
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from http import HTTPStatus
 
-import structlog
 from apidiscovery_formats.media_types import JSON
 
-from apidiscovery_service.core.model import Freshness, Group, shared
-from apidiscovery_service.sources.upstreams import legacy
+from apidiscovery_service.core.model import Freshness, Group, Version, shared
 from apidiscovery_service.sources.upstreams.answers import (
     MAX_WARNINGS,
     Listed,
-    ReadDocument,
     Reading,
+    read_aggregated,
     read_core_versions,
-    read_document,
     read_group_list,
-    read_with_warnings,
+    read_with,
 )
 from apidiscovery_service.sources.upstreams.doubts import Doubts
-from apidiscovery_service.sources.upstreams.failure import Reason, UpstreamFailed
+from apidiscovery_service.sources.upstreams.failure import Reason, UpstreamFailed, attempt
 from apidiscovery_service.sources.upstreams.fetch import AGGREGATED, Answer, Exchange
-from apidiscovery_service.sources.upstreams.legacy import GroupVersion, Memory, VersionsFetch
+from apidiscovery_service.sources.upstreams.lists import (
+    GroupVersion,
+    ListReader,
+    digest,
+    name_of,
+    versions_of,
+    with_versions,
+)
 from apidiscovery_service.sources.upstreams.spec import Kind, UpstreamSpec
 from apidiscovery_service.sources.upstreams.state import Known, Root
 from apidiscovery_service.sources.upstreams.unaggregated import with_known_lists
 
+# The list of groups of an old server does not show changes of resources within a group-version.
+# With a round a minute they are seen after five minutes; in other rounds an unchanged server costs
+# one request.
+EVERYTHING_EVERY_ROUNDS = 5
+
 _READYZ = "/readyz"
 _SHOWN_FAILURES = 3
 
-# Clusters of a fleet send the same documents: those of a thousand of ten releases are known after
-# seconds, and not after a quarter of a minute.
+# Clusters of a fleet send the same documents: this reads a thousand clusters of ten releases in
+# seconds, instead of a quarter of a minute.
 _MAX_READ_LATELY = 16
-_read_lately: OrderedDict[object, ReadDocument] = OrderedDict()
+_read_lately: OrderedDict[object, tuple[tuple[Group, ...], Reading]] = OrderedDict()
 
-_log = structlog.get_logger(__name__)
+_Found = Mapping[GroupVersion, Version | UpstreamFailed | None]
+
+
+@dataclass(slots=True)
+class _Memory:
+    """The memory of one process for one path of an old server between rounds.
+
+    Attributes:
+        reader: Reads the lists of group-versions.
+        list_digest: Digest of the body of the list of groups.
+        listed: The groups in that list.
+        warnings: The parts of it that were left out.
+        rounds: Rounds since all group-versions were requested.
+    """
+
+    reader: ListReader
+    list_digest: bytes = b""
+    listed: tuple[Listed, ...] = ()
+    warnings: tuple[str, ...] = ()
+    rounds: int = 0
+
+    def due(self, listed: Iterable[Listed], root: Root) -> set[GroupVersion]:
+        """Return the group-versions to request in this round, and count the round.
+
+        In every fifth round these are all; else those whose entry in the list changed, that failed
+        before, or that this process has not read.
+        """
+        everything = {(group.name, version) for group in listed for version in group.versions}
+        self.rounds += 1
+        if self.rounds >= EVERYTHING_EVERY_ROUNDS:
+            self.rounds = 0
+            return everything
+        before = {group.name: group for group in self.listed}
+        changed = {group.name for group in listed if before.get(group.name) != group}
+        failed = {name for name, _ in root.failures}
+        return {
+            gv
+            for gv in everything
+            if gv[0] in changed or gv not in self.reader.digests or name_of(*gv) in failed
+        }
 
 
 def now_text() -> str:
@@ -66,37 +115,32 @@ class Rounds:
         self._spec = spec
         self._exchange = exchange
         self._wanted = wanted
-        self._memories = {path: Memory() for path, _ in spec.paths}
+        self._memories = {path: self._memory(path) for path, _ in spec.paths}
         self._doubts = Doubts(spec.timing, exchange)
+
+    def _memory(self, path: str) -> _Memory:
+        return _Memory(ListReader(self._exchange, self._spec, path))
 
     async def round(self, known: Known) -> Known:
         """Request every path once; paths fail independently."""
-        roots = [
-            self._doubted(before, now)
-            for before, now in zip(
-                known.roots,
-                await asyncio.gather(*(self._root(root) for root in known.roots)),
-                strict=True,
-            )
-        ]
-        pairs = zip(known.roots, roots, strict=True)
+        answered = await asyncio.gather(*(self._root(root) for root in known.roots))
+        roots = list(map(self._doubted, known.roots, answered))
         if all(now.state == Freshness.STALE for now in roots if not now.core):
-            roots = [_unless_it_vanished(before, now) for before, now in pairs]
+            roots = list(map(_with_core_kept, known.roots, roots))
         return replace(known, roots=tuple(roots))
 
     async def _root(self, root: Root) -> Root:
-        try:
-            now = await self._ask(root)
-            if self._spec.kind is not Kind.SERVICE and _has_lost(root, now):
-                await self._check_ready()
-        except UpstreamFailed as failure:
-            now = _failed(root, failure)
-        except Exception as error:  # noqa: BLE001 - one odd answer must not end the polling
-            _log.exception("upstream cannot be asked", upstream=self._spec.name, path=root.path)
-            text = f"GET {root.path}: {type(error).__name__}, see the log"
-            now = _failed(root, UpstreamFailed(Reason.INTERNAL, text))
+        now = await attempt(self._checked(root), self._spec.name, f"GET {root.path}")
+        if isinstance(now, UpstreamFailed):
+            now = _failed(root, now)
         is_same = (now.state, bool(now.failures)) == (root.state, bool(root.failures))
         return replace(now, since=root.since if is_same and root.since else now_text())
+
+    async def _checked(self, root: Root) -> Root:
+        now = await self._request(root)
+        if self._spec.kind is not Kind.SERVICE and _has_lost(root, now):
+            await self._check_ready()
+        return now
 
     async def _check_ready(self) -> None:
         """Check that a server that lists less than before is ready.
@@ -114,21 +158,21 @@ class Rounds:
             raise UpstreamFailed(Reason.NOT_READY, message)
 
     def _doubted(self, before: Root, now: Root) -> Root:
-        """Believe that all groups are gone only after several such answers."""
+        """Accept that all groups are gone only after several such answers."""
         of_declared = self._spec.kind is Kind.SERVICE and now.old
         if not now.is_current or now.groups or not before.groups or of_declared:
             self._doubts.end(now.path)
             return now
         try:
             seen = f"answered without any group, where there were {len(before.groups)}"
-            self._doubts.raise_unless_believed(now.path, seen)
+            self._doubts.raise_unless_repeated(now.path, seen)
         except UpstreamFailed as failure:
             doubted = _failed(before, failure)
         else:
             return now
         return replace(doubted, since=now.since if before.is_current else before.since)
 
-    async def _ask(self, root: Root) -> Root:
+    async def _request(self, root: Root) -> Root:
         etag = root.etag if not root.old or self._memories[root.path].listed else ""
         answer = await self._exchange.get(root.path, self._accept(root), etag=etag)
         if answer.status == HTTPStatus.NOT_MODIFIED:
@@ -156,29 +200,32 @@ class Rounds:
 
     async def _not_modified(self, root: Root, etag: str) -> Root:
         if not etag:
-            message = f"GET {root.path}: got status 304, but nothing is kept of it here"
+            message = f"GET {root.path}: got status 304, but no document is cached"
             raise UpstreamFailed(Reason.NOT_CACHED, message)
         if not root.old:
             return replace(_well(root), groups=root.groups)
         return await self._versions(root, self._memories[root.path].listed)
 
     async def _aggregated(self, root: Root, answer: Answer) -> Root:
-        found = await self._read_document(answer, self._reading(root))
-        groups = with_known_lists(found.groups, root.groups)
+        found, reading = await self._read_document(answer, self._reading(root))
+        groups = with_known_lists(found, root.groups)
         if self._spec.kind is Kind.SERVICE:
-            groups = tuple(_all_current(group) for group in groups)
-        self._memories[root.path] = Memory()
+            groups = with_versions(groups, _as_current)
+        self._memories[root.path] = self._memory(root.path)
         groups = await asyncio.to_thread(shared, groups)  # 0.1 s for 10,000
-        now = _current(root, groups, etag=answer.etag, warnings=found.warnings)
-        return replace(now, has_creation_timestamps=found.has_creation_timestamps)
+        now = _current(root, groups, etag=answer.etag, warnings=tuple(reading.warnings))
+        return replace(now, has_creation_timestamps=reading.has_creation_timestamps)
 
-    async def _read_document(self, answer: Answer, reading: Reading) -> ReadDocument:
-        """Read a document; one that some server has just sent as well is not read again."""
+    async def _read_document(
+        self, answer: Answer, reading: Reading
+    ) -> tuple[tuple[Group, ...], Reading]:
+        """Read a document, unless some server has just sent the same."""
         how = (reading.filter, reading.limits.group_versions, reading.core)
-        key = (legacy.digest(answer.body), answer.is_gzip, how)
+        key = (digest(answer.body), answer.is_gzip, how)
         found = _read_lately.pop(key, None)
         if found is None:
-            found = await self._exchange.read(answer, partial(read_document, reading))
+            read = partial(read_with, read_aggregated, reading)
+            found = await self._exchange.read(answer, read)
         _read_lately[key] = found
         while len(_read_lately) > _MAX_READ_LATELY:
             _read_lately.popitem(last=False)
@@ -189,20 +236,16 @@ class Rounds:
         if answer.status != HTTPStatus.OK or not answer.is_plain_json:
             raise answer.wrong(JSON)
         memory = self._memories[root.path]
-        list_digest = legacy.digest(answer.body)
+        list_digest = digest(answer.body)
         listed = memory.listed
         if list_digest != memory.list_digest:
-            listed, memory.warnings = await self._read_list(root, answer)
+            reader = read_core_versions if root.core else read_group_list
+            read = partial(read_with, reader, self._reading(root))
+            listed, reading = await self._exchange.read(answer, read)
+            memory.warnings = tuple(reading.warnings)
         now = await self._versions(replace(root, etag=answer.etag), listed)
         memory.list_digest = list_digest
         return now
-
-    async def _read_list(
-        self, root: Root, answer: Answer
-    ) -> tuple[tuple[Listed, ...], tuple[str, ...]]:
-        reading = self._reading(root)
-        reader = read_core_versions if root.core else read_group_list
-        return await self._exchange.read(answer, partial(read_with_warnings, reader, reading))
 
     async def _versions(self, root: Root, listed: tuple[Listed, ...]) -> Root:
         """Read the lists of group-versions that are due; warn of those that answer 404.
@@ -211,38 +254,45 @@ class Rounds:
         Such a version is stale, as in kubectl and kube-aggregator, but the server is healthy.
         """
         memory = self._memories[root.path]
-        fetch = VersionsFetch(self._exchange, self._spec, root, memory)
-        had, failed = await fetch.fetch(legacy.due(memory, listed, root))
+        now, failed = await self._lists(root, listed, memory.due(listed, root))
         memory.listed = listed
-        groups = shared(legacy.merged(listed, root, had, failed))
         absent = {gv for gv, failure in failed.items() if failure.reason == Reason.NOT_SERVED}
-        told = [str(failed.pop(gv)) for gv in sorted(absent)]
-        gone = memory.digests.keys() - legacy.versions_of(groups).keys()
-        for gv in gone:
-            del memory.digests[gv]
-        warnings = (*memory.warnings, *told)[:MAX_WARNINGS]
-        now = replace(_well(root), old=True, groups=groups, warnings=warnings)
-        return _partly(now, failed)
+        not_served = [str(failed.pop(gv)) for gv in sorted(absent)]
+        memory.reader.forget(memory.reader.digests.keys() - versions_of(now.groups).keys())
+        warnings = (*memory.warnings, *not_served)[:MAX_WARNINGS]
+        return _partly(replace(now, warnings=warnings), failed)
 
     async def _service(self, root: Root) -> Root:
         """Read the lists of the group-versions that have an APIService."""
         wanted = set(self._wanted())
-        fetch = VersionsFetch(self._exchange, self._spec, root, self._memories[root.path])
-        had, failed = await fetch.fetch(wanted)
         by_group: dict[str, list[str]] = {}
         for group, version in sorted(wanted):
             by_group.setdefault(group, []).append(version)
         listed = [Listed(group, tuple(versions)) for group, versions in by_group.items()]
-        groups = shared(legacy.merged(listed, root, had, failed))
-        now = replace(_well(root), old=True, etag="", warnings=(), groups=groups)
-        return _partly(now, failed)
+        now, failed = await self._lists(root, listed, wanted)
+        return _partly(replace(now, etag="", warnings=()), failed)
+
+    async def _lists(
+        self, root: Root, listed: Iterable[Listed], wanted: AbstractSet[GroupVersion]
+    ) -> tuple[Root, dict[GroupVersion, UpstreamFailed]]:
+        """Read the lists of some group-versions; return the path with them, and all failures."""
+        limits = self._spec.limits
+        found = await self._memories[root.path].reader.fetch(
+            sorted(wanted), at_once=limits.concurrent, within_s=limits.versions_s
+        )
+        for gv in wanted - found.keys():
+            text = f"{name_of(*gv)}: not read within {limits.versions_s:g} s for all"
+            found[gv] = UpstreamFailed(Reason.TIMEOUT, text)
+        groups = shared(_merged(listed, root, found))
+        failed = {gv: each for gv, each in found.items() if isinstance(each, UpstreamFailed)}
+        return replace(_well(root), old=True, groups=groups), failed
 
     def _reading(self, root: Root) -> Reading:
         return Reading(self._spec.limits, self._spec.filter, core=root.core)
 
 
-def _unless_it_vanished(before: Root, now: Root) -> Root:
-    """Do not believe that the core group is gone when all other paths failed.
+def _with_core_kept(before: Root, now: Root) -> Root:
+    """Keep the core group if it seems to be gone while all other paths failed.
 
     A proxy in front of a server that is down answers 404 to everything.
     """
@@ -253,7 +303,7 @@ def _unless_it_vanished(before: Root, now: Root) -> Root:
 
 
 def _has_lost(before: Root, now: Root) -> bool:
-    lost = legacy.versions_of(before.groups).keys() - legacy.versions_of(now.groups).keys()
+    lost = versions_of(before.groups).keys() - versions_of(now.groups).keys()
     return now.is_current and bool(lost)
 
 
@@ -277,7 +327,7 @@ def _partly(root: Root, failed: dict[GroupVersion, UpstreamFailed]) -> Root:
     """Note the group-versions that failed."""
     if not failed:
         return root
-    named = sorted((legacy.name_of(*gv), str(failure)) for gv, failure in failed.items())
+    named = sorted((name_of(*gv), str(failure)) for gv, failure in failed.items())
     total = sum(len(group.versions) for group in root.groups)
     few = "; ".join(text for _, text in named[:_SHOWN_FAILURES])
     reason = next(iter(failed.values())).reason
@@ -285,9 +335,29 @@ def _partly(root: Root, failed: dict[GroupVersion, UpstreamFailed]) -> Root:
     return replace(root, error=error, reason=reason, failures=tuple(named))
 
 
-def _all_current(group: Group) -> Group:
-    """Return a group as kube-aggregator reads it: its own freshness is ignored."""
-    if all(version.freshness == Freshness.CURRENT for version in group.versions):
-        return group
-    versions = (replace(version, freshness=Freshness.CURRENT) for version in group.versions)
-    return Group(group.name, tuple(versions))
+def _as_current(_: GroupVersion, version: Version) -> Version:
+    """Return a version as kube-aggregator reads it: its own freshness is ignored."""
+    is_current = version.freshness == Freshness.CURRENT
+    return version if is_current else replace(version, freshness=Freshness.CURRENT)
+
+
+def _merged(listed: Iterable[Listed], root: Root, found: _Found) -> tuple[Group, ...]:
+    """Return groups in the order of the list, with new versions, or former ones without news.
+
+    A version that failed is stale and keeps its resources.
+    """
+    known = versions_of(root.groups)
+
+    def version_of(gv: GroupVersion) -> Version:
+        before = known.get(gv, Version(gv[1]))
+        if gv not in found:
+            return before
+        now = found[gv]
+        if isinstance(now, UpstreamFailed):
+            return replace(before, freshness=Freshness.STALE)
+        return now or replace(before, freshness=Freshness.CURRENT)
+
+    return tuple(
+        Group(group.name, tuple(version_of((group.name, version)) for version in group.versions))
+        for group in listed
+    )

@@ -1,25 +1,16 @@
 """The servers behind APIServices, as upstreams."""
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from apidiscovery_kubeconfig.credentials import Material
 from apidiscovery_kubeconfig.tls import Tls
 
-from apidiscovery_service.core.source import Certificates
-from apidiscovery_service.errors import InvalidConfiguration
 from apidiscovery_service.sources.api_service import ApiService, ServiceReference
-from apidiscovery_service.sources.upstreams.endpoint import Endpoint as TlsEndpoint
-from apidiscovery_service.sources.upstreams.spec import (
-    Endpoint,
-    Kind,
-    Limits,
-    Timing,
-    UpstreamSpec,
-)
-from apidiscovery_service.sources.upstreams.transport import Response
+from apidiscovery_service.sources.upstreams.endpoint import Endpoint
+from apidiscovery_service.sources.upstreams.spec import Kind, Limits, Timing, UpstreamSpec
 
 # Upstreams, each with the APIServices that name it.
 SpecsById: TypeAlias = dict[str, tuple[UpstreamSpec, tuple[ApiService, ...]]]
@@ -43,29 +34,6 @@ class ServiceSettings:
     limits: Limits = field(default_factory=Limits)
     timing: Timing = field(default_factory=Timing)
     openapi: bool = True
-
-
-class _UnusableEndpoint:
-    """A server with an invalid configuration; requests fail with the reason."""
-
-    def __init__(self, url: str, error: InvalidConfiguration) -> None:
-        self.url = url
-        self.proxy = ""
-        self.certificates = Certificates()
-        self._error = error
-
-    async def get(self, path: str, headers: Sequence[tuple[str, str]] = ()) -> Response:
-        del path, headers
-        raise self._error
-
-    async def headers(self) -> dict[str, str]:
-        raise self._error
-
-    def refresh(self, refused: Mapping[str, str] | None = None) -> None:
-        """Do nothing: there are no credentials."""
-
-    async def aclose(self) -> None:
-        """Do nothing: there is no connection."""
 
 
 def service_specs(services: Iterable[ApiService], settings: ServiceSettings) -> SpecsById:
@@ -108,17 +76,13 @@ def _endpoint(
     host = f"{reference.name}.{reference.namespace}.svc"
     url = settings.urls.get(f"{name}:{reference.port}") or settings.urls.get(name)
     url = url or f"https://{host}:{reference.port}"
-    try:
-        if url.startswith("http:"):
-            return TlsEndpoint(url)
-        ca = Material("caBundle", data=service.ca_bundle) if service.ca_bundle else None
-        tls = Tls(
-            ca=ca,
-            certificate=settings.certificate,
-            key=settings.key,
-            server_name=host,
-            insecure=service.insecure_skip_tls_verify,
-        )
-        return TlsEndpoint(url, tls=tls)
-    except InvalidConfiguration as error:
-        return _UnusableEndpoint(url, error)
+    if url.startswith("http:"):
+        return Endpoint(url)
+    tls = Tls(
+        ca=Material("caBundle", data=service.ca_bundle) if service.ca_bundle else None,
+        certificate=settings.certificate,
+        key=settings.key,
+        server_name=host,
+        insecure=service.insecure_skip_tls_verify,
+    )
+    return Endpoint(url, tls=tls)

@@ -3,57 +3,19 @@
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from fnmatch import fnmatchcase
-from typing import Protocol
 
-from apidiscovery_service.core.source import Certificates
-from apidiscovery_service.sources.upstreams.transport import Response
+from apidiscovery_service.sources.upstreams.endpoint import Endpoint
 
 # The name of the core group in patterns, because its own name is empty.
 CORE_IN_PATTERNS = "core"
 
 _UNFIT_FOR_A_KEY = re.compile(r"[^A-Za-z0-9.-]+")
 _SHOWN_OF_NAME = 60
-# In intervals of polls.
-_LONGEST_RETRY = 2
-
-
-class Endpoint(Protocol):
-    """The address of a server, and the credentials for it."""
-
-    @property
-    def url(self) -> str:
-        """The server's root, without credentials."""
-        ...
-
-    @property
-    def proxy(self) -> str:
-        """`HOST:PORT` of the proxy in front of the server; empty for none."""
-        ...
-
-    @property
-    def certificates(self) -> Certificates:
-        """Until when the certificates of the last connection are valid."""
-        ...
-
-    async def get(self, path: str, headers: Sequence[tuple[str, str]] = ()) -> Response:
-        """GET a path below the URL; the caller closes the answer."""
-        ...
-
-    async def headers(self) -> dict[str, str]:
-        """Return the credential headers for one request."""
-        ...
-
-    def refresh(self, refused: Mapping[str, str] | None = None) -> None:
-        """Drop credentials that were refused with a 401."""
-        ...
-
-    async def aclose(self) -> None:
-        """Close the connections; the next request has new ones."""
-        ...
+_LONGEST_RETRY = 2  # poll intervals
 
 
 class Kind(StrEnum):
@@ -108,7 +70,7 @@ class Timing:
         first_retry_s: Pause after the first failure; doubles with each further one.
         last_retry_s: Maximum of that pause; another one is twice `poll_s`.
         empty_answers: How many answers without groups or documents in a row, a poll apart, are
-            needed before they are believed.
+            needed before they are accepted.
         openapi_s: Pause between requests for the index of OpenAPI documents, also after the first
             failure; doubles with each further one.
         openapi_last_retry_s: Maximum of that pause.

@@ -1,13 +1,13 @@
-"""What is known of the discovery of an upstream, and the record of it.
+"""The known discovery of an upstream, and the record of it.
 
 A record is lines of JSON: the state, then for each path its groups as an aggregated document, with
 the fields that only unaggregated documents have.
 """
 
 import base64
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import datetime
-from typing import cast
+from typing import Any, cast
 
 import orjson
 
@@ -20,29 +20,29 @@ from apidiscovery_service.sources.upstreams.answers import Reading, read_aggrega
 from apidiscovery_service.sources.upstreams.record import RecordFormat
 from apidiscovery_service.sources.upstreams.spec import Limits
 
-# What was accepted once is accepted again, whatever the limits are now.
+# Accepted content stays accepted, whatever the limits are now.
 _RECORD_LIMITS = Limits(group_versions=10**9)
 
 
 @dataclass(frozen=True, slots=True)
 class Root:
-    """What is known of one path, `/api` or `/apis`; paths fail independently.
+    """The known state of one path, `/api` or `/apis`; paths fail independently.
 
     Attributes:
         core: Whether it has the core group.
         state: `Current`, or `Stale` when the last attempt failed.
-        since: When that began, RFC 3339 in UTC; empty when nothing was tried.
+        since: When the state began, RFC 3339 in UTC; empty before the first attempt.
         error: Why it is stale, in one line.
         reason: The kind of failure, as metrics count it.
         etag: The ETag of the last document, verbatim.
         old: Whether the server has no aggregated discovery.
         groups: The last known groups, in the server's order.
         failures: For an old server, the group-versions that failed, each with the reason.
-        warnings: What was left out of the document.
+        warnings: The parts of the document that were left out.
         listed: The names of groups in the order of the unaggregated list; empty if unknown.
         has_creation_timestamps: Whether the groups of its aggregated document have
             `"creationTimestamp":null`.
-        has_answered: Whether it ever answered, be it without groups.
+        has_answered: Whether it has ever answered, even without groups.
     """
 
     path: str
@@ -65,14 +65,17 @@ class Root:
         return self.state is Freshness.CURRENT
 
 
-@dataclass(frozen=True, slots=True)
+_FIELDS = [each.name for each in fields(Root) if each.name != "groups"]
+
+
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Known:
-    """What is known of a whole upstream.
+    """The known state of a whole upstream.
 
     Attributes:
-        claim: The holder that learned it: the revision at which its claim was created.
-        dialect: How it writes its documents, but for what `roots` tell.
-        certificates: Those of the last connection to it.
+        claim: The process that polled: the revision at which its claim was created.
+        dialect: How it writes its documents, beside what `roots` have.
+        certificates: The certificates of the last connection to it.
     """
 
     claim: int
@@ -82,7 +85,7 @@ class Known:
 
     @property
     def bad(self) -> list[Root]:
-        """The paths of which something failed."""
+        """The paths that failed, or whose group-versions did."""
         return [root for root in self.roots if not root.is_current or root.failures]
 
     @property
@@ -100,9 +103,7 @@ class Known:
 
 
 def _encode(known: Known) -> bytes:
-    roots = [asdict(replace(root, groups=())) for root in known.roots]
-    for value in roots:
-        del value["groups"]
+    roots = [{name: getattr(root, name) for name in _FIELDS} for root in known.roots]
     dialect = dialect_value(known.dialect)
     head = {"claim": known.claim, "roots": roots, "dialect": dialect}
     lines = [orjson.dumps(head | {"certificates": asdict(known.certificates)})]
@@ -146,7 +147,7 @@ def _read_certificates(value: dict[str, str | None]) -> Certificates:
 
 
 def written_group(group: Group) -> bytes:
-    """Return all that is known of a group, as `read_group` reads it; equal for equal groups."""
+    """Return a group as JSON that `read_group` reads; equal for equal groups."""
     return orjson.dumps(_group_value(group))
 
 
@@ -154,7 +155,7 @@ def read_group(content: bytes) -> Group:
     """Return a group that was written by `written_group`.
 
     Raises:
-        UpstreamFailed: It was not.
+        UpstreamFailed: The content is not a group.
     """
     reading = Reading(_RECORD_LIMITS, is_record=True)
     (group,) = read_aggregated(b'{"items":[' + content + b"]}", reading)
@@ -162,7 +163,7 @@ def read_group(content: bytes) -> Group:
 
 
 def dialect_value(dialect: Dialect) -> dict[str, object]:
-    """Return a dialect as a JSON value, without what is told of each path."""
+    """Return a dialect as a JSON value, without the parts that each path has."""
     return {
         "version": base64.b64encode(dialect.version).decode(),
         "addresses": dialect.addresses,
@@ -174,37 +175,29 @@ def read_dialect(value: dict[str, object]) -> Dialect:
     """Return the dialect of a JSON value.
 
     Raises:
-        LookupError, TypeError, ValueError: It is none.
+        LookupError, TypeError, ValueError: The value is not a dialect.
     """
     addresses = cast("list[tuple[str, str]]", value["addresses"])
     return Dialect(
-        aggregated=tuple(str(version) for version in cast("list[object]", value["aggregated"])),
+        aggregated=tuple(map(str, cast("list[object]", value["aggregated"]))),
         addresses=tuple((str(clients), str(address)) for clients, address in addresses),
         version=base64.b64decode(str(value["version"]), validate=True),
     )
 
 
-def _read_root(value: dict[str, object], document: bytes) -> Root:
-    core = bool(value["core"])
-    failures = cast("list[tuple[str, str]]", value["failures"])
-    reading = Reading(_RECORD_LIMITS, core=core, is_record=True)
-    return Root(
-        path=str(value["path"]),
-        core=core,
-        state=Freshness(str(value["state"])),
-        since=str(value["since"]),
-        error=str(value["error"]),
-        reason=str(value["reason"]),
-        # A record that does not tell the dialect is of an earlier release: the next poll reads the
-        # whole document.
-        etag=str(value["etag"]) if "has_creation_timestamps" in value else "",
-        old=bool(value["old"]),
-        groups=shared(read_aggregated(document, reading)),
-        failures=tuple((str(name), str(text)) for name, text in failures),
-        warnings=tuple(str(text) for text in cast("list[object]", value["warnings"])),
-        listed=tuple(str(name) for name in cast("list[object]", value.get("listed", []))),
-        has_creation_timestamps=bool(value.get("has_creation_timestamps", False)),
-        has_answered=bool(value.get("has_answered", False)),
+def _read_root(value: dict[str, Any], document: bytes) -> Root:
+    reading = Reading(_RECORD_LIMITS, core=value["core"], is_record=True)
+    groups = shared(read_aggregated(document, reading))
+    # A newer release may write further fields.
+    root = Root(**{name: value[name] for name in _FIELDS if name in value}, groups=groups)
+    return replace(
+        root,
+        state=Freshness(root.state),
+        # An earlier release did not write how the server writes: the next poll reads all.
+        etag=root.etag if "has_creation_timestamps" in value else "",
+        failures=tuple((name, text) for name, text in root.failures),
+        warnings=tuple(root.warnings),
+        listed=tuple(root.listed),
     )
 
 

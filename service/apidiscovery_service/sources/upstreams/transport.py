@@ -15,7 +15,7 @@ from apidiscovery_kubeconfig.validity import valid_until
 
 from apidiscovery_service.core.source import Certificates
 from apidiscovery_service.errors import DiscoveryError
-from apidiscovery_service.sources.upstreams.credentials import AskedCredentials, translated
+from apidiscovery_service.sources.upstreams.credentials import ThreadedCredentials, translated
 from apidiscovery_service.sources.upstreams.network import Network, Stream, has_connected
 
 # Further requests wait for one to end; with HTTP/2 all share one connection.
@@ -31,7 +31,7 @@ FAILURES = (
     httpcore2.UnsupportedProtocol,
     httpx2.InvalidURL,
 )
-"""What a request raises that was not answered, or whose answer cannot be read."""
+"""The errors of a request without an answer, or with one that cannot be read."""
 
 # The errors of an idle connection that the server has closed.
 _CLOSED = (httpcore2.ReadError, httpcore2.WriteError, httpcore2.RemoteProtocolError)
@@ -64,12 +64,10 @@ class Response:
 
     Attributes:
         status: The status.
-        is_http_2: Whether it came over HTTP/2.
     """
 
     def __init__(self, response: httpcore2.Response, pool: _Pool) -> None:
         self.status = response.status
-        self.is_http_2 = _is_http_2(response)
         self._response = response
         self._pool: _Pool | None = pool
 
@@ -122,7 +120,7 @@ class Connections:
         url: str,
         headers: Iterable[tuple[bytes, bytes]],
         tls: Tls | None,
-        credentials: AskedCredentials,
+        credentials: ThreadedCredentials,
         proxy_url: str | None,
     ) -> None:
         self.certificates = Certificates()
@@ -234,30 +232,19 @@ class Connections:
             return self._pool
 
     def _made(self, context: ssl.SSLContext) -> _Pool:
-        if self._proxy is None:
-            inner = httpcore2.AsyncConnectionPool(
-                ssl_context=context,
-                max_connections=MAX_CONNECTIONS,
-                max_keepalive_connections=MAX_IDLE_CONNECTIONS,
-                keepalive_expiry=IDLE_S,
-                http2=True,
-                network_backend=Network(),
-            )
-            return _Pool(inner, context)
-        url = self._proxy.url
-        inner = httpcore2.AsyncHTTPProxy(
-            proxy_url=httpcore2.URL(
-                scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path
-            ),
-            proxy_auth=self._proxy.raw_auth,
+        proxy = None
+        if self._proxy is not None:
+            proxy = httpcore2.Proxy(str(self._proxy.url), auth=self._proxy.raw_auth)
+        pool = httpcore2.AsyncConnectionPool(
             ssl_context=context,
+            proxy=proxy,
             max_connections=MAX_CONNECTIONS,
             max_keepalive_connections=MAX_IDLE_CONNECTIONS,
             keepalive_expiry=IDLE_S,
             http2=True,
             network_backend=Network(),
         )
-        return _Pool(inner, context)
+        return _Pool(pool, context)
 
 
 async def _refuse_if_early(response: httpcore2.Response) -> None:

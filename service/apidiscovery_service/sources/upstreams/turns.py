@@ -1,7 +1,7 @@
-"""The order in which the servers of one process are asked: first for discovery, then for details.
+"""The order of requests to the servers of one process: discovery first, then details.
 
-Details are the unaggregated lists and the dialect of a server: some forty requests, where discovery
-takes two.
+Details are the unaggregated lists and the dialect of a server: about forty requests, while
+discovery takes two.
 """
 
 import asyncio
@@ -11,23 +11,22 @@ from contextlib import asynccontextmanager
 DETAILS_AT_ONCE = 8
 """Servers whose details are requested at the same time.
 
-Those of a thousand servers at once would take all connections, and none would come in time.
+A thousand servers at once would take all connections, and none would answer in time.
 """
 
-
 FIRST_ROUNDS_AT_ONCE = 32
-"""Servers that are asked for discovery the first time at once.
+"""First rounds of discovery at the same time.
 
-A thousand at once would take longer together than one exchange may, and begin again. A server that
-hangs keeps its turn for the time of one exchange, so they must not be too few either. Later rounds
-are spread over the poll interval, and no server waits for another then.
+A thousand at once would exceed the time limit of an exchange, and begin again. A server that hangs
+keeps its turn for the time of one exchange, so the number must not be too small either. Later
+rounds are spread over the poll interval, and no server waits for another.
 """
 
 
 class Turns:
-    """Lets some servers at once ask for details, once every server has been asked for discovery.
+    """Limits requests for details, which begin after the first round of every server.
 
-    Servers are told apart by identity.
+    Servers are compared by identity.
     """
 
     def __init__(self) -> None:
@@ -43,14 +42,14 @@ class Turns:
         self._all_begun.clear()
 
     def end(self, server: object) -> None:
-        """Wait no more for a server."""
+        """Stop waiting for the first round of a server."""
         self._beginning.discard(server)
         if not self._beginning:
             self._all_begun.set()
 
     @asynccontextmanager
     async def discovery(self, server: object) -> AsyncGenerator[None]:
-        """Wait for the turn of a server if this is its first round; the round is the block."""
+        """Wait for the turn of a server, if this is its first round; the block is the round."""
         if server not in self._beginning:
             yield
             return
@@ -60,7 +59,7 @@ class Turns:
 
     @asynccontextmanager
     async def details(self, within_s: float) -> AsyncGenerator[bool]:
-        """Yield whether it is the turn of a server within a time; the turn ends with the block."""
+        """Yield whether the turn of a server came in time; the turn ends with the block."""
         try:
             async with asyncio.timeout(within_s):
                 await self._all_begun.wait()

@@ -9,13 +9,11 @@ k8s.io/kube-aggregator pkg/apis/apiregistration/v1/helper/helpers.go:SortedByGro
 """
 
 import asyncio
-from collections.abc import Callable, Container, Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Container, Iterable
+from dataclasses import replace
 from functools import partial
-from http import HTTPStatus
 
 import structlog
-from apidiscovery_formats.media_types import JSON
 
 from apidiscovery_service.core.model import (
     Freshness,
@@ -29,24 +27,23 @@ from apidiscovery_service.sources.upstreams.answers import (
     Reading,
     list_lines,
     read_group_list,
-    read_resource_list,
-    read_with_warnings,
+    read_with,
 )
 from apidiscovery_service.sources.upstreams.failure import UpstreamFailed
 from apidiscovery_service.sources.upstreams.fetch import Exchange
-from apidiscovery_service.sources.upstreams.legacy import (
+from apidiscovery_service.sources.upstreams.lists import (
     GroupVersion,
-    digest,
-    get_list,
+    ListReader,
     name_of,
     versions_of,
+    with_versions,
 )
 from apidiscovery_service.sources.upstreams.spec import Kind, UpstreamSpec
 from apidiscovery_service.sources.upstreams.state import Known, Root
 
 # Lists have no ETag, and a storage version may change without a change of the aggregated document.
 # So each round requests some lists. All are requested within so many rounds, and within more in a
-# large fleet, since most of what an unchanged cluster costs is its lists.
+# large fleet, since lists are most of the cost of an unchanged cluster.
 EVERYTHING_WITHIN_ROUNDS = 10
 _MORE_ROUNDS_ABOVE_UPSTREAMS = 100
 # As many connections as are kept.
@@ -64,17 +61,14 @@ def with_known_lists(groups: Iterable[Group], before: Iterable[Group]) -> tuple[
     """
     known = versions_of(before)
 
-    def one(group: str, version: Version) -> Version:
-        former = known.get((group, version.version))
+    def one(gv: GroupVersion, version: Version) -> Version:
+        former = known.get(gv)
         if former is None:
             return version
         now = _with_list(version, former, former.listed)
         return former if now == former else now
 
-    return tuple(
-        Group(group.name, tuple([one(group.name, version) for version in group.versions]))
-        for group in groups
-    )
+    return with_versions(groups, one)
 
 
 def _with_list(version: Version, of_list: Version, order: tuple[str, ...]) -> Version:
@@ -89,36 +83,11 @@ def _with_list(version: Version, of_list: Version, order: tuple[str, ...]) -> Ve
     return replace(version, resources=tuple(map(one, version.resources)), listed=order)
 
 
-@dataclass(frozen=True, slots=True)
-class _Seen:
-    """A list that was read.
-
-    Attributes:
-        version: The group-version with what the list says.
-        digest: Digest of the body of the list.
-    """
-
-    version: Version
-    digest: bytes
-
-
-@dataclass(slots=True)
-class _Round:
-    """The results of one round for one path.
-
-    Attributes:
-        had: The versions whose lists have changed, with what these say.
-    """
-
-    had: dict[GroupVersion, Version]
-    failed: set[GroupVersion]
-
-
 def rounds_for_all_lists(upstreams: int) -> int:
     """Return within how many rounds all lists of an upstream are requested.
 
     Args:
-        upstreams: How many of them there are.
+        upstreams: The number of upstreams.
     """
     factor = max(upstreams / _MORE_ROUNDS_ABOVE_UPSTREAMS, 1)
     return int(EVERYTHING_WITHIN_ROUNDS * factor)
@@ -137,15 +106,19 @@ class UnaggregatedLists:
         self,
         spec: UpstreamSpec,
         exchange: Exchange,
-        rounds: Callable[[], int] = lambda: EVERYTHING_WITHIN_ROUNDS,
+        rounds: Callable[[], int],
     ) -> None:
         self._spec = spec
         self._exchange = exchange
         self._rounds = rounds
+        self._log = _log.bind(upstream=spec.name)
         self._turn = 0
         self._of_rounds = 1
-        self._seen: dict[str, dict[GroupVersion, _Seen]] = {}  # by path
-        self._seen_groups: dict[str, list[str]] = {}
+        # By path: the versions with what their lists say, the names of the groups when their list
+        # was read, and the lists that failed last.
+        self._readers: dict[str, ListReader] = {}
+        self._versions: dict[str, dict[GroupVersion, Version]] = {}
+        self._names: dict[str, list[str]] = {}
         self._failed: dict[str, set[GroupVersion]] = {}
 
     async def read(self, known: Known, wanted: Container[GroupVersion] | None) -> Known:
@@ -166,116 +139,75 @@ class UnaggregatedLists:
     async def _root(self, root: Root, wanted: Container[GroupVersion] | None) -> Root:
         if root.old or not root.is_current:
             return root
-        found = _Round({}, set())
-        groups: tuple[str, ...] | None = None
-        try:
-            async with asyncio.timeout(self._spec.limits.exchange_s):
-                await self._versions(root, wanted, found)
-                groups = await self._groups(root)
-        except TimeoutError:
-            pass
-        # Until they are read, so that a round does not end before lists that were never asked for.
-        self._failed.setdefault(root.path, set()).update(found.failed)
-        if found.failed:
-            names = sorted(name_of(*gv) for gv in found.failed)
-            _log.debug("lists not had", upstream=self._spec.name, path=root.path, lists=names)
-        merged = root.groups
-        if found.had:
-            merged = await asyncio.to_thread(shared, _replaced(root.groups, found.had))
-        listed = root.listed if groups is None else groups
-        return replace(root, groups=merged, listed=listed)
+        names, versions = await asyncio.gather(self._order(root), self._changed(root, wanted))
+        groups = root.groups
+        if versions:
+            changed = with_versions(groups, versions.get)
+            groups = await asyncio.to_thread(shared, changed)
+        return replace(root, groups=groups, listed=root.listed if names is None else names)
 
-    async def _groups(self, root: Root) -> tuple[str, ...] | None:
-        """Return the names of the groups in the order of the list; None if unknown."""
+    async def _order(self, root: Root) -> tuple[str, ...] | None:
+        """Return the names of the groups in the order of their list; None if it is not known."""
         names = [group.name for group in root.groups]
-        is_due = self._turn == 0 or self._seen_groups.get(root.path) != names
+        is_due = self._turn == 0 or self._names.get(root.path) != names
         if root.core or self._spec.kind is Kind.SERVICE or not is_due:
             return None
-        self._seen_groups[root.path] = names
+        self._names[root.path] = names
+        read = partial(read_with, read_group_list, Reading(self._spec.limits))
         try:
-            answer = await self._exchange.get(root.path, JSON)
-            if answer.status != HTTPStatus.OK or not answer.is_plain_json:
-                raise answer.wrong(JSON)
-            reading = Reading(self._spec.limits)
-            read = partial(read_with_warnings, read_group_list, reading)
-            listed, _ = await self._exchange.read(answer, read)
+            listed, _ = await self._exchange.plain(root.path, read)
         except UpstreamFailed as failure:
-            _log.debug("list of groups not had", upstream=self._spec.name, reason=str(failure))
+            self._log.debug("list of groups not read", path=root.path, reason=str(failure))
             return None
         return tuple(group.name for group in listed)
 
-    async def _versions(
-        self, root: Root, wanted: Container[GroupVersion] | None, found: _Round
-    ) -> None:
-        seen = self._seen.setdefault(root.path, {})
+    async def _changed(
+        self, root: Root, wanted: Container[GroupVersion] | None
+    ) -> dict[GroupVersion, Version]:
+        """Request the lists that are due; return the versions of which they say something new."""
+        reader = self._readers.setdefault(
+            root.path, ListReader(self._exchange, self._spec, root.path)
+        )
         versions = {
             gv: version
             for gv, version in versions_of(root.groups).items()
             if wanted is None or gv in wanted
         }
-        for gv in seen.keys() - versions.keys():
-            del seen[gv]
-
-        def changed(gv: GroupVersion) -> bool:
-            return gv not in seen or seen[gv].version != versions[gv]
-
+        known = self._versions.setdefault(root.path, {})
+        same = {gv for gv, version in versions.items() if known.get(gv) == version}
+        reader.forget(reader.digests.keys() - same)
+        # Lists that failed before come last, so that they do not end the round too early.
+        failed = self._failed.setdefault(root.path, set())
+        failed &= versions.keys()
         due = [
             gv
             for place, gv in enumerate(sorted(versions))
             if versions[gv].freshness != Freshness.STALE
-            and (place % self._of_rounds == self._turn or changed(gv))
+            and (place % self._of_rounds == self._turn or gv not in same)
         ]
-        # Lists that failed before come last, so that they do not end the round too early.
-        failed = self._failed.setdefault(root.path, set())
-        failed &= versions.keys()
-        due.sort(key=lambda gv: gv in failed)
-        waiting = iter(due)
-
-        async def some() -> None:
-            for gv in waiting:
-                if len(found.failed) >= _MOST_FAILURES:
-                    return
-                try:
-                    former = None if changed(gv) else seen[gv]
-                    now = await self._version(root, gv, versions[gv], former)
-                    failed.discard(gv)
-                    if now is not former:
-                        seen[gv], found.had[gv] = now, now.version
-                except UpstreamFailed:
-                    found.failed.add(gv)
-                except Exception:  # noqa: BLE001 - one odd answer must not end the polling
-                    _log.exception("list cannot be read", upstream=self._spec.name, list=gv)
-                    found.failed.add(gv)
-
-        async with asyncio.TaskGroup() as tasks:
-            for _ in range(min(self._spec.limits.concurrent, _AT_ONCE, len(due))):
-                tasks.create_task(some())
-
-    async def _version(
-        self, root: Root, gv: GroupVersion, version: Version, former: _Seen | None
-    ) -> _Seen:
-        """Request the list of a version; `former` is what was read for the same version."""
-        answer = await get_list(self._exchange, self._spec, root, gv)
-        if answer.status != HTTPStatus.OK or not answer.is_plain_json:
-            raise answer.wrong(JSON)
-        body_digest = digest(answer.body)
-        if former and former.digest == body_digest:
-            return former
-        read = partial(read_resource_list, version.version)
-        listed = await self._exchange.read(answer, read)
-        order = listed.listed or tuple(list_lines(listed.resources))
-        is_same = order == tuple(list_lines(version.resources))
-        now = shared_version(_with_list(version, listed, () if is_same else order))
-        return _Seen(now, body_digest)
-
-
-def _replaced(
-    groups: tuple[Group, ...], versions: Mapping[GroupVersion, Version]
-) -> tuple[Group, ...]:
-    return tuple(
-        Group(
-            group.name,
-            tuple(versions.get((group.name, one.version), one) for one in group.versions),
+        limits = self._spec.limits
+        found = await reader.fetch(
+            sorted(due, key=lambda gv: gv in failed),
+            at_once=min(limits.concurrent, _AT_ONCE),
+            within_s=limits.exchange_s,
+            most_failures=_MOST_FAILURES,
         )
-        for group in groups
-    )
+        now = {
+            gv: _with_own_list(versions[gv], listed)
+            for gv, listed in found.items()
+            if isinstance(listed, Version)
+        }
+        failures = {gv for gv, each in found.items() if isinstance(each, UpstreamFailed)}
+        self._failed[root.path] = (failed - found.keys()) | failures
+        if failures:
+            names = sorted(name_of(*gv) for gv in failures)
+            self._log.debug("lists not read", path=root.path, lists=names)
+        self._versions[root.path] = {gv: known[gv] for gv in same} | now
+        return now
+
+
+def _with_own_list(version: Version, listed: Version) -> Version:
+    """Return a version with what its list says."""
+    order = listed.listed or tuple(list_lines(listed.resources))
+    is_same = order == tuple(list_lines(version.resources))
+    return shared_version(_with_list(version, listed, () if is_same else order))
