@@ -17,7 +17,7 @@ from apidiscovery_service.core.model import (
     Precedence,
     Version,
 )
-from apidiscovery_service.core.registry import Registry, Update
+from apidiscovery_service.core.registry import Registry
 from apidiscovery_service.core.snapshot import Snapshot
 from apidiscovery_service.encoding import aggregated, plain
 from apidiscovery_service.errors import InvalidContribution
@@ -25,7 +25,7 @@ from decoded import go_text, groups_of_value, json_object
 from groups import SOURCES, contribution, contributions, offer, resource, without_hashes
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from kube_versions import contract_less
 
 V2_JSON = Representation(JSON, "v2")
@@ -186,8 +186,6 @@ def test_what_comes_and_goes_leaves_no_trace(
 class RegistryMachine(RuleBasedStateMachine):
     """Publishes and withdraws, and compares with the oracle after each step."""
 
-    prepared: Bundle[Update] = Bundle("prepared")
-
     def __init__(self) -> None:
         super().__init__()
         self.registry = Registry()
@@ -200,26 +198,6 @@ class RegistryMachine(RuleBasedStateMachine):
     def publish(self, batch: list[Contribution]) -> None:
         self.latest |= {c.source: c for c in batch}
         assert self.registry.publish(*batch) is self.registry.snapshot
-
-    @rule(target=prepared, ahead=contributions())
-    def prepare(self, ahead: Contribution) -> Update:
-        before = self.registry.snapshot
-        update = self.registry.prepare(ahead)
-        assert self.registry.snapshot is before
-        return update
-
-    @rule(
-        update=prepared,
-        more=st.lists(contributions(), max_size=1),
-        withdrawn=st.lists(st.just("unknown"), max_size=1),
-    )
-    def publish_prepared(
-        self, update: Update, more: list[Contribution], withdrawn: list[str]
-    ) -> None:
-        """However much came in between, and whatever else is published with it."""
-        batch = [*(c for c in update.changes.values() if c), *more]
-        self.latest |= {c.source: c for c in batch}
-        self.registry.update(batch, withdrawn, update)
 
     @rule(sources=st.lists(st.sampled_from([*SOURCES, "unknown"]), max_size=2))
     def withdraw(self, sources: list[str]) -> None:
@@ -506,17 +484,3 @@ def test_a_group_is_told_of_also_when_only_its_source_changes() -> None:
     registry.withdraw("nobody")
     assert heard == [(frozenset(["g"]), cause) for cause in ("", "apply by ada", "")]
     assert registry.winners("g") == {"v1": "b"}
-
-
-def test_a_prepared_update_is_not_merged_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    registry = Registry()
-    registry.publish(contribution("a", "g/v1"), contribution("b", "h/v1"))
-    prepared = registry.prepare(contribution("b", "h/v2"))
-
-    def made_again(*_: object) -> None:
-        pytest.fail("made again")
-
-    monkeypatch.setattr(PublishedGroup, "__post_init__", made_again)
-    monkeypatch.setattr(Snapshot, "changed", made_again)
-    snapshot = registry.update([contribution("b", "h/v2")], ["unknown"], prepared)
-    assert versions(snapshot, "h") == ["v2"]

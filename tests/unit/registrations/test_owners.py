@@ -284,7 +284,7 @@ async def test_a_crd_with_finalizers_outlives_its_owner_terminating() -> None:
 
 
 def _is_terminating(replica: Replica) -> bool:
-    crd = replica.declarations.crds["widgets.crd.example.com"]
+    crd = replica.declarations.crd("widgets.crd.example.com")
     return crd.terminating
 
 

@@ -7,7 +7,6 @@ import pytest
 from apidiscovery_service.core.model import Freshness
 from apidiscovery_service.core.registry import Registry
 from apidiscovery_service.core.snapshot import Snapshot
-from apidiscovery_service.errors import InvalidContribution
 from apidiscovery_service.kube.go_json import JSONValue
 from apidiscovery_service.sources.api_service import ApiService, read_api_service
 from apidiscovery_service.sources.crds import names as crd_names
@@ -92,7 +91,7 @@ def test_of_the_same_name_the_first_origin_counts_and_then_the_next(
     declarations.update({"registrations:crds/cats.a.example": of(simple("cats"))})
     declarations.update({"manifests:z": of(ours)})
     assert served(registry) == {"a.example/v9": ["cats"]}
-    assert declarations.crds["cats.a.example"] == crd(ours)
+    assert declarations.crd("cats.a.example") == crd(ours)
     assert declarations.conflicts() == [
         (
             "CustomResourceDefinition cats.a.example is declared by manifests:z and "
@@ -145,61 +144,6 @@ def test_what_is_stale_keeps_its_resources(declarations: Declarations, registry:
     assert versions[0].freshness == Freshness.CURRENT
 
 
-def test_a_prepared_update_is_used(declarations: Declarations, registry: Registry) -> None:
-    declarations.update({"registrations:crds/dogs.a.example": of(simple("dogs"))})
-    declared = of(simple("cats"))
-    prepared = declarations.prepare(declared.crds[0])
-    assert prepared is not None
-    declarations.update({"registrations:crds/cats.a.example": declared}, (), prepared)
-    assert registry.snapshot is prepared.snapshot
-    assert served(registry) == {"a.example/v1": ["cats", "dogs"]}
-    assert declarations.statuses("a.example").keys() == {"cats.a.example", "dogs.a.example"}
-
-
-@pytest.mark.parametrize(
-    "declared",
-    [
-        of(edited(simple("cats"), "spec.names.shortNames", ["ct"])),
-        of(simple("cats"), stale=True),
-        of(simple("cats"), simple("mice")),
-    ],
-    ids=["another-document", "stale", "one-more"],
-)
-def test_a_prepared_update_of_something_else_is_not_used(
-    declarations: Declarations, registry: Registry, declared: Declared
-) -> None:
-    other = Registry()
-    Declarations(other).update({"manifests:a": declared})
-    prepared = declarations.prepare(crd(simple("cats")))
-    declarations.update({"manifests:a": declared}, (), prepared)
-    assert registry.snapshot.named.etag == other.snapshot.named.etag
-
-
-@pytest.mark.parametrize(
-    ("declared", "message"),
-    [
-        (Declared(offers=(offer("a/v1"), offer("a/v1"))), "a declares a/v1 twice"),
-        (
-            of(simple("cats"), simple("cats")),
-            "a declares CustomResourceDefinition cats.a.example twice",
-        ),
-        (
-            Declared(api_services=(api_service(), api_service())),
-            "a declares APIService v1.remote.example.com twice",
-        ),
-    ],
-)
-def test_an_origin_that_declares_a_name_twice_changes_nothing(
-    declarations: Declarations, registry: Registry, declared: Declared, message: str
-) -> None:
-    declarations.update({"z": of(CRONTABS)})
-    before = registry.snapshot
-    with pytest.raises(InvalidContribution, match=message):
-        declarations.update({"b": of(simple("dogs")), "a": declared}, ["z"])
-    assert registry.snapshot is before
-    assert list(declarations.crds) == ["crontabs.stable.example.com"]
-
-
 def test_api_services_are_told_to_those_who_listen_and_offer_nothing(
     declarations: Declarations, registry: Registry
 ) -> None:
@@ -227,7 +171,6 @@ def test_a_change_costs_what_its_group_costs() -> None:
             for i in range(CRDS)
         }
     )
-    assert len(declarations.crds) == GROUPS * CRDS
     changed = of(simple("r0s", "g7.example", shortNames=["new"]))
     took: list[float] = []
     for declared in [changed, of(simple("r0s", "g7.example"))] * 5:

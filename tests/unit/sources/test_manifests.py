@@ -351,7 +351,7 @@ async def test_definitions_of_several_files_are_one_group(file: Path) -> None:
         (version,) = made.registry.snapshot.named.groups[0].group.versions
         assert [resource.resource for resource in version.resources] == ["cats", "dogs"]
         remove(file)
-        await eventually(lambda: "cats.a.example" not in made.declarations.crds)
+        await eventually(lambda: made.declarations.crd("cats.a.example") is None)
         (version,) = made.registry.snapshot.named.groups[0].group.versions
         assert [resource.resource for resource in version.resources] == ["dogs"]
 

@@ -207,9 +207,7 @@ class Registrations(Source):
         written: list[Written] = []
         try:
             for each in prepared:
-                one, ownership = await self._put(
-                    each, ownership, lease, requester, is_last=each is prepared[-1]
-                )
+                one, ownership = await self._put(each, ownership, lease, requester)
                 written.append(one)
             await self._wait_until_served(written)
             self._statuses.settled(written)
@@ -223,8 +221,6 @@ class Registrations(Source):
         ownership: Ownership,
         lease: OwnerLease | None,
         requester: Requester,
-        *,
-        is_last: bool,
     ) -> tuple[Written, Ownership]:
         """Write what was prepared; it is prepared again whenever others have written meanwhile."""
         while True:
@@ -233,11 +229,9 @@ class Registrations(Source):
                 prepared = await self._prepare(prepared.wanted, ownership, requester)
             if prepared.outcome is Outcome.UNCHANGED:
                 return prepared.written(), ownership
-            if is_last:  # those before it are likely to be served together with it
-                prepared = self._statuses.with_update(prepared)
             self._statuses.about_to_write(prepared)
             try:
-                entry = await self._put_and_hash(prepared, ownership)
+                entry = await put(self._store, prepared, ownership)
             except Conflict:
                 prepared = await self._prepare(prepared.wanted, ownership, requester)
             except Fenced:
@@ -245,17 +239,6 @@ class Registrations(Source):
                 ownership = await owners.take(self._store, owner, requester, lease)
             else:
                 return prepared.written(entry), ownership
-
-    async def _put_and_hash(self, prepared: Prepared, ownership: Ownership) -> Entry | None:
-        """Write what was prepared; ETags are made while the store writes."""
-        writing = asyncio.create_task(put(self._store, prepared, ownership))
-        try:
-            if prepared.update is not None:
-                await asyncio.sleep(0)  # the write has begun then
-                prepared.update.snapshot.etags()
-        finally:
-            entry = await writing
-        return entry
 
     async def _prepare(
         self, wanted: Wanted, ownership: Ownership, requester: Requester

@@ -4,7 +4,6 @@ Names of a group are shared, so a change of one definition may change the status
 never waits for a status in the store: it is for readers, and says which names were accepted before.
 """
 
-import contextlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias, cast
@@ -95,7 +94,7 @@ class Statuses:
         """Return by key what is certain of the changes of a group; empty if nothing is."""
         if group in self.unsettled or not all(map(self._is_on_table, changes)):
             return {}
-        before = self._members(group)
+        before = self.declarations.crds(group)
         crds = {
             change.wanted.name: crd
             for change in changes
@@ -126,14 +125,9 @@ class Statuses:
             return True
         (crd,) = change.declared.crds
         names = (crd.stated and crd.stated.accepted) or _NO_NAMES
-        return not crd_names.is_of_another(crd.name, names, self._members(crd.group).values())
-
-    def with_update(self, change: Prepared) -> Prepared:
-        """Add what serving a change comes to, if that is known; its ETags are not made yet."""
-        for crd in change.declared.crds if change.declared else ():
-            with contextlib.suppress(DiscoveryError):  # told to whoever publishes it
-                return replace(change, update=self.declarations.prepare(crd))
-        return change
+        return not crd_names.is_of_another(
+            crd.name, names, self.declarations.crds(crd.group).values()
+        )
 
     def about_to_write(self, change: Prepared) -> None:
         """Note that a change is written next."""
@@ -221,7 +215,7 @@ class Statuses:
         statuses: dict[str, CrdStatus] = {}
         for group in {crd.group for crd in crds.values()}:
             of_group = {name: crd for name, crd in crds.items() if crd.group == group}
-            members = (self._members(group) | of_group).values()
+            members = (self.declarations.crds(group) | of_group).values()
             statuses |= crd_names.statuses(
                 crd for crd in members if not crd.terminating or crd.finalizers
             )
@@ -232,20 +226,16 @@ class Statuses:
             for one in written
         ]
 
-    def _members(self, group: str) -> dict[str, CustomResourceDefinition]:
-        """Return the definitions in force of a group, by name."""
-        return {name: self.declarations.crds[name] for name in self.declarations.statuses(group)}
-
     def _is_registered(self, name: str) -> bool:
         """Tell whether a registration of this name is or would be in force."""
         row = self.table.rows.get(key_of(Kind.CRD, name))
         if row is None:
-            return name not in self.declarations.crds
+            return self.declarations.crd(name) is None
         return self._is_in_force(row.declared.crds[0])
 
     def _is_in_force(self, crd: CustomResourceDefinition) -> bool:
         """Tell whether the status is that of the registration, not of a file of the same name."""
-        return self.declarations.crds.get(crd.name) == crd
+        return self.declarations.crd(crd.name) == crd
 
 
 def _states(crd: CustomResourceDefinition, status: CrdStatus) -> bool:

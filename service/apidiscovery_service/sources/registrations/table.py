@@ -13,7 +13,6 @@ from typing import TypeAlias
 import orjson
 import structlog
 
-from apidiscovery_service.core.registry import Update
 from apidiscovery_service.sources.api_service import read_api_service
 from apidiscovery_service.sources.crds.reading import CustomResourceDefinition, read_crd
 from apidiscovery_service.sources.declarations import Declarations, Declared
@@ -93,8 +92,8 @@ class OwnerRow:
     created: int
 
 
-# A key of a registration, and its row; None if it is gone, text if it cannot be read.
-_Outcome: TypeAlias = tuple[str, Row | str | None]
+# The row of a key; None if the registration is gone, text if it cannot be read.
+_Outcome: TypeAlias = Row | str | None
 
 
 def declared_by(kind: Kind, record: Record) -> Declared:
@@ -142,7 +141,8 @@ class Table:
         # Keys of registrations by the name of their owner.
         self._owned: dict[str, set[str]] = {}
         self._problems: dict[str, str] = {}
-        self._expected: dict[str, Prepared] = {}
+        # Own writes, by key, so that they need not be read when the watch reports them.
+        self._prepared: dict[str, Prepared] = {}
         self._advanced: set[asyncio.Event] = set()
         # Whether changes may be missing. A store that was restored uses the same revisions again.
         self._is_behind = False
@@ -194,13 +194,13 @@ class Table:
         return sum(crd.size for crd in row.declared.crds) if row else 0
 
     def expect(self, prepared: Prepared) -> None:
-        """Note what is written next, so that it need not be read when the watch brings it."""
-        self._expected[prepared.wanted.key] = prepared
+        """Take a prepared change as it is when the watch reports it."""
+        self._prepared[prepared.wanted.key] = prepared
 
     def expect_no_more(self, keys: Iterable[str]) -> None:
-        """Forget what was expected under these keys."""
+        """Read the next changes of these keys."""
         for key in keys:
-            self._expected.pop(key, None)
+            self._prepared.pop(key, None)
 
     def owned_by(self, owner: str) -> list[str]:
         """Return the keys of the registrations of an owner, sorted."""
@@ -309,17 +309,19 @@ class Table:
                 which most is as it was.
         """
         news = [change for change in changes if self._is_news(change)]
-        outcomes, others, update = self._match_prepared(news)
-        outcomes += await asyncio.to_thread(_read, others) if _is_much(others) else _read(others)
+        outcomes: dict[str, _Outcome] = {
+            change.key: row for change in news if (row := self._prepared_row(change))
+        }
+        others = [change for change in news if change.key not in outcomes]
+        outcomes |= await asyncio.to_thread(_read, others) if _is_much(others) else _read(others)
         for change in news:
             if change.entry is None:
                 self._marks.pop(change.key, None)
             else:
                 self._marks[change.key] = change.entry.mark
-        touched = self._take_owners(news)
-        touched.update(key for key, _ in outcomes)
+        touched = self._take_owners(news) | outcomes.keys()
         before = {key: row for key in touched if (row := self._rows.get(key))}
-        for key, outcome in outcomes:
+        for key, outcome in outcomes.items():
             self._take_row(key, outcome)
         after = {key: row for key in touched if (row := self._rows.get(key))}
         gone = [row.origin for key, row in before.items() if key not in after]
@@ -327,7 +329,7 @@ class Table:
             causes = {self._cause(before.get(key), after.get(key)) for key in touched}
             cause = ", ".join(sorted(filter(None, causes))) if tells_causes else ""
             declared = {row.origin: self._as_of_owner(row) for row in after.values()}
-            self._declarations.update(declared, gone, update, cause)
+            self._declarations.update(declared, gone, cause)
         self.revision = revision
         for advanced in self._advanced:
             advanced.set()
@@ -346,32 +348,20 @@ class Table:
         verb = "publish" if after.kind is Kind.GROUPS else "apply"
         return f"{verb} by {after.by}" if after.by else verb
 
-    def _match_prepared(
-        self, changes: Iterable[Change]
-    ) -> tuple[list[_Outcome], list[Change], Update | None]:
-        """Find the changes that were prepared here.
-
-        Returns:
-            Their rows, the other changes, and what serving the prepared ones was to come to.
-        """
-        rows: list[_Outcome] = []
-        others: list[Change] = []
-        update: Update | None = None
-        for change in changes:
-            prepared, entry = self._expected.get(change.key), change.entry
-            if prepared and prepared.declared and entry and entry.value == prepared.value:
-                wanted, record = prepared.wanted, prepared.record
-                row = _row_of(wanted.kind, wanted.name, entry.revision, record, prepared.declared)
-                rows.append((change.key, row))
-                update = prepared.update or update
-            else:
-                others.append(change)
-        return rows, others, update
+    def _prepared_row(self, change: Change) -> Row | None:
+        """Return the row of a change that was prepared here; None if it has to be read."""
+        prepared, entry = self._prepared.get(change.key), change.entry
+        if prepared is None or prepared.declared is None or entry is None:
+            return None
+        if entry.value != prepared.value:
+            return None
+        wanted = prepared.wanted
+        return _row_of(wanted.kind, wanted.name, entry.revision, prepared.record, prepared.declared)
 
     def _is_news(self, change: Change) -> bool:
         return change.entry is None or self._marks.get(change.key) != change.entry.mark
 
-    def _take_row(self, key: str, outcome: Row | str | None) -> None:
+    def _take_row(self, key: str, outcome: _Outcome) -> None:
         """Take the registration that a key has now."""
         if isinstance(outcome, str):
             self._problems[key] = outcome
@@ -434,15 +424,15 @@ def _is_much(changes: Sequence[Change]) -> bool:
     return len(changes) > _MANY or size > INLINE_BYTES
 
 
-def _read(changes: Iterable[Change]) -> list[_Outcome]:
-    return [
-        (change.key, _row(change.key, change.entry))
+def _read(changes: Iterable[Change]) -> dict[str, _Outcome]:
+    return {
+        change.key: _row(change.key, change.entry)
         for change in changes
         if not change.key.startswith(OWNERS)
-    ]
+    }
 
 
-def _row(key: str, entry: Entry | None) -> Row | str | None:
+def _row(key: str, entry: Entry | None) -> _Outcome:
     if entry is None:
         return None
     place = parse_key(key)

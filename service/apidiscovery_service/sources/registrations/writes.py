@@ -8,7 +8,6 @@ from weakref import WeakValueDictionary
 
 import orjson
 
-from apidiscovery_service.core.registry import Update
 from apidiscovery_service.errors import FieldViolation, InvalidFields
 from apidiscovery_service.kube.go_json import JSONValue
 from apidiscovery_service.sources.crds.model import CustomResourceDefinition
@@ -77,7 +76,6 @@ class Prepared:
         value: The same as it is stored; empty when nothing is to be written.
         gone: Whether it is deleted instead: its last finalizer was removed.
         declared: What reading `value` will give; None when that is not known.
-        update: What serving it will come to; None when that is not known.
     """
 
     wanted: Wanted
@@ -87,7 +85,6 @@ class Prepared:
     value: bytes = b""
     gone: bool = False
     declared: Declared | None = None
-    update: Update | None = None
 
     def written(self, entry: Entry | None = None) -> Written:
         """Return what the caller is told; `entry` is what was stored, None for nothing."""
