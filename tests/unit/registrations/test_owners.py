@@ -285,7 +285,7 @@ async def test_a_crd_with_finalizers_outlives_its_owner_terminating() -> None:
 
 def _is_terminating(replica: Replica) -> bool:
     crd = replica.declarations.crd("widgets.crd.example.com")
-    return crd.terminating
+    return crd is not None and crd.terminating
 
 
 async def test_an_owner_that_is_removed_while_it_publishes_can_go_on_publishing() -> None:

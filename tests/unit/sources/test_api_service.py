@@ -29,7 +29,6 @@ def test_what_an_upstream_needs_is_read() -> None:
     assert (found.group_priority, found.version_priority) == (2000, 20)
     assert found.service == ServiceReference("default", "remote", 443)
     assert (found.ca_bundle, found.insecure_skip_tls_verify) == (PEM, False)
-    assert found.document.startswith(b'{"apiVersion":"apiregistration.k8s.io/v1","kind":')
 
 
 def test_a_port_and_doing_without_verification_are_read() -> None:

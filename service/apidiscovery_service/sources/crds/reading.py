@@ -11,7 +11,6 @@ from apidiscovery_service.sources.crds.model import (
     Names,
     StatedStatus,
     packed,
-    without_versions,
 )
 from apidiscovery_service.sources.fields import Fields, Findings, Node, object_json
 
@@ -81,7 +80,6 @@ def _read(node: Node, *, schemas: bool) -> CustomResourceDefinition:
         scope=spec.text("scope"),
         names=_with_defaults(names),
         versions=tuple(map(_version, versions)),
-        packed=packed(object_json(without_versions(top.value), node.path)),
         approval=annotations.text(crd_approval.ANNOTATION) if annotations else "",
         created=metadata.text("creationTimestamp") if metadata else "",
         terminating=metadata is not None and metadata.text("deletionTimestamp") != "",

@@ -60,19 +60,6 @@ class Record:
 
 
 @dataclass(frozen=True, slots=True)
-class State:
-    """What is in the store under the key of a registration.
-
-    Attributes:
-        revision: 0 for nothing.
-        record: None for nothing.
-    """
-
-    revision: int = 0
-    record: Record | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class OwnerRecord:
     """An owner in the store.
 
@@ -132,25 +119,19 @@ def parse_key(key: str) -> tuple[Kind, str] | None:
     return (Kind(kind), name) if slash and name and kind in KINDS else None
 
 
-def encode(record: Record, content: bytes | None = None) -> bytes:
+def encode(record: Record) -> bytes:
     """Write a registration.
-
-    Args:
-        record: The registration.
-        content: The JSON of its content, if it is known already.
 
     Raises:
         TypeError: JSON has no form for a value in it.
     """
-    if content is None:
-        content = orjson.dumps(record.content)
     return orjson.dumps(
         {
             "format": FORMAT,
             "owner": record.owner,
             "ownerId": record.owner_id,
             "created": record.created,
-            "content": orjson.Fragment(content),
+            "content": record.content,
             # Older releases pass over it, so the format of records is the same.
             **({"by": record.by} if record.by else {}),
         }

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from apidiscovery_service import workers
 from apidiscovery_service.core.source import Source
-from apidiscovery_service.errors import DiscoveryError, FieldViolation, InvalidFields
+from apidiscovery_service.errors import FieldViolation, InvalidFields
 from apidiscovery_service.sources.declarations import Declarations
 from apidiscovery_service.sources.registrations import (
     apply,
@@ -60,7 +60,6 @@ from apidiscovery_service.sources.registrations.writes import (
     decide,
     put,
     remove_entry,
-    state_of,
 )
 from apidiscovery_service.store import Conflict, Entry, Fenced, Guard, Store, StoreDamaged
 from apidiscovery_service.workers import WorkerFailed, run_sized
@@ -198,9 +197,7 @@ class Registrations(Source):
     ) -> list[Written]:
         """Prepare everything, and only then write, in order; the caller holds the groups' locks."""
         ownership = await owners.peek(self._store, owner, requester)
-        # Of several none may be taken if one is refused, so all are decided by the store.
-        prepare = self._prepare_by_table if len(wanted) == 1 else self._prepare
-        prepared = [await prepare(one, ownership, requester) for one in wanted]
+        prepared = [await self._prepare(one, ownership, requester) for one in wanted]
         ownership = await owners.take(self._store, owner, requester, lease)
         size = sum(len(one.value) for one in prepared)
         prepared = await run_sized(size, self._statuses.decided(prepared, self._now()))
@@ -246,32 +243,8 @@ class Registrations(Source):
         entry = await self._store.get(wanted.key)
         size = wanted.size + (len(entry.value) if entry else 0)
         return await run_sized(
-            size, lambda: decide(state_of(entry), wanted, ownership, requester, self._now)
+            size, lambda: decide(entry, wanted, ownership, requester, self._now())
         )
-
-    async def _prepare_by_table(
-        self, wanted: Wanted, ownership: Ownership, requester: Requester
-    ) -> Prepared:
-        """Decide by the table, without asking the store, if something will be written.
-
-        If the store has something else by now, the write conflicts. Refusals and results without a
-        write are decided by the store.
-        """
-        size = wanted.size + self._table.size(wanted.key)
-
-        def by_table() -> Prepared | None:
-            state = self._table.state(wanted.key)
-            if state is None:
-                return None
-            try:
-                return decide(state, wanted, ownership, requester, self._now)
-            except DiscoveryError:
-                return None
-
-        prepared = await run_sized(size, by_table)
-        if prepared is None or prepared.outcome is Outcome.UNCHANGED:
-            return await self._prepare(wanted, ownership, requester)
-        return prepared
 
     async def _wait_until_served(self, written: Iterable[Written]) -> None:
         """Wait until this replica serves what it wrote, and no longer what it removed.

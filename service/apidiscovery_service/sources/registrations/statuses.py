@@ -18,12 +18,9 @@ from apidiscovery_service.sources.crds.model import (
     CustomResourceDefinition,
     Names,
     StatedStatus,
-    packed,
-    without_versions,
 )
 from apidiscovery_service.sources.crds.names import CrdStatus
 from apidiscovery_service.sources.declarations import Declarations, Declared
-from apidiscovery_service.sources.fields import object_json
 from apidiscovery_service.sources.registrations.objects import metadata_of, with_status
 from apidiscovery_service.sources.registrations.record import (
     Kind,
@@ -45,7 +42,7 @@ _ATTEMPTS = 5
 
 _NO_NAMES = Names("", "", "", "")
 
-# A definition as it will be stored, without its document, and the status it will have.
+# A definition as it will be stored, and the status that it will have.
 _Decided: TypeAlias = tuple[CustomResourceDefinition, CrdStatus]
 
 _log = structlog.get_logger(__name__)
@@ -99,7 +96,7 @@ class Statuses:
             change.wanted.name: crd
             for change in changes
             if change.outcome is not Outcome.UNCHANGED
-            and (crd := _without_document(change, before.get(change.wanted.name)))
+            and (crd := _undecided(change, before.get(change.wanted.name)))
         }
         statuses = crd_names.statuses((before | crds).values())
         # A process that ends between two writes must not leave a name accepted for both.
@@ -260,10 +257,10 @@ def _stated(status: CrdStatus, times: Iterable[str]) -> StatedStatus:
     )
 
 
-def _without_document(
+def _undecided(
     change: Prepared, before: CustomResourceDefinition | None
 ) -> CustomResourceDefinition | None:
-    """Return the definition of a change, without its document, before its status is decided."""
+    """Return the definition of a change before its status is decided."""
     content = as_object(change.record.content)
     metadata = metadata_of(content)
     stored = as_list(as_object(content.get("status")).get("storedVersions"))
@@ -283,14 +280,13 @@ def _with_decided(
     """Return a change with a status, and with what reading it from the store will give."""
     content = _with_status(change.record.content, status, now)
     record = replace(change.record, content=content)
-    value = encode(record, object_json(content, ()))
+    value = encode(record)
     if len(value) > MAX_VALUE_BYTES:
         return change
     conditions = as_list(as_object(content["status"])["conditions"])
     times = [str(as_object(condition)["lastTransitionTime"]) for condition in conditions]
-    outline = packed(object_json(without_versions(content), ()))
-    read = replace(crd, stated=_stated(status, times), packed=outline)
-    return replace(change, record=record, value=value, declared=Declared(crds=(read,)))
+    declared = Declared(crds=(replace(crd, stated=_stated(status, times)),))
+    return replace(change, record=record, value=value, declared=declared)
 
 
 def _with_status(content: JSONValue, status: CrdStatus, now: str) -> Object:

@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TypeAlias
 
-import orjson
 import structlog
 
 from apidiscovery_service.sources.api_service import read_api_service
@@ -25,8 +24,6 @@ from apidiscovery_service.sources.registrations.record import (
     Kind,
     OwnerRecord,
     Record,
-    State,
-    as_object,
     decode,
     decode_owner,
     owner_key,
@@ -54,7 +51,6 @@ class Row:
 
     Attributes:
         owner_id: The id of the owner's life.
-        created: Time of the first registration, RFC 3339.
         declared: What it declares while its owner is alive.
         by: The user who wrote it last; empty when callers are not identified.
     """
@@ -64,7 +60,6 @@ class Row:
     revision: int
     owner: str
     owner_id: str
-    created: str
     declared: Declared
     by: str
 
@@ -173,25 +168,6 @@ class Table:
             for key, what in sorted(self._problems.items())
             if parse_key(key) is not None and key not in self._rows
         ]
-
-    def state(self, key: str) -> State | None:
-        """Return the state of a CustomResourceDefinition as of the last change.
-
-        None for other kinds, whose content is not in memory, and for what cannot be read.
-        """
-        row, place = self._rows.get(key), parse_key(key)
-        if key in self._problems or place is None or place[0] is not Kind.CRD:
-            return None
-        if row is None:
-            return State()
-        (crd,) = row.declared.crds
-        content = as_object(orjson.loads(crd.document))
-        return State(row.revision, Record(row.owner, row.owner_id, row.created, content, row.by))
-
-    def size(self, key: str) -> int:
-        """Return the number of bytes that `state` reads."""
-        row = self._rows.get(key)
-        return sum(crd.size for crd in row.declared.crds) if row else 0
 
     def expect(self, prepared: Prepared) -> None:
         """Take a prepared change as it is when the watch reports it."""
@@ -455,7 +431,6 @@ def _row_of(kind: Kind, name: str, revision: int, record: Record, declared: Decl
         revision,
         record.owner,
         record.owner_id,
-        record.created,
         declared,
         record.by,
     )

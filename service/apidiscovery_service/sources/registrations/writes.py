@@ -1,7 +1,7 @@
 """Writing one registration: decided on the present state, stored if that is still the same."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
+from collections.abc import AsyncGenerator, Iterable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from weakref import WeakValueDictionary
@@ -19,7 +19,6 @@ from apidiscovery_service.sources.registrations.record import (
     Object,
     Ownership,
     Record,
-    State,
     as_object,
     encode,
     key_of,
@@ -93,41 +92,40 @@ class Prepared:
         return Written(registered, self.outcome)
 
 
-def state_of(entry: Entry | None) -> State:
-    """Return what an entry of the store says of a registration.
-
-    Raises:
-        InvalidRecord: It cannot be read.
-    """
-    return State(entry.revision, record_of(entry)) if entry else State()
-
-
 def decide(
-    state: State, wanted: Wanted, ownership: Ownership, requester: Requester, now: Callable[[], str]
+    entry: Entry | None, wanted: Wanted, ownership: Ownership, requester: Requester, now: str
 ) -> Prepared:
-    """Decide what writing a registration comes to; nothing is written.
+    """Decide the result of writing a registration; nothing is written.
+
+    Args:
+        entry: What is in the store now; None for nothing.
+        wanted: The registration.
+        ownership: Its owner.
+        requester: The caller.
+        now: RFC 3339.
 
     Raises:
+        InvalidRecord: What is in the store cannot be read.
         Denied: The caller may not change the groups of what is there, or of what is wanted.
         InvalidFields: It may not replace what is there, or is too large.
         RevisionMismatch: Another revision is there than expected, and not what is wanted either.
     """
-    current = state.record
+    current, revision = (record_of(entry), entry.revision) if entry else (None, 0)
     groups = objects.groups_of(wanted.kind, wanted.content)
     if current is not None:
         groups |= objects.groups_of(wanted.kind, current.content)
     if reason := requester.permit(groups):
         raise Denied(reason)
-    made = replace(_made(wanted, current, ownership, now()), by=requester.caller.user)
+    made = replace(_made(wanted, current, ownership, now), by=requester.caller.user)
     if made == current:
-        return Prepared(wanted, state.revision, made, Outcome.UNCHANGED)
+        return Prepared(wanted, revision, made, Outcome.UNCHANGED)
     for expected in wanted.expected:
-        if expected != state.revision:
-            raise RevisionMismatch(wanted.kind, wanted.name, expected, state.revision)
+        if expected != revision:
+            raise RevisionMismatch(wanted.kind, wanted.name, expected, revision)
     value = _checked(wanted, current, made)
     outcome = Outcome.CONFIGURED if current else Outcome.CREATED
     gone = objects.is_deleted(as_object(made.content))
-    return Prepared(wanted, state.revision, made, outcome, value, gone)
+    return Prepared(wanted, revision, made, outcome, value, gone)
 
 
 def _made(wanted: Wanted, current: Record | None, ownership: Ownership, now: str) -> Record:
