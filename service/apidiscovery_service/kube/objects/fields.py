@@ -155,6 +155,8 @@ _SOURCES: Mapping[str, _Source] = {
         pointers=("deletionTimestamp", "deletionGracePeriodSeconds"),
         named={"uid": "types.UID"},
     ),
+    "v1.APIResource": _Source(pointers=("verbs",)),
+    "v1.Status": _Source(pointers=("details",)),
     "v1.ListMeta": _Source(pointers=("remainingItemCount", "shardInfo")),
     "v1alpha1.StorageVersionCondition": _Source(
         always=("type", "status", "lastTransitionTime", "reason"),
