@@ -59,7 +59,7 @@ class Registry:
         return self._contributions.get(source)
 
     def offers_besides(self, prefixes: tuple[str, ...]) -> bool:
-        """Tell whether a source offers anything whose name has none of these prefixes."""
+        """Return whether a source offers anything whose name has none of these prefixes."""
         return any(
             one.offers and not one.source.startswith(prefixes)
             for one in self._contributions.values()

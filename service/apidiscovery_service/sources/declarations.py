@@ -137,7 +137,7 @@ class Declarations:
         return MappingProxyType(self._statuses.get(group, {}))
 
     def defines(self, group: str, version: str) -> bool:
-        """Tell whether a group-version is served from CustomResourceDefinitions."""
+        """Return whether a group-version is served from CustomResourceDefinitions."""
         return self._registry.winners(group).get(version) == crd_source(group)
 
     def warnings(self) -> list[str]:
@@ -198,7 +198,7 @@ class _Names(Generic[T]):
         self._by_name: dict[str, dict[str, T]] = {}
 
     def replace(self, origin: str, before: Mapping[str, T], after: Mapping[str, T]) -> set[str]:
-        """Replace the declarations of an origin; return the names of which another is in force."""
+        """Replace the declarations of an origin; return the names whose declaration changes."""
         changed: set[str] = set()
         for name in before.keys() | after.keys():
             origins = self._by_name.setdefault(name, {})

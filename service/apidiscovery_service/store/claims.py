@@ -5,7 +5,7 @@ it asked the store to renew it, so
 
     end of the work < end of the lease as the holder counts it <= end of the lease in the store
 
-and no other process can begin while the work still runs. If a holder is delayed all the same, such
+and no other process can begin while the work still runs. If a holder is delayed even so, such
 as a suspended process, the guard that its work passes to every write makes those writes fail.
 """
 
@@ -57,7 +57,7 @@ _log = structlog.get_logger(__name__)
 
 
 def is_dead(claim: Entry) -> bool:
-    """Tell whether the process of a claim has certainly ended, though its lease may not have."""
+    """Return whether the process of a claim has certainly ended, though its lease may not have."""
     try:
         value: object = json.loads(claim.value)
     except ValueError:
@@ -77,7 +77,7 @@ def own_holder() -> str:
 
 
 def has_ended(holder: str) -> bool:
-    """Tell whether a process has certainly ended; False where that is unknown from here."""
+    """Return whether a process has certainly ended; False where that is unknown from here."""
     parts = holder.split(" ")
     if len(parts) != 5 or not parts[2].isdecimal():  # noqa: PLR2004 - those of `own_holder`
         return False
@@ -282,19 +282,11 @@ class Claims:
         self._revision = revision
         self._news.ring()
 
-    async def _until(self, holds: Callable[[], bool]) -> None:
-        """Wait for a condition that depends on the session and the claims."""
-        while True:
-            news = self._news.next()
-            if holds():
-                return
-            await news.wait()
-
     # One claim.
 
     async def _compete_always(self, name: str, work: Work) -> None:
         while True:
-            await self._until(self._has_session)
+            await self._news.until(self._has_session)
             session = self._session
             if session is None:
                 continue
@@ -334,7 +326,7 @@ class Claims:
 
     async def _acquire(self, session: _Session, key: str) -> Entry | None:
         """Return the claim once this session has it; None when the store fails."""
-        await self._until(lambda: self._is_free(session, key))
+        await self._news.until(lambda: self._is_free(session, key))
         try:
             await self._clear(session, key)
             return await self._put(session, key)
@@ -359,7 +351,7 @@ class Claims:
 
     async def _adopt(self, session: _Session, key: str, revision: int) -> Entry | None:
         """Return the claim if this session has it, although the answer to its write was lost."""
-        await self._until(lambda: self._revision >= revision)
+        await self._news.until(lambda: self._revision >= revision)
         entry = self._claims.get(key)
         return entry if entry is not None and entry.value == session.value else None
 
@@ -378,7 +370,7 @@ class Claims:
         _log.debug("claim held", claim=name)
         self._working.add(name)
         working = asyncio.ensure_future(work(Guard(entry.key, entry.created)))
-        losing = asyncio.create_task(self._until(lambda: self._is_lost(entry)))
+        losing = asyncio.create_task(self._news.until(lambda: self._is_lost(entry)))
         try:
             await asyncio.wait((working, losing), return_when=asyncio.FIRST_COMPLETED)
             if working.done() and not self._has_failed(name, working):

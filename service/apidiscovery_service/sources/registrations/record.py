@@ -1,6 +1,6 @@
 """The records of registrations and owners in the store: JSON with a format number.
 
-Both have one prefix, so that its watch brings an owner before what it owns.
+Both have one prefix, so that its watch reports an owner before its registrations.
 """
 
 from collections.abc import Mapping

@@ -93,7 +93,7 @@ class Registrations(Source):
         self._locks = GroupLocks()
 
     async def load(self) -> None:
-        """Declare what is in the store, in one step.
+        """Declare the content of the store, in one step.
 
         Raises:
             StoreUnavailable: The store does not answer.
@@ -183,7 +183,7 @@ class Registrations(Source):
     async def _dry_run(
         self, wanted: Sequence[Wanted], owner: str, requester: Requester
     ) -> Sequence[Written]:
-        """Return what writing would answer."""
+        """Return the answer to a write without writing."""
         ownership = await owners.peek(self._store, owner, requester)
         prepared = [await self._prepare(one, ownership, requester) for one in wanted]
         return self._statuses.of_dry_run(prepared, self._now())
@@ -247,7 +247,7 @@ class Registrations(Source):
         )
 
     async def _wait_until_served(self, written: Iterable[Written]) -> None:
-        """Wait until this replica serves what it wrote, and no longer what it removed.
+        """Wait until this replica serves its writes, and no longer serves what it removed.
 
         Raises:
             NotServed: That takes too long.
@@ -266,7 +266,7 @@ class Registrations(Source):
         )
 
     def _has_row(self, key: str, revision: int) -> bool:
-        """Tell whether the table has a registration at this revision, or an earlier one."""
+        """Return whether the table has a registration at this revision, or an earlier one."""
         row = self._table.rows.get(key)
         return row is not None and row.revision <= revision
 
@@ -387,8 +387,8 @@ class Registrations(Source):
     async def list(self, query: Query) -> Page:
         """Return a page of registrations.
 
-        A page may have fewer than asked for; `next_after` tells whether others follow. What cannot
-        be read is left out; `warnings` has it.
+        A page may have fewer than asked for; `next_after` is set if others follow. Registrations
+        that cannot be read are left out; `warnings` has them.
 
         Raises:
             StoreUnavailable: Their content cannot be read.
@@ -465,7 +465,7 @@ def _matches(row: Row, query: Query) -> bool:
 
 
 def _is_gone(written: Written) -> bool:
-    """Tell whether writing it deleted it."""
+    """Return whether writing it deleted it."""
     return objects.is_deleted(as_object(written.registered.record.content))
 
 

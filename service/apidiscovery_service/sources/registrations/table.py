@@ -4,8 +4,7 @@ Every replica learns of them only here, also of its own writes.
 """
 
 import asyncio
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TypeAlias
@@ -33,6 +32,7 @@ from apidiscovery_service.sources.registrations.requests import NotServed
 from apidiscovery_service.sources.registrations.writes import Prepared
 from apidiscovery_service.store import Batch, Change, Entry, Store
 from apidiscovery_service.store.following import follow
+from apidiscovery_service.store.wakeup import Wakeup
 from apidiscovery_service.workers import INLINE_BYTES
 
 # How long a writer waits until it sees its own write. When a server of the store hangs, its watch
@@ -51,7 +51,7 @@ class Row:
 
     Attributes:
         owner_id: The id of the owner's life.
-        declared: What it declares while its owner is alive.
+        declared: Its declarations while its owner is alive.
         by: The user who wrote it last; empty when callers are not identified.
     """
 
@@ -138,8 +138,8 @@ class Table:
         self._problems: dict[str, str] = {}
         # Own writes, by key, so that they need not be read when the watch reports them.
         self._prepared: dict[str, Prepared] = {}
-        self._advanced: set[asyncio.Event] = set()
-        # Whether changes may be missing. A store that was restored uses the same revisions again.
+        self._news = Wakeup()
+        # Whether changes may be missing. A restored store uses the same revisions again.
         self._is_behind = False
         self.revision = 0
 
@@ -195,7 +195,7 @@ class Table:
         return row.record.stale_since or None
 
     def is_unreadable(self, owner: str) -> bool:
-        """Tell whether the record of an owner cannot be read."""
+        """Return whether the record of an owner cannot be read."""
         return owner_key(owner) in self._problems
 
     def orphans(self) -> list[str]:
@@ -221,7 +221,7 @@ class Table:
         present = {entry.key for entry in listing.entries}
         changes = [Change(entry.key, entry) for entry in listing.entries]
         changes += [Change(key, None) for key in self._marks.keys() - present]
-        await self._take(changes, listing.revision, tells_causes=False)
+        await self._take(changes, listing.revision, has_causes=False)
         self._is_behind = False  # before those run who wait for it
         return listing.revision
 
@@ -240,15 +240,9 @@ class Table:
 
         await follow(self._store, PREFIX, self.load, take, after=self.revision, lost=lost)
 
-    @contextmanager
-    def advances(self) -> Generator[asyncio.Event]:
-        """Return an event that is set after every change."""
-        advanced = asyncio.Event()
-        self._advanced.add(advanced)
-        try:
-            yield advanced
-        finally:
-            self._advanced.discard(advanced)
+    def next_change(self) -> asyncio.Event:
+        """Return the event that the next change sets."""
+        return self._news.next()
 
     async def seen(self, condition: Callable[[], bool]) -> None:
         """Wait until a condition on this table is met, and no change of the store is missing.
@@ -256,33 +250,24 @@ class Table:
         Raises:
             NotServed: That takes longer than `VISIBLE_WITHIN_S`.
         """
-
-        def is_met() -> bool:
-            return not self._is_behind and condition()
-
-        if is_met():
-            return
-        with self.advances() as advanced:
-            try:
-                async with asyncio.timeout(VISIBLE_WITHIN_S):
-                    while not is_met():
-                        await advanced.wait()
-                        advanced.clear()
-            except TimeoutError:
-                raise NotServed(
-                    f"no news of the store for {VISIBLE_WITHIN_S:g} s after a write"
-                ) from None
+        try:
+            async with asyncio.timeout(VISIBLE_WITHIN_S):
+                await self._news.until(lambda: not self._is_behind and condition())
+        except TimeoutError:
+            raise NotServed(
+                f"no news of the store for {VISIBLE_WITHIN_S:g} s after a write"
+            ) from None
 
     async def _take(
-        self, changes: Iterable[Change], revision: int, *, tells_causes: bool = True
+        self, changes: Iterable[Change], revision: int, *, has_causes: bool = True
     ) -> None:
         """Take changes of the store, and declare what they change, in one step.
 
         Args:
-            changes: What is there now under some keys.
+            changes: The present entries of some keys.
             revision: The last one of the store.
-            tells_causes: Whether each was caused by a request or a lease: not those of a list, in
-                which most is as it was.
+            has_causes: Whether a request or a lease caused each change; unknown for a list, in
+                which most entries are unchanged.
         """
         news = [change for change in changes if self._is_news(change)]
         outcomes: dict[str, _Outcome] = {
@@ -303,12 +288,11 @@ class Table:
         gone = [row.origin for key, row in before.items() if key not in after]
         if after or gone:
             causes = {self._cause(before.get(key), after.get(key)) for key in touched}
-            cause = ", ".join(sorted(filter(None, causes))) if tells_causes else ""
+            cause = ", ".join(sorted(filter(None, causes))) if has_causes else ""
             declared = {row.origin: self._as_of_owner(row) for row in after.values()}
             self._declarations.update(declared, gone, cause)
         self.revision = revision
-        for advanced in self._advanced:
-            advanced.set()
+        self._news.ring()
 
     def _cause(self, before: Row | None, after: Row | None) -> str:
         """Return why a registration is another one now, or another state of its owner counts."""
