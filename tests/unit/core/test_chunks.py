@@ -41,7 +41,7 @@ def after_many_changes(rng: random.Random) -> tuple[Registry, dict[str, int]]:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_a_changed_document_is_the_same_as_one_made_anew(seed: int) -> None:
+def test_a_changed_document_equals_a_new_one(seed: int) -> None:
     changed, held = after_many_changes(random.Random(seed))  # noqa: S311 - seeded on purpose
     anew = Registry()
     anew.publish(*(of(name, version) for name, version in held.items()))
@@ -78,7 +78,7 @@ def test_pretty_json_is_the_compact_one_indented(groups: list[Group]) -> None:
     assert gzip.decompress(aggregated.encode_gzip(document, V2)) == aggregated.encode(document, V2)
 
 
-def test_no_group_makes_no_chunk() -> None:
+def test_a_document_without_groups_has_no_chunks() -> None:
     empty = Document.of(())
     assert empty.chunks == ()
     assert gzip.decompress(aggregated.encode_gzip(empty, V2)) == aggregated.encode(empty, V2)

@@ -168,7 +168,7 @@ def test_the_result_depends_on_the_contributions_and_not_on_how_they_came(
 
 
 @given(st.lists(contributions(), max_size=4), contributions(st.just("late")))
-def test_what_comes_and_goes_leaves_no_trace(
+def test_a_contribution_that_is_withdrawn_leaves_no_trace(
     history: list[Contribution], late: Contribution
 ) -> None:
     registry = Registry()
@@ -255,7 +255,7 @@ def test_the_lower_number_wins_a_group_version_whole_until_it_is_withdrawn(
     assert seen(registry.withdraw("z-strong")) == seen(alone)
 
 
-def test_of_equal_precedence_the_source_that_is_first_by_name_wins() -> None:
+def test_sources_of_equal_precedence_win_by_name() -> None:
     a = contribution("a", offer("g.example/v1", resources=(resource("of-a"),)))
     b = contribution("b", offer("g.example/v1", resources=(resource("of-b"),)))
     group = published(b, a).named.by_name["g.example"].group
@@ -430,7 +430,7 @@ def test_an_invalid_contribution_leaves_everything_as_it_was(bad: list[Offer]) -
         ),
     ],
 )
-def test_what_changes_nothing_keeps_the_snapshot_and_calls_nobody(
+def test_an_update_without_a_change_keeps_the_snapshot_and_calls_no_listener(
     again: list[Contribution],
 ) -> None:
     registry = Registry()
@@ -442,7 +442,7 @@ def test_what_changes_nothing_keeps_the_snapshot_and_calls_nobody(
     assert heard == []
 
 
-def test_a_change_of_one_group_keeps_every_other_group_and_what_was_made_of_it() -> None:
+def test_a_change_of_one_group_keeps_all_others_with_their_fragments() -> None:
     registry = Registry()
     many = [offer(f"g{i:03}.example/v1", resources=(resource(),)) for i in range(150)]
     before = registry.publish(contribution("a", *many, "v1"))
@@ -473,7 +473,7 @@ def test_a_group_that_only_moves_has_another_hash_and_the_same_content() -> None
     assert moved.hash != before.hash
 
 
-def test_a_group_is_told_of_also_when_only_its_source_changes() -> None:
+def test_listeners_hear_of_a_group_if_only_its_source_changes() -> None:
     registry = Registry()
     heard: list[tuple[frozenset[str], str]] = []
     registry.on_touched(lambda groups, cause: heard.append((groups, cause)))

@@ -96,7 +96,7 @@ async def test_the_same_document_again_changes_nothing(replica: Replica) -> None
     assert await publish(replica, {"v1": compact}) is Outcome.UNCHANGED
 
 
-async def test_another_document_alone_is_a_change_that_is_told(replica: Replica) -> None:
+async def test_another_document_alone_is_a_change(replica: Replica) -> None:
     await publish(replica, {"v1": sent(document())})
     told: list[frozenset[str]] = []
     replica.declarations.on_documents(told.append)
@@ -148,7 +148,7 @@ async def test_each_group_and_version_has_its_own(replica: Replica) -> None:
 # The record.
 
 
-async def test_the_format_of_records_is_that_of_releases_without_documents(
+async def test_records_with_documents_have_the_format_of_records_without(
     replica: Replica,
 ) -> None:
     await publish(replica, {})
@@ -177,7 +177,7 @@ async def entry_of(replica: Replica) -> Entry:
         base64.b64encode(b"\x28\xb5\x2f\xfd\xa0\x00\x00\x00\x40").decode(),
     ],
 )
-async def test_a_record_that_is_damaged_is_told_and_can_be_withdrawn(
+async def test_a_damaged_record_is_a_warning_and_can_be_withdrawn(
     replica: Replica, text: str
 ) -> None:
     await publish(replica, {"v1": sent(document())})
@@ -201,7 +201,7 @@ async def test_a_record_that_is_damaged_is_told_and_can_be_withdrawn(
 # Refused.
 
 
-async def test_what_is_wrong_is_told_with_field_and_place_and_nothing_is_taken(
+async def test_violations_have_field_and_place_and_nothing_is_registered(
     replica: Replica,
 ) -> None:
     wrong = document(components={"schemas": {"A": {"type": "text"}, "B": {"$ref": "C"}}})
@@ -222,7 +222,7 @@ async def test_a_document_of_other_paths_is_refused(replica: Replica) -> None:
     }
 
 
-async def test_a_document_that_does_not_fit_is_refused_by_its_compressed_size(
+async def test_a_document_that_is_too_large_once_compressed_is_refused(
     replica: Replica,
 ) -> None:
     repeating = {**document(), "x-text": ["text " * 100_000] * 6}
@@ -307,7 +307,7 @@ async def test_a_wrong_document_is_an_invalid_argument_that_names_its_field(
     )
 
 
-async def test_documents_larger_than_a_record_are_taken_if_they_compress(served: Served) -> None:
+async def test_documents_larger_than_a_record_are_accepted_if_they_compress(served: Served) -> None:
     large = sent({**document(), "x-text": ["text " * 100_000] * 6})
     assert len(large) > 2 * MAX_VALUE_BYTES
     async with stub_of(served) as stub:

@@ -31,7 +31,7 @@ def causes_of(replica: Replica) -> list[str]:
     return heard
 
 
-async def test_every_replica_tells_who_applied() -> None:
+async def test_every_replica_reports_who_applied() -> None:
     one = Replica()
     two = Replica(one.store)
     async with following(one, two):
@@ -49,7 +49,7 @@ async def test_every_replica_tells_who_applied() -> None:
         assert heard[1] == wanted
 
 
-async def test_a_process_that_starts_knows_no_causes() -> None:
+async def test_changes_at_the_start_have_no_cause() -> None:
     one = Replica()
     async with following(one):
         await one.registrations.publish(publication(), ALICE)

@@ -285,12 +285,12 @@ def test_a_wrong_schema_is_refused_as_kubernetes_does(
 
 
 @pytest.mark.parametrize("crd", manifests(), ids=lambda crd: crd["metadata"]["name"])
-def test_real_definitions_are_taken(crd: dict[str, Any]) -> None:
+def test_real_definitions_are_valid(crd: dict[str, Any]) -> None:
     assert taken(crd)
 
 
 @pytest.mark.parametrize(("schema", "_expected"), WRONG, ids=[lines[0] for _, lines in WRONG])
-def test_of_what_is_not_applied_no_schema_is_looked_at(
+def test_schemas_of_manifest_files_are_not_validated(
     schema: dict[str, Any], _expected: list[str], tmp_path: Path
 ) -> None:
     path = tmp_path / "crd.json"
@@ -316,7 +316,7 @@ def test_an_error_has_the_line_of_its_field_or_of_the_closest_that_is_there() ->
     )
 
 
-def test_each_version_of_each_document_is_looked_at() -> None:
+def test_each_version_of_each_document_is_validated() -> None:
     first = with_schema(CRONTABS, 0, of(a={}))
     two = with_schema(first, 2, of(b={}))
     items = [simple("things"), two]
@@ -336,7 +336,7 @@ def test_the_status_subresource_allows_less_at_the_root_of_its_version() -> None
     assert taken(with_schema(CRONTABS, 1, limited))
 
 
-def test_what_else_is_wrong_is_told_with_it() -> None:
+def test_violations_of_schemas_and_other_fields_are_reported_together() -> None:
     wrong = edited(document(of(a={})), "spec.scope", "x")
     wrong = edited(wrong, "spec.names.shortNames", ["-"])
     assert [line.partition(": ")[0] for line in refused(wrong, "-")] == [
@@ -354,7 +354,7 @@ def test_what_else_is_wrong_is_told_with_it() -> None:
         ("text", "want an object, got a string"),
     ],
 )
-def test_what_is_no_schema_at_all_has_one_error(schema: object, message: str) -> None:
+def test_a_value_that_is_no_schema_has_one_error(schema: object, message: str) -> None:
     assert refused(document(schema)) == [f": {message}"]
 
 
@@ -414,7 +414,7 @@ def test_a_valid_schema_is_not_checked_again(monkeypatch: pytest.MonkeyPatch) ->
         taken(other)
 
 
-def test_an_invalid_schema_is_told_each_time() -> None:
+def test_an_invalid_schema_is_reported_each_time() -> None:
     content = document({"type": "object", "properties": {"a": {"type": "text"}}})
     assert refused(content) == refused(content) != []
 
@@ -436,7 +436,7 @@ def test_names_that_yaml_reads_as_numbers_are_names() -> None:
         ([{"a": None}], [{"a": None}]),
     ],
 )
-def test_values_of_yaml_as_json_has_them(value: object, expected: object) -> None:
+def test_values_of_yaml_become_json(value: object, expected: object) -> None:
     assert json_form(value, ()) == (expected, orjson.dumps(expected))
 
 
@@ -469,7 +469,7 @@ VALUES = st.recursive(
 
 
 @given(VALUES)
-def test_whatever_stands_there_is_taken_or_told(schema: object) -> None:
+def test_any_value_is_accepted_or_reported(schema: object) -> None:
     content = document(schema)
     try:
         read_documents(json.dumps(content), "sent", applied=True)

@@ -75,7 +75,7 @@ def test_one_update_is_one_snapshot(declarations: Declarations, registry: Regist
     assert registry.sources == ("crds:a.example",)
 
 
-def test_nothing_happens_when_nothing_changes(
+def test_an_update_without_a_change_keeps_the_snapshot(
     declarations: Declarations, registry: Registry
 ) -> None:
     declarations.update({"manifests:a": of(CRONTABS, simple("cats"))})
@@ -84,7 +84,7 @@ def test_nothing_happens_when_nothing_changes(
     assert registry.snapshot is before
 
 
-def test_of_the_same_name_the_first_origin_counts_and_then_the_next(
+def test_the_first_origin_of_a_name_is_in_force_then_the_next(
     declarations: Declarations, registry: Registry
 ) -> None:
     ours = edited(simple("cats"), "spec.versions[0].name", "v9")
@@ -103,7 +103,7 @@ def test_of_the_same_name_the_first_origin_counts_and_then_the_next(
     assert declarations.conflicts() == []
 
 
-def test_what_stays_of_a_group_gets_the_names_that_are_set_free(
+def test_freed_names_go_to_the_definitions_that_remain(
     declarations: Declarations, registry: Registry
 ) -> None:
     declarations.update(
@@ -127,7 +127,9 @@ def test_what_stays_of_a_group_gets_the_names_that_are_set_free(
         accepted_names(declarations, "cats.a.example")
 
 
-def test_what_is_stale_keeps_its_resources(declarations: Declarations, registry: Registry) -> None:
+def test_stale_declarations_keep_their_resources(
+    declarations: Declarations, registry: Registry
+) -> None:
     lists = Declared(offers=(offer("b.example/v1"),), stale=True)
     declarations.update({"r:a": of(simple("cats"), stale=True), "r:b": lists, "r:c": of(CRONTABS)})
     freshness = {
@@ -144,7 +146,7 @@ def test_what_is_stale_keeps_its_resources(declarations: Declarations, registry:
     assert versions[0].freshness == Freshness.CURRENT
 
 
-def test_api_services_are_told_to_those_who_listen_and_offer_nothing(
+def test_listeners_hear_of_api_services_which_offer_nothing(
     declarations: Declarations, registry: Registry
 ) -> None:
     heard: list[dict[str, ApiService]] = []
@@ -160,7 +162,7 @@ def test_api_services_are_told_to_those_who_listen_and_offer_nothing(
     assert not any("remote" in group for group in served(registry))
 
 
-def test_a_change_costs_what_its_group_costs() -> None:
+def test_the_cost_of_a_change_depends_on_its_group_alone() -> None:
     """One of 10 000 definitions in 2 000 groups is changed, without what the snapshot takes."""
     registry = Registry()
     declarations = Declarations(registry)

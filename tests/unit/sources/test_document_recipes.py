@@ -100,7 +100,7 @@ def served() -> Served:
     return Served()
 
 
-async def test_without_anything_there_is_version_alone(served: Served) -> None:
+async def test_without_sources_there_is_only_the_document_of_version(served: Served) -> None:
     assert list((await served.documents.index()).entries) == ["version"]
     assert served.documents.warnings() == []
 
@@ -173,7 +173,7 @@ async def test_groups_of_others_have_no_document_of_the_group(served: Served) ->
     assert list((await served.documents.index()).entries) == ["apis/a.example/v1", "version"]
 
 
-async def test_whoever_wins_a_group_version_gives_its_document(served: Served) -> None:
+async def test_the_source_that_serves_a_group_version_provides_its_document(served: Served) -> None:
     served.registry.publish(kubernetes_catalog())
     assert MARK not in await served.document("apis/apps/v1")
     served.offer("upstream:a", offer("apps/v1", resources=(resource(),)))
@@ -187,7 +187,7 @@ async def test_whoever_wins_a_group_version_gives_its_document(served: Served) -
     assert MARK not in await served.document("apis/apps/v1")
 
 
-async def test_an_upstreams_documents_above_group_versions_count_before_our_own(
+async def test_documents_of_upstreams_above_group_versions_come_before_our_own(
     served: Served,
 ) -> None:
     served.registry.publish(kubernetes_catalog())
@@ -260,7 +260,7 @@ async def test_one_definition_of_many_makes_one_document(served: Served) -> None
     assert served.made == ["document", "index"]
 
 
-async def test_only_what_is_established_has_a_document(served: Served) -> None:
+async def test_only_established_definitions_have_a_document(served: Served) -> None:
     loser = simple("curs", singular="cat", created="2030-01-01T00:00:00Z")
     winner = simple("cats", created="2020-01-01T00:00:00Z")
     served.declare("manifests:a", loser, winner)
@@ -278,7 +278,7 @@ async def test_versions_that_are_not_served_have_no_document(served: Served) -> 
     ]
 
 
-async def test_what_is_stale_keeps_its_document(served: Served) -> None:
+async def test_a_stale_group_version_keeps_its_document(served: Served) -> None:
     served.declare("manifests:a", CRONTABS)
     served.offer("upstream:a", offer("b.example/v1"))
     before = await served.documents.index()

@@ -181,7 +181,7 @@ async def test_of_a_directory_only_visible_yaml_and_json_files_are_read(file: Pa
     assert made.loads == {"success": 3.0}
 
 
-async def test_what_cannot_be_read_at_the_start_is_all_told_and_nothing_is_published(
+async def test_files_that_cannot_be_read_at_the_start_are_all_reported_and_nothing_is_published(
     file: Path,
 ) -> None:
     broken, missing = file.with_name("broken.yaml"), file.with_name("zz-missing.yaml")
@@ -219,7 +219,7 @@ async def test_an_edit_is_seen_within_a_second(file: Path, named: str, *, atomic
         assert made.registry.sources == (f"manifests:{file}",)
 
 
-async def test_a_broken_file_keeps_its_last_good_content_until_it_is_mended(file: Path) -> None:
+async def test_a_broken_file_keeps_its_last_valid_content_until_it_is_corrected(file: Path) -> None:
     async with watched(file) as made:
         write(file, BROKEN)
         await eventually(lambda: file in made.manifests.problems)
@@ -234,7 +234,7 @@ async def test_a_broken_file_keeps_its_last_good_content_until_it_is_mended(file
         assert made.errors == {}
 
 
-async def test_a_file_that_is_mended_to_what_it_was_is_no_problem_any_more(file: Path) -> None:
+async def test_a_file_that_is_reverted_is_no_problem_any_more(file: Path) -> None:
     async with watched(file.parent) as made:
         before = made.registry.snapshot
         write(file, "a: [")

@@ -174,9 +174,7 @@ async def three(open_another: Open, ttl_s: float, diary: Diary) -> list[Process]
     return [Process(name, await open_another(), ttl_s, diary) for name in ("a", "b", "c")]
 
 
-async def test_of_three_one_holds_a_claim_and_says_so_in_the_store(
-    open_another: Open, ttl_s: float
-) -> None:
+async def test_one_of_three_processes_holds_a_claim(open_another: Open, ttl_s: float) -> None:
     diary = Diary()
     processes = await three(open_another, ttl_s, diary)
     async with running(*processes):
@@ -191,7 +189,7 @@ async def test_of_three_one_holds_a_claim_and_says_so_in_the_store(
         assert diary.guards[holder] == Guard("claims/polling", entry.created)
 
 
-async def test_after_a_clean_end_another_takes_over_at_once(
+async def test_another_process_takes_over_at_once_after_a_clean_end(
     open_another: Open, ttl_s: float
 ) -> None:
     diary = Diary()
@@ -209,7 +207,7 @@ async def test_after_a_clean_end_another_takes_over_at_once(
 
 
 @pytest.mark.parametrize("hangs", [True, False])
-async def test_who_cannot_reach_the_store_stops_before_another_takes_over(
+async def test_a_holder_without_the_store_stops_before_another_takes_over(
     open_another: Open, ttl_s: float, *, hangs: bool
 ) -> None:
     """This is also how a holder dies without farewell: nothing of it reaches the store."""
@@ -239,7 +237,7 @@ async def test_who_cannot_reach_the_store_stops_before_another_takes_over(
     assert diary.begun[:2] == ["a", "b"]
 
 
-async def test_who_lost_the_store_takes_part_again_when_it_is_back(
+async def test_a_process_competes_again_when_the_store_is_back(
     open_another: Open, ttl_s: float
 ) -> None:
     diary = Diary()
@@ -321,7 +319,7 @@ async def test_claims_come_and_go_at_run_time(open_another: Open, ttl_s: float) 
     assert not any(diary.overlapped for diary in diaries.values())
 
 
-async def test_a_claim_put_by_a_call_whose_answer_was_lost_is_held_all_the_same(
+async def test_a_claim_is_held_though_the_answer_to_its_write_was_lost(
     open_another: Open, ttl_s: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     diary = Diary()
@@ -391,7 +389,7 @@ async def put_claim(store: Store, holder: str) -> None:
     await store.put("claims/polling", value, lease=await store.lease(60))
 
 
-async def test_whoever_was_killed_here_is_not_waited_for() -> None:
+async def test_the_claim_of_a_killed_local_process_is_taken_at_once() -> None:
     store = MemoryStore()
     done = await asyncio.to_thread(
         subprocess.run, [sys.executable, "-c", GONE], check=True, capture_output=True
@@ -403,7 +401,7 @@ async def test_whoever_was_killed_here_is_not_waited_for() -> None:
 
 
 @pytest.mark.parametrize("holder", [own_holder(), "somebody elsewhere"], ids=["here", "elsewhere"])
-async def test_whoever_may_be_alive_is_waited_for(holder: str) -> None:
+async def test_the_claim_of_a_process_that_may_be_alive_is_kept(holder: str) -> None:
     store = MemoryStore()
     await put_claim(store, holder)
     diary = Diary()
@@ -412,7 +410,7 @@ async def test_whoever_may_be_alive_is_waited_for(holder: str) -> None:
             await diary.until(lambda: bool(diary.begun), within_s=0.5)
 
 
-async def test_a_store_that_does_not_answer_is_logged_with_words() -> None:
+async def test_a_timeout_of_the_store_is_logged_with_a_reason() -> None:
     cable = Cable(MemoryStore(), hangs=True)
     cable.pulled = True
     with capture_logs() as logs:

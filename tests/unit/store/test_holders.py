@@ -19,7 +19,7 @@ def held_by_another() -> str:
     return done.stdout.decode().strip()
 
 
-def test_no_two_names_are_the_same() -> None:
+def test_names_of_holders_are_unique() -> None:
     assert own_holder() != own_holder()
     assert str(os.getpid()) in own_holder().split()
 
@@ -31,7 +31,7 @@ def test_a_process_that_ended_is_gone_and_this_one_is_not() -> None:
 
 
 @only_linux
-def test_a_number_that_another_process_has_by_now_does_not_bring_the_holder_back() -> None:
+def test_a_reused_process_number_is_another_process() -> None:
     host, scope, _, started, token = held_by_another().split()
     assert has_ended(" ".join((host, scope, str(os.getpid()), started, token)))
 
@@ -40,7 +40,7 @@ def test_a_number_that_another_process_has_by_now_does_not_bring_the_holder_back
 @pytest.mark.parametrize(
     "scope", ["", "another-boot/pid:[4026531836]"], ids=["unknown", "another-machine"]
 )
-def test_nothing_is_known_of_processes_elsewhere(
+def test_processes_of_other_machines_count_as_alive(
     scope: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gone = held_by_another()
@@ -49,5 +49,5 @@ def test_nothing_is_known_of_processes_elsewhere(
 
 
 @pytest.mark.parametrize("text", ["", "somebody", "a b c d e", "a b 1", "a b ² d e"])
-def test_what_is_no_such_name_tells_nothing(text: str) -> None:
+def test_other_names_count_as_alive(text: str) -> None:
     assert not has_ended(text)

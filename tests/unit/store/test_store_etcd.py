@@ -230,7 +230,7 @@ async def put_until_done(store: EtcdStore, key: str, value: bytes) -> None:
     await until_available(lambda: store.put(key, value))
 
 
-async def test_what_is_written_around_a_kill_of_etcd_is_followed(
+async def test_writes_around_a_kill_of_etcd_are_followed(
     own_etcd: EtcdServer, connect: Connect
 ) -> None:
     store, writer = (connect(own_etcd.endpoint, prefix="same") for _ in range(2))
@@ -318,7 +318,7 @@ async def test_a_follower_moves_with_its_calls_when_a_member_hangs(
                 member.resume()
 
 
-async def test_a_lease_that_ran_out_while_etcd_was_not_reached_is_lost(
+async def test_a_lease_that_expires_while_etcd_is_unreachable_is_lost(
     own_etcd: EtcdServer, connect: Connect
 ) -> None:
     store = connect(own_etcd.endpoint, options=QUICK)
@@ -480,7 +480,7 @@ async def test_users_with_passwords(own_etcd: EtcdServer, connect: Connect, tmp_
         pytest.param({"ca_file": "text"}, "text: not a usable certificate", id="not PEM"),
     ],
 )
-def test_wrong_options_are_told(
+def test_wrong_options_are_refused(
     fields: dict[str, str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -77,7 +77,7 @@ async def content_of(store: SqliteStore) -> dict[str, bytes]:
     return {entry.key: entry.value for entry in (await store.list("")).entries}
 
 
-async def test_a_full_disk_ends_writes_alone_and_they_go_on_when_there_is_room(
+async def test_only_writes_fail_on_a_full_disk_until_there_is_room(
     disk: SmallDisk,
 ) -> None:
     now = 2_000_000.0
@@ -167,7 +167,7 @@ async def test_a_file_with_any_byte_damaged_is_refused_or_as_it_was(path: Path) 
     assert refused
 
 
-async def test_what_is_damaged_while_it_is_open_is_no_answer(path: Path) -> None:
+async def test_an_entry_damaged_while_the_file_is_open_is_not_returned(path: Path) -> None:
     await filled(path, 3)
     store = await SqliteStore.open(path)
     after = (await store.list("")).revision
@@ -207,7 +207,7 @@ async def test_a_file_without_checksums_gets_them_whoever_opens_it(path: Path) -
         await SqliteStore.open(path)
 
 
-async def test_a_file_that_an_older_server_has_open_is_not_taken_from_it(
+async def test_a_file_that_an_older_server_has_open_is_not_upgraded(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("apidiscovery_service.store.sqlite_opening._BUSY_TIMEOUT_S", 0.1)
