@@ -3,6 +3,7 @@
 import gc
 import hashlib
 import weakref
+from random import Random
 
 import pytest
 from apidiscovery_formats.negotiation import JSON, Representation
@@ -95,27 +96,18 @@ def edits(draw: st.DrawFn) -> list[tuple[PublishedGroup, ...]]:
     return documents
 
 
-@given(edits())
+@given(edits(), st.randoms(use_true_random=False))
 @settings(max_examples=150)
 def test_a_changed_document_has_the_etag_of_a_new_one(
-    documents: list[tuple[PublishedGroup, ...]],
+    documents: list[tuple[PublishedGroup, ...]], random: Random
 ) -> None:
+    """Also if nobody has asked for the ETags of the documents before it."""
     document = Document()
     for groups in documents:
         document = Document(cut(groups, document.chunks), document)
         assert document.groups == groups
-        assert document.etag == Document.of(groups).etag
-
-
-@given(edits())
-def test_a_document_of_which_nobody_asked_the_etag_makes_no_difference(
-    documents: list[tuple[PublishedGroup, ...]],
-) -> None:
-    """Such as one that was worked out ahead, and then something else came."""
-    document = Document()
-    for groups in documents:
-        document = Document(cut(groups, document.chunks), document)
-    assert document.etag == Document.of(documents[-1]).etag
+        if groups is documents[-1] or random.random() < 0.5:
+            assert document.etag == Document.of(groups).etag
 
 
 def test_a_hashed_document_frees_the_one_before() -> None:

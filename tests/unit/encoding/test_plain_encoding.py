@@ -9,7 +9,6 @@ import pytest
 from apidiscovery.meta.v1 import discovery_pb2 as plain_pb2
 from apidiscovery.meta.v1 import status_pb2
 from apidiscovery_formats.negotiation import JSON, PROTOBUF, YAML, Representation
-from apidiscovery_releases import newest
 from apidiscovery_service.core.model import (
     Contribution,
     Group,
@@ -62,21 +61,6 @@ def test_apis_equals_that_of_kubernetes() -> None:
     offers = read_manifest(GOLDEN / "builtin" / "apis.v2.json").offers
     snapshot = Registry().publish(Contribution("builtin", Precedence.BUILTIN, offers))
     assert json_object(plain.encode(plain.group_list(snapshot.named), PLAIN)) == golden("apis.json")
-
-
-def test_apis_of_the_catalogue_equals_that_of_its_release(catalogue: Snapshot) -> None:
-    recorded = newest().plain("/apis")
-    assert plain.encode(plain.group_list(catalogue.named), PLAIN) == recorded
-
-
-def test_lists_of_the_catalogue_equal_those_of_its_release(catalogue: Snapshot) -> None:
-    """Storage version hashes included, to the byte."""
-    groups = [published.group for published in catalogue.named.by_name.values()]
-    for group in (*groups, catalogue.core.by_name[""].group):
-        for version in group.versions:
-            path = f"/apis/{group.name}/{version.version}" if group.name else "/api/v1"
-            recorded = newest().plain(path)
-            assert plain.encode(plain.resource_list(group, version), PLAIN) == recorded
 
 
 def crd_groups() -> dict[str, Group]:

@@ -108,40 +108,36 @@ async def test_another_document_alone_is_a_change(replica: Replica) -> None:
     assert replica.registry.snapshot.named.etag == etag
 
 
-async def test_publishing_without_a_document_removes_it(replica: Replica) -> None:
-    await publish(replica, {"v1": sent(document())})
-    assert await publish(replica, {}) is Outcome.CONFIGURED
-    assert declared(replica) is None
+async def test_publishing_without_it_applying_or_withdrawing_removes_a_document(
+    replica: Replica,
+) -> None:
+    async def apply_a_list() -> None:
+        listed = discovery_list(group("east.example.com"))
+        await apply(replica, {**listed, "metadata": {"name": "east"}})
+
+    async def withdraw() -> None:
+        (registered,) = await stored(replica)
+        reference = Reference(registered.kind, registered.name)
+        await replica.registrations.withdraw([reference], "", ANYBODY)
+
+    for remove in (lambda: publish(replica, {}), apply_a_list, withdraw):
+        await publish(replica, {"v1": sent(document())})
+        assert declared(replica) is not None
+        await remove()
+        assert declared(replica) is None
 
 
-async def test_an_applied_list_and_a_withdrawal_remove_it(replica: Replica) -> None:
-    await publish(replica, {"v1": sent(document())})
-    listed = discovery_list(group("east.example.com"))
-    await apply(replica, {**listed, "metadata": {"name": "east"}})
-    assert declared(replica) is None
-    await publish(replica, {"v1": sent(document())})
-    (registered,) = await stored(replica)
-    await replica.registrations.withdraw([Reference(registered.kind, registered.name)], "", ANYBODY)
-    assert declared(replica) is None
-
-
-async def test_the_core_group_has_paths_of_its_own(replica: Replica) -> None:
-    value = document("/api/v1/widgets")
-    core = publication("east", PlacedGroup(group("")), documents={0: {"v1": sent(value)}})
-    await replica.registrations.publish(core, ANYBODY)
-    assert declared(replica, "api/v1") == go_json.dumps(value)
-
-
-async def test_each_group_and_version_has_its_own(replica: Replica) -> None:
-    groups = (PlacedGroup(group("a.io", "v2", "v1")), PlacedGroup(group("b.io")))
-    values = {path: document(f"/apis/{path}/x") for path in ("a.io/v1", "a.io/v2", "b.io/v1")}
+async def test_each_group_version_has_its_own_document(replica: Replica) -> None:
+    groups = [PlacedGroup(group(name, "v2", "v1")) for name in ("", "a.io", "b.io")]
+    roots = ("api", "apis/a.io", "apis/b.io")
+    values = {f"{root}/{v}": document(f"/{root}/{v}/x") for root in roots for v in ("v1", "v2")}
     documents = {
-        0: {"v1": sent(values["a.io/v1"]), "v2": sent(values["a.io/v2"])},
-        1: {"v1": sent(values["b.io/v1"])},
+        place: {v: sent(values[f"{root}/{v}"]) for v in ("v1", "v2")}
+        for place, root in enumerate(roots)
     }
     await replica.registrations.publish(publication("east", *groups, documents=documents), ANYBODY)
     for path, value in values.items():
-        assert declared(replica, f"apis/{path}") == go_json.dumps(value)
+        assert declared(replica, path) == go_json.dumps(value)
 
 
 # --------------------------------------------------------------------------------------------------

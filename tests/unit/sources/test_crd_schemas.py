@@ -5,7 +5,6 @@ pkg/apis/apiextensions/validation/validation_test.go (v1.34).
 """
 
 import json
-from pathlib import Path
 from typing import Any
 
 import orjson
@@ -16,7 +15,7 @@ from apidiscovery_service.openapi.crd import structural
 from apidiscovery_service.sources.crds.reading import read_applied_crd, read_crd
 from apidiscovery_service.sources.crds.validation import MAX_FOUND
 from apidiscovery_service.sources.fields import InvalidField, Node, json_form, path_text
-from apidiscovery_service.sources.manifests.file import MAX_ERRORS, read_documents, read_manifest
+from apidiscovery_service.sources.manifests.file import MAX_ERRORS, read_documents
 from crd_goldens import manifests
 from crd_manifests import CRONTABS, edited, simple, told
 from hypothesis import given
@@ -281,22 +280,14 @@ WRONG: list[tuple[dict[str, Any], list[str]]] = [
 def test_a_wrong_schema_is_refused_as_kubernetes_does(
     schema: dict[str, Any], expected: list[str]
 ) -> None:
+    """Of an applied definition; schemas of manifest files are not validated."""
     assert refused(document(schema)) == expected
+    assert read_crd(Node(document(schema))).name == "things.a.example"
 
 
 @pytest.mark.parametrize("crd", manifests(), ids=lambda crd: crd["metadata"]["name"])
 def test_real_definitions_are_valid(crd: dict[str, Any]) -> None:
     assert taken(crd)
-
-
-@pytest.mark.parametrize(("schema", "_expected"), WRONG, ids=[lines[0] for _, lines in WRONG])
-def test_schemas_of_manifest_files_are_not_validated(
-    schema: dict[str, Any], _expected: list[str], tmp_path: Path
-) -> None:
-    path = tmp_path / "crd.json"
-    path.write_text(json.dumps(document(schema)))
-    (crd,) = read_manifest(path).crds
-    assert crd.name == "things.a.example"
 
 
 def test_an_error_has_the_line_of_its_field_or_of_the_closest_that_is_there() -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import os
 import subprocess
 import sys
 import time
@@ -20,7 +21,8 @@ from apidiscovery_service.store import (
     Store,
     StoreUnavailable,
 )
-from apidiscovery_service.store.claims import Claims, own_holder
+from apidiscovery_service.store import claims as claims_module
+from apidiscovery_service.store.claims import Claims, has_ended, own_holder
 from apidiscovery_service.store.etcd import EtcdStore
 from apidiscovery_service.store.etcd_options import EtcdOptions
 from apidiscovery_service.store.memory import MemoryStore
@@ -421,3 +423,50 @@ async def test_a_timeout_of_the_store_is_logged_with_a_reason() -> None:
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
     assert logs[0]["error"] == "no answer within 0.05 s"
+
+
+# Names of processes: unique, and whether their process has ended.
+
+PRINT = "from apidiscovery_service.store.claims import own_holder; print(own_holder())"
+
+only_linux = pytest.mark.skipif(sys.platform != "linux", reason="other systems have no /proc")
+
+
+def held_by_another() -> str:
+    """Return the name of a process that has ended."""
+    done = subprocess.run([sys.executable, "-c", PRINT], check=True, capture_output=True)  # noqa: S603
+    return done.stdout.decode().strip()
+
+
+def test_names_of_holders_are_unique() -> None:
+    assert own_holder() != own_holder()
+    assert str(os.getpid()) in own_holder().split()
+
+
+@only_linux
+def test_a_process_that_ended_is_gone_and_this_one_is_not() -> None:
+    assert has_ended(held_by_another())
+    assert not has_ended(own_holder())
+
+
+@only_linux
+def test_a_reused_process_number_is_another_process() -> None:
+    host, scope, _, started, token = held_by_another().split()
+    assert has_ended(" ".join((host, scope, str(os.getpid()), started, token)))
+
+
+@only_linux
+@pytest.mark.parametrize(
+    "scope", ["", "another-boot/pid:[4026531836]"], ids=["unknown", "another-machine"]
+)
+def test_processes_of_other_machines_count_as_alive(
+    scope: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = held_by_another()
+    monkeypatch.setattr(claims_module, "_scope", lambda: scope)
+    assert not has_ended(gone)
+
+
+@pytest.mark.parametrize("text", ["", "somebody", "a b c d e", "a b 1", "a b ² d e"])
+def test_other_names_count_as_alive(text: str) -> None:
+    assert not has_ended(text)

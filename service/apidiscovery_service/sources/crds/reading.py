@@ -14,16 +14,6 @@ from apidiscovery_service.sources.crds.model import (
 )
 from apidiscovery_service.sources.fields import Fields, Findings, Node, object_json
 
-__all__ = [
-    "Condition",
-    "CrdVersion",
-    "CustomResourceDefinition",
-    "Names",
-    "StatedStatus",
-    "read_applied_crd",
-    "read_crd",
-]
-
 _NAMES = ("plural", "singular", "kind", "listKind", "shortNames", "categories")
 _VERSION = (
     "name",

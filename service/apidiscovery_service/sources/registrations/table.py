@@ -12,7 +12,8 @@ from typing import TypeAlias
 import structlog
 
 from apidiscovery_service.sources.api_service import read_api_service
-from apidiscovery_service.sources.crds.reading import CustomResourceDefinition, read_crd
+from apidiscovery_service.sources.crds.model import CustomResourceDefinition
+from apidiscovery_service.sources.crds.reading import read_crd
 from apidiscovery_service.sources.declarations import Declarations, Declared
 from apidiscovery_service.sources.fields import InvalidField, Node, path_text
 from apidiscovery_service.sources.registrations import published
