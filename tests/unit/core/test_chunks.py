@@ -1,4 +1,4 @@
-"""Runs of groups: what is kept from one document to the next never shows in the bytes."""
+"""Chunks of groups: documents that share chunks have the bytes of new documents."""
 
 import gzip
 import random
@@ -20,12 +20,12 @@ NAMES = [f"{name}.example.com" for name in range(400)]
 
 
 def of(name: str, versions: int) -> Contribution:
-    """Return a group that is the larger, and so the likelier ends a chunk, the more versions."""
+    """Return a group; with more versions it is larger, and more likely to end a chunk."""
     return contribution(name, *(f"{name}/v{number}" for number in range(1, 10 * versions)))
 
 
 def after_many_changes(rng: random.Random) -> tuple[Registry, dict[str, int]]:
-    """Return a registry that was changed, one to forty groups at a time, and what it holds."""
+    """Return a registry after changes of one to forty groups, and the versions of its groups."""
     registry, held = Registry(), dict[str, int]()
     for _ in range(60):
         chosen = rng.sample(NAMES, rng.choice((1, 1, 2, 40)))

@@ -1,4 +1,4 @@
-"""The merge of contributions: the same whatever the order, and kube-apiserver's."""
+"""The merge of contributions: in any order, and by the rules of kube-apiserver."""
 
 import hashlib
 from functools import cmp_to_key
@@ -61,11 +61,11 @@ def seen(snapshot: Snapshot) -> tuple[object, ...]:
 
 
 # --------------------------------------------------------------------------------------------------
-# What the contract says, worked out from scratch.
+# The rules of kube-apiserver, applied from scratch.
 
 
 class Oracle:
-    """kube-apiserver's rules over the latest contributions, with nothing kept between calls."""
+    """kube-apiserver's rules over the latest contributions, without state between calls."""
 
     def __init__(self, latest: dict[str, Contribution]) -> None:
         self.winners: dict[str, list[Offer]] = {}

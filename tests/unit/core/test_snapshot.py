@@ -1,4 +1,4 @@
-"""The hash of a document, against kube-apiserver's and against hashing it from scratch."""
+"""The hash of a document equals that of kube-apiserver, and that of a new document."""
 
 import gc
 import hashlib
@@ -101,7 +101,7 @@ def edits(draw: st.DrawFn) -> list[tuple[PublishedGroup, ...]]:
 def test_a_changed_document_has_the_etag_of_a_new_one(
     documents: list[tuple[PublishedGroup, ...]], random: Random
 ) -> None:
-    """Also if nobody has asked for the ETags of the documents before it."""
+    """Also if the ETags of earlier documents were never computed."""
     document = Document()
     for groups in documents:
         document = Document(cut(groups, document.chunks), document)

@@ -49,7 +49,7 @@ def test_an_accept_encoding_selects_this_coding(accept_encoding: str, coding: Co
 
 
 def refuses(accept_encoding: str, coding: Coding) -> bool:
-    """Tell whether no element can be meant to allow a coding."""
+    """Return whether no element can allow a coding."""
     names = [part.split(";")[0].strip().lower() for part in accept_encoding.split(",")]
     return not {coding, "*", "x-gzip" if coding == "gzip" else coding} & set(names)
 

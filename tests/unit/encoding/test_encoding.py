@@ -92,7 +92,7 @@ ANSWERS = sorted(
 def test_an_answer_of_kubernetes_is_reproduced_exactly(
     path: Path, goldens: Mapping[str, Document]
 ) -> None:
-    """A file that no rule here covers fails too."""
+    """A file of an unknown form fails too."""
     name, *form = path.name.split(".")
     document = goldens[f"{path.parent.name}/{name}"]
     if form == ["etag"]:
@@ -219,7 +219,7 @@ def test_a_resource_has_its_fields_in_the_order_and_with_the_omissions_of_the_co
 
 
 def without_nil_verbs(group: Group) -> Group:
-    """Return a group as protobuf can tell it: no verbs and empty verbs are the same."""
+    """Return a group without the difference of null and empty verbs, which protobuf lacks."""
 
     def changed(made: Resource) -> Resource:
         subresources = tuple(replace(s, verbs=s.verbs or ()) for s in made.subresources)

@@ -72,7 +72,7 @@ CRD_ANSWERS = sorted([*(CRDS / "groups").glob("*.json"), *(CRDS / "groups").glob
 
 
 def as_answered(version: Version, lines: list[tuple[str, str]]) -> Version:
-    """Return a version with what an aggregated document does not tell of an answer.
+    """Return a version with the order and hashes of an answer, which aggregated documents lack.
 
     Args:
         version: As the aggregated document has it.

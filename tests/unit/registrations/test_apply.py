@@ -1,4 +1,4 @@
-"""Apply on a store in memory: what is taken, what the server adds, and what is refused."""
+"""Apply on a store in memory: results, defaults of the server, and refusals."""
 
 import json
 from dataclasses import replace
@@ -161,7 +161,7 @@ async def test_an_established_crd_stays_established_on_every_replica() -> None:
 
 
 async def _agree(*replicas: Replica) -> None:
-    """See that replicas come to the same, in what they serve and in what they say of it."""
+    """Wait until replicas have the same documents and statuses."""
 
     def agree() -> bool:
         first, *others = [

@@ -1,4 +1,4 @@
-"""OpenAPI documents that registrations carry: taken, refused, kept, declared and listed."""
+"""OpenAPI documents of registrations: validated, stored, declared and listed."""
 
 import base64
 import hashlib
@@ -62,7 +62,7 @@ def declared(replica: Replica, path: str = PATH) -> bytes | None:
 
 
 async def violations(replica: Replica, documents: Mapping[str, bytes]) -> dict[str, list[str]]:
-    """Return what is wrong with documents, by field."""
+    """Return the messages of violations by field."""
     with pytest.raises(InvalidFields) as caught:
         await publish(replica, documents)
     found: dict[str, list[str]] = {}

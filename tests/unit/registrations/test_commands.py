@@ -1,4 +1,4 @@
-"""The commands against the service itself: what one prints, another takes."""
+"""The commands against the service itself: `apply` accepts the output of others."""
 
 import asyncio
 import json

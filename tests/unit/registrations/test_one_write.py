@@ -39,7 +39,7 @@ WIDGETS = key_of(Kind.CRD, "widgets.example.com")
 
 
 class ObservedStore(StoreWrapper):
-    """Counts what is asked of it; tests may do something before each write."""
+    """Records its calls; a test can act before each write."""
 
     def __init__(self) -> None:
         super().__init__(MemoryStore())
@@ -62,7 +62,7 @@ def labelled(value: str) -> Object:
 
 
 async def established(replica: Replica) -> list[str]:
-    """Return which definitions are Established, by what stands in the store."""
+    """Return the definitions that are Established in the store."""
     return [
         registered.name
         for registered in await stored(replica)
@@ -177,7 +177,7 @@ async def test_of_concurrent_applies_of_the_same_names_one_is_established(seed: 
 
 
 def conditions_served(replica: Replica) -> list[str]:
-    """Return which definitions are Established, by what is served."""
+    """Return the definitions that are Established in discovery."""
     statuses = replica.declarations.statuses("example.com")
     return [name for name, status in statuses.items() if status.is_true(crd_names.ESTABLISHED)]
 

@@ -1,4 +1,4 @@
-"""Owners: whose they are, what becomes of those that stop renewing, and who may say so."""
+"""Owners: their users, their leases and expiry, and permissions."""
 
 import asyncio
 
@@ -39,7 +39,7 @@ ALICE, BOB = Requester(Caller("alice")), Requester(Caller("bob"))
 ANYBODY = Requester()
 CURRENT, STALE = {"v1": Freshness.CURRENT}, {"v1": Freshness.STALE}
 
-# Far from expiry, for what is not about it.
+# For tests that are not about expiry.
 LONG = OwnerLease(3600.0, 3600.0)
 
 
@@ -72,13 +72,13 @@ async def owner_of(replica: Replica) -> OwnerRecord:
 
 
 async def rewrite(replica: Replica, duration_s: float, removal_after_s: float) -> None:
-    """Give an owner times shorter than a request may ask for, so that nobody waits."""
+    """Give the owner shorter times than requests may have, so that the test is fast."""
     record = await owner_of(replica)
     short = OwnerRecord(record.id, record.user, duration_s, removal_after_s)
     await replica.store.put(owner_key("me"), encode_owner(short))
 
 
-# Whose an owner is.
+# Users of owners.
 
 
 @pytest.mark.process  # a worker reads documents
@@ -169,7 +169,7 @@ async def test_withdrawing_an_owner_removes_its_registrations_and_no_others() ->
         assert await replica.registrations.withdraw([], "me", ALICE) == []
 
 
-# Those that stop renewing.
+# Expiry.
 
 
 async def test_an_owner_that_stops_renewing_is_stale_and_then_removed_with_its_registrations() -> (

@@ -1,4 +1,4 @@
-"""Registrations on a store in memory: what is taken, refused, seen, and what is left."""
+"""Registrations on a store in memory: publish, withdraw, list, and faults of the store."""
 
 import asyncio
 from collections.abc import AsyncGenerator

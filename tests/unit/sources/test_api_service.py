@@ -1,4 +1,4 @@
-"""APIServices as documents: what is read, and what is said of those that are wrong."""
+"""Reading and validation of APIServices."""
 
 import base64
 

@@ -51,7 +51,7 @@ def groups(snapshot: Snapshot) -> list[Group]:
 def test_aggregated_documents_are_those_of_the_release(
     release: Release, snapshot: Snapshot
 ) -> None:
-    """But for the null that releases up to 1.33 wrote into the metadata of every group."""
+    """Except for the null that releases up to 1.33 wrote into the metadata of every group."""
     for version in release.aggregated_versions:
         for path, document in (("/api", snapshot.core), ("/apis", snapshot.named)):
             recorded = release.aggregated(path, version)
@@ -76,7 +76,7 @@ def test_unaggregated_documents_are_those_of_the_release(
 
 
 def test_openapi_documents_are_those_of_the_release(release: Release, registry: Registry) -> None:
-    """And no others: what it published no document of has none."""
+    """And no others."""
     recipes = DocumentRecipes(registry, Declarations(registry), release=release)
     found = dict(recipes.common())
     for group in recipes.groups():

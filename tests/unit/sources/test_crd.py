@@ -1,4 +1,4 @@
-"""CustomResourceDefinitions as documents: what is read, and what is said of wrong ones."""
+"""Reading and validation of CustomResourceDefinitions."""
 
 import hashlib
 import json
@@ -101,7 +101,7 @@ print(resident_bytes() - before)
 
 
 def test_memory_of_many_definitions_is_that_of_their_schemas() -> None:
-    """Small pieces cut from large buffers would leave holes that nothing fits into."""
+    """Small pieces that are cut from large buffers would fragment the heap."""
     words = [hashlib.sha256(str(n).encode()).hexdigest() for n in range(100)]
     columns = {f"{word}NUMBER": {"type": "string", "description": word * 15} for word in words}
     schema = {"type": "object", "properties": columns}
@@ -376,7 +376,7 @@ def test_values_that_are_no_definition_are_an_error(value: object) -> None:
 
 
 def test_the_limit_of_names_is_in_characters() -> None:
-    """kube-apiserver 1.36 does, though it tells labels and namespaces in bytes."""
+    """As in kube-apiserver 1.36, which counts labels and namespaces in bytes."""
     with pytest.raises(InvalidField) as caught:
         crd(simple("w" * 64, ".".join(["g" * 60] * 5)))
     texts = told(caught.value)

@@ -1,4 +1,4 @@
-"""Which names CustomResourceDefinitions get, what their conditions say, and who wins."""
+"""Names and conditions of CustomResourceDefinitions, and conflicts of names."""
 
 from dataclasses import replace
 from random import Random
@@ -60,7 +60,7 @@ def test_names_without_a_conflict_are_accepted_and_established() -> None:
 def test_the_message_of_a_conflict_names_the_taken_names(
     wanted: dict[str, Any], reason: str, message: str
 ) -> None:
-    """Of several conflicts the last is told, as the reference does it."""
+    """Of several conflicts the last is in the message, as in Kubernetes."""
     found = resolved(
         simple("cats", shortNames=["c"], created=EARLY), simple("dogs", **wanted, created=LATE)
     )
@@ -200,7 +200,7 @@ def test_a_status_is_written_as_kubernetes_writes_it() -> None:
 
 
 # --------------------------------------------------------------------------------------------------
-# A status that was decided here, and is decided anew.
+# A status that was decided here before.
 
 
 def decided(document: dict[str, Any]) -> CustomResourceDefinition:
@@ -261,7 +261,7 @@ def test_names_that_were_accepted_without_a_kind_are_kept() -> None:
 
 
 # --------------------------------------------------------------------------------------------------
-# Any of them.
+# Properties.
 
 SOME = st.sampled_from(["a", "b", "c", "d"])
 STATED: st.SearchStrategy[Any] = st.none() | st.fixed_dictionaries(
@@ -332,7 +332,7 @@ def test_established_without_a_status_means_that_all_names_are_accepted(
 
 
 def stored(found: CustomResourceDefinition, status: CrdStatus) -> CustomResourceDefinition:
-    """Return what is decided of one as what is known of it from then on."""
+    """Return a definition with a decided status, as it is stored."""
     names = None if status.accepted == Names("", "", "", "") else status.accepted
     stated = StatedStatus(names, status.conditions, status.stored_versions, final=False)
     return replace(found, stated=stated)
@@ -385,7 +385,7 @@ def test_an_established_definition_stays_established(
 def test_approvals_of_community_groups_are_a_condition(
     group: str, approval: str, status: str, reason: str, message: str
 ) -> None:
-    """What kube-apiserver 1.36.2 says, recorded from it."""
+    """Recorded from kube-apiserver 1.36.2."""
     document = simple("cats", group)
     document["metadata"]["annotations"] = {"api-approved.kubernetes.io": approval}
     (decided,) = resolved(document).values()

@@ -1,4 +1,4 @@
-"""Schemas of CustomResourceDefinitions that are applied: what is refused, in Kubernetes' words.
+"""Validation of schemas of applied CustomResourceDefinitions, with the messages of Kubernetes.
 
 Most of the wrong ones are those of k8s.io/apiextensions-apiserver
 pkg/apis/apiextensions/validation/validation_test.go (v1.34).
@@ -65,7 +65,7 @@ def map_list(keys: list[str], **items: object) -> dict[str, Any]:
 
 
 def refused(content: object, place: str = PLACE) -> list[str]:
-    """Return what is said of an applied document that is not taken, without the usual place."""
+    """Return the errors of an applied document that is refused, without the usual path."""
     with pytest.raises(InvalidDocument) as caught:
         read_documents(json.dumps(content), "sent", applied=True)
     errors = [caught.value, *caught.value.others]

@@ -1,4 +1,4 @@
-"""What several origins declare, as one registry."""
+"""Declarations of several origins in one registry."""
 
 import time
 from typing import Any
@@ -163,7 +163,7 @@ def test_listeners_hear_of_api_services_which_offer_nothing(
 
 
 def test_the_cost_of_a_change_depends_on_its_group_alone() -> None:
-    """One of 10 000 definitions in 2 000 groups is changed, without what the snapshot takes."""
+    """One of 10 000 definitions in 2 000 groups is changed."""
     registry = Registry()
     declarations = Declarations(registry)
     declarations.update(

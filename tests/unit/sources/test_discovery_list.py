@@ -1,4 +1,4 @@
-"""Discovery lists into the model, and what is said of those that are wrong."""
+"""Reading and validation of discovery lists."""
 
 from collections.abc import Mapping
 from copy import deepcopy
@@ -59,7 +59,7 @@ def steps(field: str) -> list[str | int]:
 
 
 def changed(field: str, value: object) -> dict[str, Any]:
-    """Return the list with another value in one field; `...` takes the field out."""
+    """Return the list with another value in one field; `...` removes the field."""
     document = deepcopy(LIST)
     *above, last = steps(field)
     place: Any = document

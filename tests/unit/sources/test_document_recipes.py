@@ -1,4 +1,4 @@
-"""Which document each group-version gets, by the source that serves it."""
+"""The OpenAPI document of each group-version, by the source that serves it."""
 
 import asyncio
 import hashlib
@@ -66,7 +66,7 @@ class FakeUpstreams:
 
 
 class Served:
-    """A registry with all that feeds it, and the documents of it."""
+    """A registry with its sources and documents."""
 
     def __init__(self) -> None:
         self.registry = Registry()
@@ -124,7 +124,7 @@ async def test_discovery_of_the_catalogue_with_real_definitions_is_kubernetes(
 
 
 async def test_the_catalogue_has_the_documents_of_a_kube_apiserver(served: Served) -> None:
-    """Their hashes are known beforehand: none is made for the index."""
+    """Their hashes are recorded, so the index makes no document."""
     served.registry.publish(kubernetes_catalog())
     index = await served.documents.index()
     recorded = newest().openapi_index
@@ -352,7 +352,7 @@ async def test_of_thousands_of_documents_hashes_are_kept(served: Served) -> None
 async def test_many_versions_cost_as_much_as_many_definitions(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Neither what is read nor what is looked at grows with the square of their number."""
+    """Neither input nor look-ups grow with the square of their number."""
     number = 300
     first = CRONTABS["spec"]["versions"][0]
     versions = [{**first, "name": f"v{n}", "storage": n == 1} for n in range(1, number + 1)]

@@ -1,4 +1,4 @@
-"""Manifest files: what is read, and where an error is said to be."""
+"""Manifest files: their declarations, and the places of errors."""
 
 import json
 import subprocess
@@ -263,7 +263,7 @@ def test_the_last_error_says_that_there_are_more() -> None:
 
 
 def test_the_cost_of_a_file_grows_linearly() -> None:
-    """Some tenths of a second; many times that when lines are counted anew for each."""
+    """Some tenths of a second; much more if lines were counted anew for each document."""
     documents = [json.dumps(simple(f"things{n}x")) + "\n" * 2000 for n in range(2000)]
     content = "\n---\n".join([*documents, "kind: Pod"])
     began = time.process_time()
@@ -388,7 +388,7 @@ def test_an_error_has_document_line_and_field(  # noqa: PLR0913 - one argument a
 
 
 def test_a_duplicate_field_is_an_error(tmp_path: Path) -> None:
-    """A reader that takes the last one would let the first vanish without a word."""
+    """A reader that keeps the last one would lose the first silently."""
     with pytest.raises(InvalidDocument):
         read(tmp_path, A + "items: []\n")
 

@@ -1,4 +1,4 @@
-"""Manifest files as a registry sees them: loaded, watched, broken, mended, gone."""
+"""Manifest files in a registry: loaded, watched, broken, corrected, removed."""
 
 import asyncio
 import json
@@ -40,7 +40,7 @@ BROKEN = manifest("a.example").replace("v1}", "V1}")
 
 @dataclass(slots=True)
 class Watched:
-    """Manifests with all that they tell of themselves."""
+    """Manifests with their declarations, registry and metrics."""
 
     manifests: Manifests
     declarations: Declarations
@@ -73,7 +73,7 @@ def unwatched(*paths: Path) -> Watched:
 
 
 async def eventually(holds: Callable[[], bool], within_s: float = SEEN_WITHIN_S) -> None:
-    """Return once this holds; fail if it does not in time."""
+    """Wait for a condition; fail if it takes too long."""
     deadline = time.monotonic() + within_s
     while not holds():
         assert time.monotonic() < deadline

@@ -1,4 +1,4 @@
-"""Claims: one holder of several, takeover, and nobody who works after losing one."""
+"""Claims: one holder, takeover, and no work after a claim is lost."""
 
 import asyncio
 import contextlib
@@ -42,7 +42,7 @@ def kind(request: pytest.FixtureRequest) -> str:
 
 
 class Diary:
-    """Notes who works when; at most one may at a time."""
+    """Records who works; at most one may at a time."""
 
     def __init__(self) -> None:
         self.at_work: set[str] = set()
@@ -84,7 +84,7 @@ class Diary:
 
 
 class Process:
-    """One of several that share a store."""
+    """One of several processes that share a store."""
 
     def __init__(self, name: str, store: Store, ttl_s: float, diary: Diary | None = None) -> None:
         self.name = name
@@ -212,7 +212,7 @@ async def test_another_process_takes_over_at_once_after_a_clean_end(
 async def test_a_holder_without_the_store_stops_before_another_takes_over(
     open_another: Open, ttl_s: float, *, hangs: bool
 ) -> None:
-    """This is also how a holder dies without farewell: nothing of it reaches the store."""
+    """As when a holder crashes: no call reaches the store."""
     diary = Diary()
     cable = Cable(await open_another(), hangs=hangs)
     first, second = (

@@ -1,4 +1,4 @@
-"""What is noted of a store as it is used."""
+"""Failures and news of a store: warnings, metrics, readiness."""
 
 from contextlib import aclosing
 

@@ -1,4 +1,4 @@
-"""What every store promises: each sentence of `Store`, tried with all three."""
+"""The guarantees of `Store`, tested with all three stores."""
 
 import asyncio
 import contextlib
@@ -33,7 +33,7 @@ async def next_batch(batches: AsyncGenerator[Batch]) -> Batch:
 
 
 async def collect(batches: AsyncGenerator[Batch], until: Callable[[Change], bool]) -> list[Change]:
-    """Return all changes up to the first that is looked for."""
+    """Return all changes up to the first wanted one."""
     seen: list[Change] = []
     while not any(map(until, seen)):
         seen += (await next_batch(batches)).changes

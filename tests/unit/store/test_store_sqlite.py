@@ -1,4 +1,4 @@
-"""What only the store in a file promises: its file, other processes, kill -9, full disks."""
+"""The store in a file: the file, other processes, kill -9, full disks."""
 
 import asyncio
 import contextlib
@@ -106,7 +106,7 @@ def start_writer(path: Path, name: str) -> "subprocess.Popen[str]":
 
 
 def read_acknowledged(process: "subprocess.Popen[str]", count: int) -> list[str]:
-    """Kill a writer in the midst of its work, and return all that it had acknowledged."""
+    """Kill a writer while it writes, and return its acknowledged writes."""
     assert process.stdout is not None
     lines = [process.stdout.readline() for _ in range(count)]
     process.kill()
@@ -217,7 +217,7 @@ async def test_a_folder_that_takes_no_files_is_refused() -> None:
 
 @pytest.fixture
 def foreign_folder() -> Iterator[Path]:
-    """Return a folder that everybody may look into."""
+    """Return a folder that every user may read."""
     folder = Path(tempfile.mkdtemp())
     folder.chmod(0o755)
     yield folder
@@ -226,7 +226,7 @@ def foreign_folder() -> Iterator[Path]:
 
 
 def open_without_rights(path: Path, mode: int) -> str:
-    """Open a file as a user who owns nothing, and return what that came to."""
+    """Open a file as a user without rights, and return the error."""
     path.chmod(mode)
     path.parent.chmod(0o555)
     opener = [sys.executable, "-c", OPENER, str(path)]

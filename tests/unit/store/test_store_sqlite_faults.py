@@ -1,4 +1,4 @@
-"""The store in a file on a full disk, with a damaged file, and with one without checksums."""
+"""The store in a file: full disks, damaged files, and files without checksums."""
 
 import asyncio
 import contextlib
@@ -65,7 +65,7 @@ async def filled(path: Path, count: int = 20) -> dict[str, bytes]:
 
 
 async def refusal(store: SqliteStore) -> str:
-    """Return why the disk takes no more; what is left of the log may take a little."""
+    """Write until the disk is full, and return the error."""
     while True:
         try:
             await store.put("more", bytes(500_000))
@@ -132,7 +132,7 @@ async def test_a_new_file_on_a_full_disk_says_why_there_is_none(disk: SmallDisk)
 
 
 async def test_each_damaged_value_is_noticed(path: Path) -> None:
-    """Whichever byte of a value is another: the file is refused, and the key named."""
+    """For each byte of a value: the file is refused, and the error names the key."""
     content = await filled(path)
     original = bytes_of(path)
     for key, value in content.items():

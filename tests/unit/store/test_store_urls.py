@@ -1,4 +1,4 @@
-"""URLs of stores, and the smaller rules that all stores share."""
+"""URLs of stores, and rules that all stores share."""
 
 from pathlib import Path
 

@@ -171,11 +171,11 @@ class Table:
         ]
 
     def expect(self, prepared: Prepared) -> None:
-        """Take a prepared change as it is when the watch reports it."""
+        """Assign a prepared change without reading it, when the watch reports it."""
         self._prepared[prepared.wanted.key] = prepared
 
-    def expect_no_more(self, keys: Iterable[str]) -> None:
-        """Read the next changes of these keys."""
+    def forget(self, keys: Iterable[str]) -> None:
+        """Expect no prepared changes of these keys any more."""
         for key in keys:
             self._prepared.pop(key, None)
 

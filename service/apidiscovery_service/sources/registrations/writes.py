@@ -1,4 +1,8 @@
-"""Writing one registration: decided on the present state, stored if that is still the same."""
+"""Writing one registration: decided on the present entry, stored if that is still the same.
+
+`decide` makes a `Prepared` of an entry and a wanted registration, `put` writes it, and the table
+assigns it when the watch of the store reports it.
+"""
 
 import asyncio
 from collections.abc import AsyncGenerator, Iterable, Iterator
