@@ -105,22 +105,15 @@ async def test_without_sources_there_is_only_the_document_of_version(served: Ser
     assert served.documents.warnings() == []
 
 
-async def test_index_of_the_catalogue_with_real_definitions_is_kubernetes(served: Served) -> None:
+async def test_the_catalogue_with_real_definitions_equals_kubernetes(served: Served) -> None:
     served.registry.publish(kubernetes_catalog())
     served.declare("manifests:a", *manifests())
+    discovery = aggregated.encode(served.registry.snapshot.named, Representation(JSON, "v2"))
+    assert discovery == crd_goldens.discovery()
     index = await served.documents.whole_index()
     assert index.body == crd_goldens.index()
     assert len(served.crd_seconds) == len(crd_goldens.group_versions())
     assert all(seconds > 0 for seconds in served.crd_seconds)
-
-
-async def test_discovery_of_the_catalogue_with_real_definitions_is_kubernetes(
-    served: Served,
-) -> None:
-    served.registry.publish(kubernetes_catalog())
-    served.declare("manifests:a", *manifests())
-    ours = aggregated.encode(served.registry.snapshot.named, Representation(JSON, "v2"))
-    assert ours == crd_goldens.discovery()
 
 
 async def test_the_catalogue_has_the_documents_of_a_kube_apiserver(served: Served) -> None:
@@ -231,21 +224,22 @@ async def test_origins_carry_documents(served: Served) -> None:
     assert await served.documents.body("apis/a.example/v1") is None
 
 
-async def test_another_schema_is_another_document_with_the_same_discovery(served: Served) -> None:
-    served.declare("manifests:a", simple("cats"), simple("dogs", "b.example"))
+async def test_another_schema_of_a_version_is_another_document_of_that_version_alone(
+    served: Served,
+) -> None:
+    served.declare("manifests:a", CRONTABS, simple("dogs", "b.example"))
     before = await served.documents.index()
     served.made.clear()
     served.heard.clear()
     etag = served.registry.snapshot.named.etag
-    schema = {"openAPIV3Schema": {"type": "object", "description": "A cat."}}
-    cats = edited(simple("cats"), "spec.versions[0].schema", schema)
-    served.declare("manifests:a", cats, simple("dogs", "b.example"))
+    crontabs = edited(CRONTABS, "spec.versions[1].schema", _ANOTHER)
+    served.declare("manifests:a", crontabs, simple("dogs", "b.example"))
     assert served.registry.snapshot.named.etag == etag
-    assert set().union(*served.heard) == {"a.example"}
+    assert set().union(*served.heard) == {"stable.example.com"}
     after = await served.documents.index()
     assert served.made.count("document") == 1
     differing = {key for key in after.entries if after.entries[key] != before.entries[key]}
-    assert differing == {"apis/a.example/v1"}
+    assert differing == {"apis/stable.example.com/v1beta1"}
 
 
 async def test_one_definition_of_many_makes_one_document(served: Served) -> None:
@@ -379,18 +373,3 @@ async def test_many_versions_cost_as_much_as_many_definitions(
     assert number < read < 2 * len(orjson.dumps(document))
     await served.documents.merged_v2()
     assert looked_at < 5
-
-
-async def test_a_version_is_made_again_for_what_it_says_alone() -> None:
-    first = CRONTABS["spec"]["versions"][0]
-    versions = [first, {**first, "name": "v2", "storage": False}]
-    document = edited(CRONTABS, "spec.versions", versions)
-    served = Served()
-    served.declare("manifests:a.yaml", document)
-    before = await served.documents.index()
-    served.made.clear()
-    served.declare("manifests:a.yaml", edited(document, "spec.versions[1].schema", _ANOTHER))
-    after = await served.documents.index()
-    assert served.made.count("document") == 1
-    (key,) = [key for key in after.entries if after.entries[key] != before.entries[key]]
-    assert key == "apis/stable.example.com/v2"
