@@ -26,6 +26,7 @@ from apidiscovery_service.store.claims import Claims, has_ended, own_holder
 from apidiscovery_service.store.etcd import EtcdStore
 from apidiscovery_service.store.etcd_options import EtcdOptions
 from apidiscovery_service.store.memory import MemoryStore
+from apidiscovery_service.store.wakeup import Wakeup
 from etcd import EtcdServer
 from store_wrapper import StoreWrapper
 from structlog.testing import capture_logs
@@ -49,7 +50,7 @@ class Diary:
         self.guards: dict[str, Guard] = {}
         self.begun: list[str] = []
         self.overlapped = False
-        self._changed = asyncio.Event()
+        self._news = Wakeup()
 
     def work_of(self, who: str) -> Callable[[Guard], Awaitable[None]]:
         async def work(guard: Guard) -> None:
@@ -57,12 +58,12 @@ class Diary:
             self.at_work.add(who)
             self.guards[who] = guard
             self.begun.append(who)
-            self._tell()
+            self._news.ring()
             try:
                 await asyncio.Event().wait()
             finally:
                 self.at_work.discard(who)
-                self._tell()
+                self._news.ring()
 
         return work
 
@@ -70,17 +71,12 @@ class Diary:
         """Wait for something, and return how long that took."""
         started = time.monotonic()
         async with asyncio.timeout(within_s):
-            while not holds():
-                await self._changed.wait()
+            await self._news.until(holds)
         return time.monotonic() - started
 
     async def until_begun(self, count: int) -> float:
         """Wait until work has begun for the nth time and goes on."""
         return await self.until(lambda: len(self.begun) == count and bool(self.at_work))
-
-    def _tell(self) -> None:
-        changed, self._changed = self._changed, asyncio.Event()
-        changed.set()
 
 
 class Process:
@@ -381,9 +377,17 @@ async def test_a_holder_takes_over_after_etcd_was_killed(tmp_path: Path) -> None
     assert not diary.overlapped
 
 
-# A process of this machine.
+# Processes of this machine.
 
-GONE = "from apidiscovery_service.store.claims import own_holder; print(own_holder())"
+PRINT = "from apidiscovery_service.store.claims import own_holder; print(own_holder())"
+
+only_linux = pytest.mark.skipif(sys.platform != "linux", reason="other systems have no /proc")
+
+
+def ended_process() -> str:
+    """Return the name of a process that has ended."""
+    done = subprocess.run([sys.executable, "-c", PRINT], check=True, capture_output=True)  # noqa: S603
+    return done.stdout.decode().strip()
 
 
 async def put_claim(store: Store, holder: str) -> None:
@@ -393,10 +397,7 @@ async def put_claim(store: Store, holder: str) -> None:
 
 async def test_the_claim_of_a_killed_local_process_is_taken_at_once() -> None:
     store = MemoryStore()
-    done = await asyncio.to_thread(
-        subprocess.run, [sys.executable, "-c", GONE], check=True, capture_output=True
-    )
-    await put_claim(store, done.stdout.decode().strip())
+    await put_claim(store, await asyncio.to_thread(ended_process))
     diary = Diary()
     async with running(Process("second", store, 2.0, diary)):
         assert await diary.until_begun(1) < 2
@@ -427,16 +428,6 @@ async def test_a_timeout_of_the_store_is_logged_with_a_reason() -> None:
 
 # Names of processes: unique, and whether their process has ended.
 
-PRINT = "from apidiscovery_service.store.claims import own_holder; print(own_holder())"
-
-only_linux = pytest.mark.skipif(sys.platform != "linux", reason="other systems have no /proc")
-
-
-def held_by_another() -> str:
-    """Return the name of a process that has ended."""
-    done = subprocess.run([sys.executable, "-c", PRINT], check=True, capture_output=True)  # noqa: S603
-    return done.stdout.decode().strip()
-
 
 def test_names_of_holders_are_unique() -> None:
     assert own_holder() != own_holder()
@@ -445,13 +436,13 @@ def test_names_of_holders_are_unique() -> None:
 
 @only_linux
 def test_a_process_that_ended_is_gone_and_this_one_is_not() -> None:
-    assert has_ended(held_by_another())
+    assert has_ended(ended_process())
     assert not has_ended(own_holder())
 
 
 @only_linux
 def test_a_reused_process_number_is_another_process() -> None:
-    host, scope, _, started, token = held_by_another().split()
+    host, scope, _, started, token = ended_process().split()
     assert has_ended(" ".join((host, scope, str(os.getpid()), started, token)))
 
 
@@ -462,7 +453,7 @@ def test_a_reused_process_number_is_another_process() -> None:
 def test_processes_of_other_machines_count_as_alive(
     scope: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    gone = held_by_another()
+    gone = ended_process()
     monkeypatch.setattr(claims_module, "_scope", lambda: scope)
     assert not has_ended(gone)
 

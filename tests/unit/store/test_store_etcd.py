@@ -210,8 +210,7 @@ class View:
         """Return how many seconds it took until this is known."""
         begun = time.monotonic()
         async with asyncio.timeout(20):
-            while self.known != known:
-                await self._news.next().wait()
+            await self._news.until(lambda: self.known == known)
         return time.monotonic() - begun
 
 
