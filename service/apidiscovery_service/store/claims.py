@@ -149,16 +149,10 @@ class Claims:
         self._cancelled: set[asyncio.Task[None]] = set()
         self._session: _Session | None = None
         self._running = False
-        self._working: set[str] = set()
         # The claims in the store as of a revision.
         self._claims: dict[str, Entry] = {}
         self._revision = -1
         self._news = Wakeup()
-
-    @property
-    def held(self) -> frozenset[str]:
-        """The names of the claims that this process holds and works on."""
-        return frozenset(self._working)
 
     def register(self, name: str, work: Work) -> None:
         """Compete for a claim; also while running.
@@ -368,7 +362,6 @@ class Claims:
     async def _work(self, name: str, work: Work, entry: Entry) -> None:
         """Work until the claim is lost or the work fails."""
         _log.debug("claim held", claim=name)
-        self._working.add(name)
         working = asyncio.ensure_future(work(Guard(entry.key, entry.created)))
         losing = asyncio.create_task(self._news.until(lambda: self._is_lost(entry)))
         try:
@@ -377,7 +370,6 @@ class Claims:
                 await losing
         finally:
             await self._end((working, losing))
-            self._working.discard(name)
         if not self._is_lost(entry):
             await asyncio.sleep(self._pause_s)
 

@@ -200,7 +200,7 @@ class NotServed(StoreUnavailable):
     """A change is in the store, but this process does not serve it yet."""
 
     reason = "late"
-    told = (
+    public_text = (
         "the store has what was asked for, but this server does not serve it yet, for it has no"
         " news of the store; ask again, nothing is done twice"
     )
