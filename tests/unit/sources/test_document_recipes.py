@@ -228,7 +228,7 @@ async def test_another_schema_of_a_version_is_another_document_of_that_version_a
     served: Served,
 ) -> None:
     served.declare("manifests:a", CRONTABS, simple("dogs", "b.example"))
-    before = await served.documents.index()
+    before = await served.documents.whole_index()
     served.made.clear()
     served.heard.clear()
     etag = served.registry.snapshot.named.etag
@@ -236,7 +236,7 @@ async def test_another_schema_of_a_version_is_another_document_of_that_version_a
     served.declare("manifests:a", crontabs, simple("dogs", "b.example"))
     assert served.registry.snapshot.named.etag == etag
     assert set().union(*served.heard) == {"stable.example.com"}
-    after = await served.documents.index()
+    after = await served.documents.whole_index()
     assert served.made.count("document") == 1
     differing = {key for key in after.entries if after.entries[key] != before.entries[key]}
     assert differing == {"apis/stable.example.com/v1beta1"}
