@@ -98,7 +98,7 @@ def api_service(
 ) -> ApiService:
     """Return an APIService."""
     reference = ServiceReference("default", service, 443)
-    return ApiService(f"{version}.{group}", group, version, 2000, 20, b"{}", reference)
+    return ApiService(f"{version}.{group}", group, version, 2000, 20, reference)
 
 
 @dataclass

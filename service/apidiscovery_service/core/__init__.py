@@ -1,1 +1,1 @@
-"""What is served, and in which order and form: pure, without I/O."""
+"""The groups that are served, their order and their form; pure, without I/O."""

@@ -1,4 +1,4 @@
-"""Groups in order, and chunks of them, which successive documents share.
+"""The groups of a document in order, cut into chunks that successive documents share.
 
 A document of thousands of groups changes by one group at a time. A change makes one new chunk, and
 everything that was derived from the others (joined JSON, compressed blocks, hashes) is reused.
@@ -27,7 +27,7 @@ _CHUNK_BYTES = 32 * 1024
 
 _KEY = attrgetter("key")
 
-# With more changed groups it is faster to cut anew.
+# With more changed groups, cutting all chunks anew is faster.
 _MANY = 64
 
 
@@ -60,12 +60,12 @@ class PublishedGroup:
         digest = hashlib.sha256(self.json)
         digest.update(repr(self.key).encode())
         self.hash = digest.hexdigest()[:32]
-        drawn = int.from_bytes(hashlib.blake2s(self.name.encode(), digest_size=4).digest())
-        self.ends_chunk = drawn * _CHUNK_BYTES < len(self.json) << 32
+        name_hash = int.from_bytes(hashlib.blake2s(self.name.encode(), digest_size=4).digest())
+        self.ends_chunk = name_hash * _CHUNK_BYTES < len(self.json) << 32
 
     @cached_property
     def kinds(self) -> int:
-        """How many kinds of objects it has, each in one version or several."""
+        """The number of kinds of objects; one in several versions counts once."""
         versions = self.group.versions
         return len({r.resource for v in versions for r in v.resources if not r.is_made_up})
 

@@ -1,4 +1,4 @@
-"""One cluster as a whole: what it serves, how it writes that, and how far it can be believed."""
+"""One cluster: its groups, the form of its documents, and its status."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -23,7 +23,7 @@ class Dialect:
             `"creationTimestamp":null`, as of kube-apiserver up to 1.33.
         aggregated: The versions of the aggregated document that it serves, `v2` before `v2beta1`.
         addresses: The `serverAddressByClientCIDRs` of `/api`.
-        version: The body of `/version`; empty where it was not had.
+        version: The body of `/version`; empty if it is not known.
     """
 
     has_creation_timestamps: bool = False
@@ -33,7 +33,7 @@ class Dialect:
 
     @property
     def release(self) -> str:
-        """The release that it tells, such as `v1.36.2`; empty where it tells none."""
+        """The release in `version`, such as `v1.36.2`; empty for none."""
         return _release(self.version)
 
 
@@ -54,14 +54,14 @@ def _release(version: bytes) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """What is known of one cluster.
+    """The last known state of one cluster.
 
     Attributes:
         name: Unique.
         status: Whether it answers, since when, and why not.
         labels: As the operator gave them.
-        core: The core group as it was last known, or nothing; None if `/api` was never had.
-        named: The named groups in the order of the aggregated document; None if never had.
+        core: The core group, or nothing; None before the first answer of `/api`.
+        named: The named groups in the order of the aggregated document; None if unknown.
         listed: The names of the groups in the order of the unaggregated list; empty for the order
             of `named`.
     """

@@ -44,7 +44,7 @@ class Subresource:
     """An endpoint below an object, such as `scale`.
 
     Attributes:
-        response_kind: None when the server does not tell.
+        response_kind: None if the server does not say.
         accepted_types: Kinds that it accepts besides `response_kind`, in the server's order.
         verbs: In the server's order; None is written as JSON `null`, empty as `[]`.
     """
@@ -122,11 +122,11 @@ _groups: WeakKeyDictionary[Group, ref[Group]] = WeakKeyDictionary()
 
 
 def shared(groups: Iterable[Group]) -> tuple[Group, ...]:
-    """Return equal groups, each one object with all others that came through here.
+    """Return equal groups, each the same object in all results of this function.
 
-    Servers of one release serve the same, so many of them take the memory of one; and one server
-    is known to its poller, to the follower of the store, and to the registry. Versions are shared
-    between groups, too. What is shared lives as long as anybody uses it.
+    Servers of one release serve equal groups, so many servers take the memory of one. Poller,
+    follower and registry share the groups of one server. Versions are shared between groups, too.
+    A shared group is freed when nothing uses it.
     """
     return tuple(map(_shared_group, groups))
 
@@ -137,7 +137,7 @@ def _shared_group(group: Group) -> Group:
 
 
 def shared_version(version: Version) -> Version:
-    """Return a version, one object with all equal ones that came through here; see `shared`."""
+    """Return an equal version, the same object in all results of this function; see `shared`."""
     return _versions.setdefault(version, ref(version))() or version
 
 

@@ -4,12 +4,9 @@ The rules are those of k8s.io/apiserver pkg/endpoints/discovery/aggregated/handl
 calculateAPIGroupsLocked. The unit of conflict is the group-version: the source of lowest
 precedence number wins it whole, and when that source withdraws, the next one re-appears. The
 result depends only on the contributions, never on the order in which they came.
-
-An update is merged first, which changes nothing; only `_commit` assigns.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import TypeAlias, TypeVar
 
 from apidiscovery_service.core.chunks import GroupKey, PublishedGroup
@@ -28,30 +25,6 @@ _LISTED_FIRST = "apiregistration.k8s.io"
 _Candidates: TypeAlias = dict[str, tuple[Contribution, dict[str, Offer]]]
 
 
-@dataclass(frozen=True, slots=True)
-class Update:
-    """A change of a registry that is merged and not published yet.
-
-    Attributes:
-        serial: The number of updates before it; it fits no other state of the registry.
-        changes: The new contribution of each source, None for one that is withdrawn.
-        candidates: The new candidates of each group; none for a group that is gone.
-        touched: Groups that may look different, or have another source.
-        fresh: Groups that will be served and were not served like this.
-        gone: Groups that were served and will not be served like this.
-        snapshot: What will be served. Its ETags take longer than all the rest, and are made when
-            they are asked for.
-    """
-
-    serial: int
-    changes: dict[str, Contribution | None]
-    candidates: dict[str, _Candidates]
-    touched: frozenset[str]
-    fresh: list[PublishedGroup]
-    gone: list[PublishedGroup]
-    snapshot: Snapshot
-
-
 class Registry:
     """Merges contributions; `snapshot` is the present result.
 
@@ -68,7 +41,6 @@ class Registry:
         self._candidates: dict[str, _Candidates] = {}
         self._published: dict[str, PublishedGroup] = {}
         self._snapshot = Snapshot()
-        self._serial = 0
         self._listeners: list[Callable[[Snapshot], None]] = []
         self._touch_listeners: list[Callable[[frozenset[str], str], None]] = []
 
@@ -87,7 +59,7 @@ class Registry:
         return self._contributions.get(source)
 
     def offers_besides(self, prefixes: tuple[str, ...]) -> bool:
-        """Tell whether a source offers anything whose name has none of these prefixes."""
+        """Return whether a source offers anything whose name has none of these prefixes."""
         return any(
             one.offers and not one.source.startswith(prefixes)
             for one in self._contributions.values()
@@ -130,45 +102,53 @@ class Registry:
         self,
         contributions: Iterable[Contribution],
         withdrawn: Iterable[str],
-        prepared: Update | None = None,
         cause: str = "",
     ) -> Snapshot:
-        """Withdraw and publish in one step, with one snapshot; what is published stays.
+        """Withdraw and publish in one step, with one snapshot; a source in both stays.
 
         Args:
-            contributions: Each takes the place of the earlier one of its source.
+            contributions: Each replaces the earlier one of its source.
             withdrawn: Names of sources; unknown ones are ignored.
-            prepared: The result of `prepare` for the same change, if there is one; a state
-                that was updated since is merged anew.
-            cause: Why, in one line; empty where the names of the sources say all.
+            cause: The reason, in one line; empty if the names of the sources are enough.
 
         Raises:
             InvalidContribution: As `publish`; then nothing is withdrawn either.
         """
-        changes = self._changes(contributions, withdrawn)
-        if prepared and (prepared.serial, prepared.changes) == (self._serial, changes):
-            return self._commit(prepared, cause)
-        return self._commit(self._merged(changes), cause)
+        changes: dict[str, Contribution | None] = dict.fromkeys(withdrawn)
+        changes |= {contribution.source: contribution for contribution in contributions}
+        candidates, touched = self._candidates_after(changes)  # raises before anything changes
+        _assign(self._contributions, changes)
+        _assign(self._candidates, candidates)
+        fresh: list[PublishedGroup] = []
+        gone: list[PublishedGroup] = []
+        for name in touched:
+            before = self._published.pop(name, None)
+            after = self._merged(name, before)
+            if after:
+                self._published[name] = after
+            if after is not before:
+                gone += [before] if before else []
+                fresh += [after] if after else []
+        if fresh or gone:
+            snapshot = self._snapshot.changed(fresh, gone)
+            snapshot.etags()  # now, since readers must not wait for them
+            self._snapshot = snapshot
+            for listener in self._listeners:
+                listener(snapshot)
+        if touched:
+            for touch_listener in self._touch_listeners:
+                touch_listener(touched, cause)
+        return self._snapshot
 
-    def prepare(self, *contributions: Contribution) -> Update:
-        """Merge contributions ahead of publishing them; what is served stays as it is.
+    def _candidates_after(
+        self, changes: Mapping[str, Contribution | None]
+    ) -> tuple[dict[str, _Candidates], frozenset[str]]:
+        """Return the candidates of the groups that changes concern; nothing is assigned.
 
-        Raises:
-            InvalidContribution: As `publish`.
+        Returns:
+            The candidates by group, none for a group that goes; and the groups that may look
+            different, or have another source.
         """
-        return self._merged(self._changes(contributions, ()))
-
-    def _changes(
-        self, contributions: Iterable[Contribution], withdrawn: Iterable[str]
-    ) -> dict[str, Contribution | None]:
-        changes: dict[str, Contribution | None] = {
-            source: None for source in withdrawn if source in self._contributions
-        }
-        for contribution in contributions:
-            changes[contribution.source] = contribution
-        return changes
-
-    def _merged(self, changes: dict[str, Contribution | None]) -> Update:
         candidates: dict[str, _Candidates] = {}
         touched: set[str] = set()
         for source, contribution in changes.items():
@@ -183,22 +163,14 @@ class Registry:
                     of_group[source] = (contribution, groups[name])
                 if not (same_rank and before == groups.get(name)):
                     touched.add(name)
-        fresh: list[PublishedGroup] = []
-        gone: list[PublishedGroup] = []
-        for name in touched:
-            published = self._published.get(name)
-            merged = self._merge(name, candidates[name], published) if candidates[name] else None
-            if merged is not published:
-                gone += [published] if published else []
-                fresh += [merged] if merged else []
-        snapshot = self._snapshot.changed(fresh, gone) if fresh or gone else self._snapshot
-        return Update(self._serial, changes, candidates, frozenset(touched), fresh, gone, snapshot)
+        return candidates, frozenset(touched)
 
-    def _merge(
-        self, name: str, candidates: _Candidates, published: PublishedGroup | None
-    ) -> PublishedGroup:
-        """Return the group that the candidates make; the published one if it is the same."""
-        offers = sorted((offer for _, offer in _winners(candidates).values()), key=_version_key)
+    def _merged(self, name: str, published: PublishedGroup | None) -> PublishedGroup | None:
+        """Return the group that its candidates make, the published one if it is the same."""
+        winners = _winners(self._candidates.get(name, {}))
+        if not winners:
+            return None
+        offers = sorted((offer for _, offer in winners.values()), key=_version_key)
         group = Group(name, tuple(offer.version for offer in offers))
         key = min((-offer.group_priority, offer.group_rank, name) for offer in offers)
         list_key = _list_key(name, offers)
@@ -211,23 +183,6 @@ class Registry:
         return PublishedGroup(
             group, key, list_key, has_creation_timestamp=self._has_creation_timestamps
         )
-
-    def _commit(self, update: Update, cause: str) -> Snapshot:
-        self._serial += 1
-        _assign(self._contributions, update.changes)
-        _assign(self._candidates, update.candidates)
-        for group in update.gone:
-            del self._published[group.name]
-        self._published |= {group.name: group for group in update.fresh}
-        if update.snapshot is not self._snapshot:
-            update.snapshot.etags()  # now, since readers must not wait for them
-            self._snapshot = update.snapshot
-            for listener in self._listeners:
-                listener(self._snapshot)
-        if update.touched:
-            for touch_listener in self._touch_listeners:
-                touch_listener(update.touched, cause)
-        return self._snapshot
 
 
 def _assign(target: dict[str, T], changes: Mapping[str, T | None]) -> None:

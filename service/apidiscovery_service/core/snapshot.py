@@ -1,4 +1,4 @@
-"""What is served at one moment: frozen, ordered and hashed.
+"""The documents that are served at one moment: frozen, ordered and hashed.
 
 A snapshot is never changed, only replaced, so readers need no lock. Successive snapshots share
 groups, chunks of groups and everything derived from them, so a change of one group costs little
@@ -21,7 +21,7 @@ _TAIL = b"]}"
 
 
 class _HashState(Protocol):
-    """A hash object, copies of which can be continued differently."""
+    """A hash object that can be copied and continued."""
 
     def copy(self) -> "_HashState": ...
     def update(self, data: bytes, /) -> None: ...
@@ -138,8 +138,8 @@ class Snapshot:
         self, fresh: Iterable[PublishedGroup], gone: Iterable[PublishedGroup]
     ) -> "Snapshot":
         """Return the snapshot without some of its groups and with others."""
-        fresh_core, fresh_named = _apart(fresh)
-        gone_core, gone_named = _apart(gone)
+        fresh_core, fresh_named = _split(fresh)
+        gone_core, gone_named = _split(gone)
         return Snapshot(
             self.core.changed(fresh_core, gone_core), self.named.changed(fresh_named, gone_named)
         )
@@ -152,7 +152,7 @@ class Snapshot:
         return f"<Snapshot {self.named.size} groups, /apis {self.named.etag[:12]}>"
 
 
-def _apart(
+def _split(
     groups: Iterable[PublishedGroup],
 ) -> tuple[list[PublishedGroup], list[PublishedGroup]]:
     """Return the core group, if it is among them, and the named groups."""

@@ -6,7 +6,7 @@ from datetime import datetime
 from enum import StrEnum
 
 UPSTREAM = "upstream:"
-"""What the name of a source begins with that is a cluster; the name of the cluster follows."""
+"""Prefix of the names of sources that are clusters; the name of the cluster follows."""
 
 
 class SourceState(StrEnum):
@@ -19,11 +19,11 @@ class SourceState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Certificates:
-    """Until when the certificates of a connection are valid; None where there is none.
+    """When the certificates of a connection expire; None if there is none.
 
     Attributes:
-        server: That of the server, as it was seen last.
-        client: That which the server is shown.
+        server: The certificate of the server, as last seen.
+        client: The certificate that the server is shown.
     """
 
     server: datetime | None = None
@@ -39,8 +39,8 @@ class SourceStatus:
         since: Time of the last change of `state`; None if not known.
         error: Why it is stale; empty when it is not. One line, without secrets.
         address: Its URL, without credentials; empty for a local source.
-        withheld: Why it contributes nothing whatever it serves; empty where that is not so.
-        certificates: Those of the connection to it.
+        withheld: Why its groups are not served, whatever it answers; empty if they are.
+        certificates: The certificates of the connection to it.
     """
 
     name: str

@@ -20,7 +20,7 @@ from apidiscovery_service.encoding.compression import Coding
 
 @dataclass(frozen=True, slots=True)
 class Aggregated:
-    """An aggregated document; the representation tells its version."""
+    """An aggregated document; the representation has its version."""
 
     core: bool
 
@@ -70,7 +70,7 @@ class EncodedSnapshot:
         self._made: dict[object, asyncio.Task[bytes]] = {}
 
     def serves(self, target: Target) -> bool:
-        """Tell whether there is such a document in this snapshot."""
+        """Return whether there is such a document in this snapshot."""
         match target:
             case APIGroup(name):
                 return name != CORE_GROUP and self.group(name) is not None

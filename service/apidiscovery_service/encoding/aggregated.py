@@ -7,18 +7,19 @@ group and outlive the snapshot.
 from collections.abc import Iterator
 
 import orjson
-from apidiscovery.meta.v1 import meta_pb2
 from apidiscovery.v2 import discovery_pb2
 from apidiscovery_formats import go_yaml
 from apidiscovery_formats.media_types import AGGREGATED_GROUP, AGGREGATED_KIND
 from apidiscovery_formats.negotiation import JSON, YAML, Representation
 
 from apidiscovery_service.core.chunks import Chunk, PublishedGroup
-from apidiscovery_service.core.model import Group, GroupVersionKind, Resource, Subresource, Version
+from apidiscovery_service.core.group_document import group_value
+from apidiscovery_service.core.model import Group
 from apidiscovery_service.core.snapshot import Document
 from apidiscovery_service.encoding.compression import block, gzip_member, last_block
 from apidiscovery_service.kube import go_json, wire
-from apidiscovery_service.kube.wire import list_meta, object_meta
+from apidiscovery_service.kube.objects.messages import message_of
+from apidiscovery_service.kube.wire import list_meta
 
 _ITEMS_FIELD = 2
 
@@ -125,50 +126,6 @@ def _item_field(group: PublishedGroup) -> bytes:
     return field
 
 
-# Every scalar below is set, empty or not, as Kubernetes always writes them.
-
-
 def group_of(group: Group) -> discovery_pb2.APIGroupDiscovery:
     """Return a group as a message."""
-    return discovery_pb2.APIGroupDiscovery(
-        metadata=object_meta(group.name),
-        versions=[_version(version) for version in group.versions],
-    )
-
-
-def _version(version: Version) -> discovery_pb2.APIVersionDiscovery:
-    return discovery_pb2.APIVersionDiscovery(
-        version=version.version,
-        resources=[_resource(resource) for resource in version.resources],
-        freshness=version.freshness,
-    )
-
-
-def _resource(resource: Resource) -> discovery_pb2.APIResourceDiscovery:
-    return discovery_pb2.APIResourceDiscovery(
-        resource=resource.resource,
-        response_kind=_kind(resource.response_kind),
-        scope=resource.scope,
-        singular_resource=resource.singular_resource,
-        verbs=resource.verbs,
-        short_names=resource.short_names,
-        categories=resource.categories,
-        subresources=[_subresource(subresource) for subresource in resource.subresources],
-    )
-
-
-def _subresource(subresource: Subresource) -> discovery_pb2.APISubresourceDiscovery:
-    return discovery_pb2.APISubresourceDiscovery(
-        subresource=subresource.subresource,
-        response_kind=_kind(subresource.response_kind),
-        accepted_types=[_required_kind(kind) for kind in subresource.accepted_types],
-        verbs=subresource.verbs,
-    )
-
-
-def _required_kind(kind: GroupVersionKind) -> meta_pb2.GroupVersionKind:
-    return meta_pb2.GroupVersionKind(group=kind.group, version=kind.version, kind=kind.kind)
-
-
-def _kind(kind: GroupVersionKind | None) -> meta_pb2.GroupVersionKind | None:
-    return None if kind is None else _required_kind(kind)
+    return message_of(discovery_pb2.APIGroupDiscovery, group_value(group))

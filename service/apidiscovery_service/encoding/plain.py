@@ -5,7 +5,7 @@ Go structs in k8s.io/apimachinery pkg/apis/meta/v1/types.go. Documents without `
 k8s.io/apiserver pkg/endpoints/discovery/util.go.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from apidiscovery.meta.v1 import discovery_pb2, status_pb2
@@ -20,13 +20,12 @@ from apidiscovery_service.core.model import (
     GroupVersionKind,
     Resource,
     Scope,
-    Subresource,
     Version,
 )
 from apidiscovery_service.core.snapshot import Document
 from apidiscovery_service.kube import go_json, wire
 from apidiscovery_service.kube.go_json import JSONValue
-from apidiscovery_service.kube.wire import list_meta
+from apidiscovery_service.kube.objects.messages import message_of
 
 # Groups whose resource lists have no apiVersion, for old clients.
 # Source: k8s.io/apiserver pkg/endpoints/discovery/version.go, keepUnversioned.
@@ -64,6 +63,12 @@ def encode(document: PlainDocument, representation: Representation) -> bytes:
     return go_json.dumps_pretty(value) if representation.pretty else go_json.dumps(value) + b"\n"
 
 
+def _document(
+    kind: str, api_version: str, fields: dict[str, JSONValue], message: type[Message]
+) -> PlainDocument:
+    return PlainDocument(kind, api_version, fields, lambda: message_of(message, fields))
+
+
 def api_versions(core: Document, addresses: Addresses) -> PlainDocument:
     """Return `APIVersions`, which `/api` serves.
 
@@ -72,14 +77,8 @@ def api_versions(core: Document, addresses: Addresses) -> PlainDocument:
         addresses: Where clients reach the server.
     """
     versions = [version.version for group in core.groups for version in group.group.versions]
-    return PlainDocument(
-        "APIVersions",
-        "",
-        {"versions": versions, **_address_fields(addresses)},
-        lambda: discovery_pb2.APIVersions(
-            versions=versions, server_address_by_client_cidrs=_address_messages(addresses)
-        ),
-    )
+    fields = {"versions": versions, **_address_fields(addresses)}
+    return _document("APIVersions", "", fields, discovery_pb2.APIVersions)
 
 
 def for_any_client(server_address: str) -> Addresses:
@@ -94,13 +93,6 @@ def _address_fields(addresses: Addresses) -> dict[str, JSONValue]:
     return {"serverAddressByClientCIDRs": fields}
 
 
-def _address_messages(addresses: Addresses) -> list[discovery_pb2.ServerAddressByClientCIDR]:
-    return [
-        discovery_pb2.ServerAddressByClientCIDR(client_cidr=clients, server_address=address)
-        for clients, address in addresses
-    ]
-
-
 def group_list(named: Document, server_address: str = "") -> PlainDocument:
     """Return `APIGroupList`, which `/apis` serves, in the order of kube-aggregator.
 
@@ -110,68 +102,25 @@ def group_list(named: Document, server_address: str = "") -> PlainDocument:
             no apiVersion; empty for the form of kube-aggregator. Source: k8s.io/apiserver
             pkg/endpoints/discovery/root.go, `groupsLocked` and `ServeHTTP`.
     """
-    groups = [published.group for published in named.listed]
-    if server_address:
-        return _group_list_at(groups, for_any_client(server_address))
-    return PlainDocument(
-        "APIGroupList",
-        "v1",
-        {"groups": [_group_fields(group) for group in groups]},
-        lambda: discovery_pb2.APIGroupList(groups=[_group_message(group) for group in groups]),
-    )
-
-
-def _group_list_at(groups: Sequence[Group], addresses: Addresses) -> PlainDocument:
-    address = _address_fields(addresses)
-
-    def message() -> Message:
-        made = [_group_message(group) for group in groups]
-        for one in made:
-            one.server_address_by_client_cidrs.extend(_address_messages(addresses))
-        return discovery_pb2.APIGroupList(groups=made)
-
-    fields: list[JSONValue] = [{**_group_fields(group), **address} for group in groups]
-    return PlainDocument("APIGroupList", "", {"groups": fields}, message)
+    address = _address_fields(for_any_client(server_address)) if server_address else {}
+    groups: list[JSONValue] = [
+        {**_group_fields(published.group), **address} for published in named.listed
+    ]
+    api_version = "" if server_address else "v1"
+    return _document("APIGroupList", api_version, {"groups": groups}, discovery_pb2.APIGroupList)
 
 
 def group(group: Group) -> PlainDocument:
     """Return `APIGroup`, which `/apis/{group}` serves; the first version is the preferred one."""
-    return PlainDocument("APIGroup", "v1", _group_fields(group), lambda: _group_message(group))
-
-
-def _group_versions(group: Group) -> list[tuple[str, str]]:
-    return [(f"{group.name}/{v.version}", v.version) for v in group.versions]
+    return _document("APIGroup", "v1", _group_fields(group), discovery_pb2.APIGroup)
 
 
 def _group_fields(group: Group) -> dict[str, JSONValue]:
     versions: list[JSONValue] = [
-        {"groupVersion": name, "version": version} for name, version in _group_versions(group)
+        {"groupVersion": f"{group.name}/{version.version}", "version": version.version}
+        for version in group.versions
     ]
     return {"name": group.name, "versions": versions, "preferredVersion": versions[0]}
-
-
-def _group_message(group: Group) -> discovery_pb2.APIGroup:
-    versions = [
-        discovery_pb2.GroupVersionForDiscovery(group_version=name, version=version)
-        for name, version in _group_versions(group)
-    ]
-    return discovery_pb2.APIGroup(name=group.name, versions=versions, preferred_version=versions[0])
-
-
-@dataclass(frozen=True, slots=True)
-class _APIResource:
-    """An entry of an APIResourceList; subresources have entries of their own."""
-
-    name: str
-    singular_name: str
-    namespaced: bool
-    group: str
-    version: str
-    kind: str
-    verbs: tuple[str, ...] | None
-    short_names: tuple[str, ...] = ()
-    categories: tuple[str, ...] = ()
-    storage_version_hash: str = ""
 
 
 def resource_list(
@@ -179,100 +128,59 @@ def resource_list(
 ) -> PlainDocument:
     """Return `APIResourceList`, which `/api/{version}` and `/apis/{group}/{version}` serve."""
     name = f"{group.name}/{version.version}" if group.name else version.version
-    lines = list(_lines(group.name, version))
+    lines = list(_lines(group.name, version, hashes=storage_version_hashes))
     if version.listed:
         places = {listed: place for place, listed in enumerate(version.listed)}
-        lines.sort(key=lambda line: places.get(line.name, len(places)))
+        lines.sort(key=lambda line: places.get(str(line["name"]), len(places)))
     return PlainDocument(
         "APIResourceList",
         "" if group.name in _UNVERSIONED_GROUPS else "v1",
-        {
-            "groupVersion": name,
-            "resources": [_line_fields(line, hashes=storage_version_hashes) for line in lines],
-        },
-        lambda: discovery_pb2.APIResourceList(
-            group_version=name,
-            resources=[_line_message(line, hashes=storage_version_hashes) for line in lines],
+        {"groupVersion": name, "resources": lines},
+        lambda: message_of(
+            discovery_pb2.APIResourceList,
+            {"groupVersion": name, "resources": list(map(_message_fields, lines))},
         ),
     )
 
 
-def _lines(group: str, version: Version) -> Iterator[_APIResource]:
+def _lines(group: str, version: Version, *, hashes: bool) -> Iterator[dict[str, JSONValue]]:
+    """Yield an entry for each resource and for each subresource."""
+    own = (group, version.version)
     for resource in version.resources:
         if not resource.is_made_up:
-            yield _resource_line(group, version.version, resource)
+            line = _line(resource, resource.resource, resource.singular_resource)
+            line |= _kind_fields(own, resource.response_kind) | {"verbs": resource.verbs}
+            if resource.short_names:
+                line["shortNames"] = resource.short_names
+            if resource.categories:
+                line["categories"] = resource.categories
+            if hashes and resource.storage_version_hash:
+                line["storageVersionHash"] = resource.storage_version_hash
+            yield line
         for subresource in resource.subresources:
-            yield _subresource_line(group, version.version, resource, subresource)
+            line = _line(resource, f"{resource.resource}/{subresource.subresource}", "")
+            line |= _kind_fields(own, subresource.response_kind) | {"verbs": subresource.verbs}
+            yield line
 
 
-def _elided(group: str, version: str, kind: GroupVersionKind | None) -> tuple[str, str, str]:
-    """Return group, version and kind of an entry; group and version are empty if the list's."""
-    if kind is None:
-        return ("", "", "")
-    if (kind.group, kind.version) == (group, version):
-        return ("", "", kind.kind)
-    return (kind.group, kind.version, kind.kind)
+def _line(resource: Resource, name: str, singular: str) -> dict[str, JSONValue]:
+    is_namespaced = resource.scope == Scope.NAMESPACED
+    return {"name": name, "singularName": singular, "namespaced": is_namespaced}
 
 
-def _resource_line(group: str, version: str, resource: Resource) -> _APIResource:
-    return _APIResource(
-        resource.resource,
-        resource.singular_resource,
-        resource.scope == Scope.NAMESPACED,
-        *_elided(group, version, resource.response_kind),
-        resource.verbs,
-        resource.short_names,
-        resource.categories,
-        resource.storage_version_hash,
-    )
+def _kind_fields(own: tuple[str, str], kind: GroupVersionKind | None) -> dict[str, JSONValue]:
+    """Return group, version and kind of an entry; the list's own group and version are omitted."""
+    fields: dict[str, JSONValue] = {}
+    if kind is not None and (kind.group, kind.version) != own:
+        named = {"group": kind.group, "version": kind.version}
+        fields |= {name: text for name, text in named.items() if text}
+    return {**fields, "kind": kind.kind if kind else ""}
 
 
-def _subresource_line(
-    group: str, version: str, resource: Resource, subresource: Subresource
-) -> _APIResource:
-    return _APIResource(
-        f"{resource.resource}/{subresource.subresource}",
-        "",
-        resource.scope == Scope.NAMESPACED,
-        *_elided(group, version, subresource.response_kind),
-        subresource.verbs,
-    )
-
-
-def _line_fields(line: _APIResource, *, hashes: bool) -> dict[str, JSONValue]:
-    fields: dict[str, JSONValue] = {
-        "name": line.name,
-        "singularName": line.singular_name,
-        "namespaced": line.namespaced,
-    }
-    if line.group:
-        fields["group"] = line.group
-    if line.version:
-        fields["version"] = line.version
-    fields["kind"] = line.kind
-    fields["verbs"] = line.verbs
-    if line.short_names:
-        fields["shortNames"] = line.short_names
-    if line.categories:
-        fields["categories"] = line.categories
-    if hashes and line.storage_version_hash:
-        fields["storageVersionHash"] = line.storage_version_hash
-    return fields
-
-
-def _line_message(line: _APIResource, *, hashes: bool) -> discovery_pb2.APIResource:
-    return discovery_pb2.APIResource(
-        name=line.name,
-        namespaced=line.namespaced,
-        kind=line.kind,
-        verbs=None if line.verbs is None else discovery_pb2.Verbs(items=line.verbs),
-        short_names=line.short_names,
-        singular_name=line.singular_name,
-        categories=line.categories,
-        group=line.group,
-        version=line.version,
-        storage_version_hash=line.storage_version_hash if hashes else "",
-    )
+def _message_fields(line: Mapping[str, JSONValue]) -> dict[str, JSONValue]:
+    """Return an entry as its message has it, in which verbs are a message, or absent."""
+    fields = {name: value for name, value in line.items() if name != "verbs"}
+    return fields if line["verbs"] is None else {**fields, "verbs": {"items": line["verbs"]}}
 
 
 def status(
@@ -298,21 +206,7 @@ def status(
     elif details:
         fields["details"] = {}
     fields["code"] = code
-    return PlainDocument("Status", "v1", fields, lambda: _status_message(fields, retry_after_s))
-
-
-def _status_message(fields: dict[str, JSONValue], retry_after_s: int) -> status_pb2.Status:
-    details = status_pb2.StatusDetails(
-        name="", group="", kind="", retry_after_seconds=retry_after_s, uid=""
-    )
-    return status_pb2.Status(
-        metadata=list_meta(),
-        status=str(fields["status"]),
-        message=str(fields["message"]),
-        reason=str(fields["reason"]),
-        details=details if "details" in fields else None,
-        code=int(str(fields["code"])),
-    )
+    return _document("Status", "v1", fields, status_pb2.Status)
 
 
 def index(paths: Sequence[str]) -> bytes:

@@ -56,17 +56,3 @@ def list_meta() -> meta_pb2.ListMeta:
     # The field is called `continue`, which Python cannot write as an attribute.
     setattr(metadata, "continue", "")
     return metadata
-
-
-def object_meta(name: str) -> meta_pb2.ObjectMeta:
-    """Return the metadata of an object with nothing but a name; every scalar is set."""
-    return meta_pb2.ObjectMeta(
-        name=name,
-        generate_name="",
-        namespace="",
-        self_link="",
-        uid="",
-        resource_version="",
-        generation=0,
-        creation_timestamp=meta_pb2.Time(),
-    )

@@ -13,7 +13,6 @@ from apidiscovery_service.sources.fields import (
     Findings,
     Node,
     label_1035_errors,
-    object_json,
     port_errors,
     subdomain_errors,
 )
@@ -52,7 +51,6 @@ class ApiService:
     Attributes:
         name: `<version>.<group>`, such as `v1.example.com`.
         group_priority: groupPriorityMinimum.
-        document: The object as JSON, with the document's order of keys and numbers.
         service: None if the server that reads this serves the group-version itself.
         ca_bundle: PEM; empty for the system's certificate authorities.
     """
@@ -62,7 +60,6 @@ class ApiService:
     version: str
     group_priority: int
     version_priority: int
-    document: bytes
     service: ServiceReference | None = None
     ca_bundle: bytes = b""
     insecure_skip_tls_verify: bool = False
@@ -87,7 +84,6 @@ def read_api_service(node: Node) -> ApiService:
         version=spec.text("version"),
         group_priority=spec.integer("groupPriorityMinimum") or 0,
         version_priority=spec.integer("versionPriority") or 0,
-        document=object_json(node.value, node.path),
         service=_service(spec),
         ca_bundle=_ca_bundle(spec),
         insecure_skip_tls_verify=spec.flag("insecureSkipTLSVerify"),

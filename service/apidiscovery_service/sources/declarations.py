@@ -8,13 +8,12 @@ registrations; the next one takes over when it is withdrawn.
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Generic, TypeAlias, TypeVar
+from typing import Generic, TypeVar
 
 import structlog
 
 from apidiscovery_service.core.model import CORE_GROUP, Contribution, Freshness, Offer, Precedence
-from apidiscovery_service.core.registry import Registry, Update
-from apidiscovery_service.errors import InvalidContribution
+from apidiscovery_service.core.registry import Registry
 from apidiscovery_service.openapi.entries import group_of
 from apidiscovery_service.sources.api_service import ApiService
 from apidiscovery_service.sources.crds import names as crd_names
@@ -49,9 +48,6 @@ class Declared:
 
 _NOTHING = Declared()
 
-# Of a group, by name: what is in force, and whether it is stale.
-_Members: TypeAlias = Mapping[str, tuple[CustomResourceDefinition, bool]]
-
 
 def crd_source(group: str) -> str:
     """Return the name of the source of a group's CustomResourceDefinitions."""
@@ -63,139 +59,85 @@ class Declarations:
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
-        self._origins: set[str] = set()
+        self._origins: dict[str, Declared] = {}
         self._crds: _Names[tuple[CustomResourceDefinition, bool]] = _Names()
         self._api_services: _Names[ApiService] = _Names()
-        self._in_force: dict[str, CustomResourceDefinition] = {}
         # group -> name -> status, of those in force
         self._statuses: dict[str, dict[str, CrdStatus]] = {}
         self._service_listeners: list[Callable[[], None]] = []
-        self._documents: dict[str, Mapping[str, bytes]] = {}
         self._document_listeners: list[Callable[[frozenset[str]], None]] = []
 
     def update(
-        self,
-        declared: Mapping[str, Declared],
-        withdrawn: Iterable[str] = (),
-        prepared: Update | None = None,
-        cause: str = "",
+        self, declared: Mapping[str, Declared], withdrawn: Iterable[str] = (), cause: str = ""
     ) -> None:
         """Replace the declarations of origins, in one step.
 
         Args:
             declared: By origin.
             withdrawn: Origins to remove; unknown ones are ignored, and one in `declared` stays.
-            prepared: The result of `prepare` for the same change, if there is one.
             cause: As of `Registry.update`.
-
-        Raises:
-            InvalidContribution: An origin declares something twice; then nothing is changed.
         """
-        for origin, what in declared.items():
-            _refuse_twice(origin, what)
-        changes = {
-            origin: declared.get(origin, _NOTHING)
-            for origin in (*declared, *withdrawn)
-            if origin in declared or origin in self._origins
-        }
-        contributions = [
-            Contribution(origin, Precedence.BUILTIN, _offers(what))
-            for origin, what in changes.items()
-            if what.offers
-        ]
-        gone = [origin for origin, what in changes.items() if not what.offers]
-        crds, services = self._take(changes)
-        documents = self._take_documents(changes)
-        offered = self._settle(crds)
-        for group, offers in offered.items():
-            if offers:
-                contributions.append(Contribution(crd_source(group), Precedence.CRD, offers))
-            else:
-                gone.append(crd_source(group))
-        self._registry.update(contributions, gone, prepared, cause)
-        for listener in self._service_listeners if services else ():
-            listener()
-        groups = documents | offered.keys()
-        for document_listener in self._document_listeners if groups else ():
-            document_listener(frozenset(groups))
-
-    def _take(self, changes: Mapping[str, Declared]) -> tuple[set[str], set[str]]:
-        """Take the new declarations of origins.
-
-        Returns:
-            The names of the CustomResourceDefinitions, and of the APIServices, that are in force or
-            no longer in force by this change.
-        """
+        changes = {**dict.fromkeys(withdrawn, _NOTHING), **declared}
+        contributions: list[Contribution] = []
         crds: set[str] = set()
         services: set[str] = set()
-        for origin, what in changes.items():
-            crds |= self._crds.replace(origin, {crd.name: (crd, what.stale) for crd in what.crds})
-            services |= self._api_services.replace(
-                origin, {service.name: service for service in what.api_services}
-            )
-        self._origins.difference_update(changes)
-        self._origins.update(origin for origin, what in changes.items() if what is not _NOTHING)
-        return crds, services
-
-    def _take_documents(self, changes: Mapping[str, Declared]) -> set[str]:
-        """Take the new documents of origins; return the groups of those that differ."""
-        groups: set[str] = set()
-        for origin, what in changes.items():
-            before = self._documents.pop(origin, {})
-            if what.documents:
-                self._documents[origin] = what.documents
-            for path in before.keys() | what.documents.keys():
-                if before.get(path) != what.documents.get(path):
-                    groups.add(group_of(path) or CORE_GROUP)
-        return groups
+        documents: set[str] = set()
+        for origin, after in changes.items():
+            before = self._origins.pop(origin, _NOTHING)
+            if after is not _NOTHING:
+                self._origins[origin] = after
+            crds |= self._crds.replace(origin, _crds(before), _crds(after))
+            services |= self._api_services.replace(origin, _services(before), _services(after))
+            documents |= _changed_documents(before, after)
+            contributions.append(Contribution(origin, Precedence.BUILTIN, _offers(after)))
+        settled = self._settle(crds)
+        contributions += [
+            Contribution(crd_source(group), Precedence.CRD, offers)
+            for group, offers in settled.items()
+        ]
+        self._registry.update(
+            [one for one in contributions if one.offers],
+            [one.source for one in contributions if not one.offers],
+            cause,
+        )
+        for listener in self._service_listeners if services else ():
+            listener()
+        groups = frozenset(documents | settled.keys())
+        for document_listener in self._document_listeners if groups else ():
+            document_listener(groups)
 
     def _settle(self, names: Iterable[str]) -> dict[str, tuple[Offer, ...]]:
-        """Decide all statuses in the groups of these definitions; return what each group offers."""
+        """Decide the statuses in the groups of these definitions; return the offers by group."""
         members: dict[str, set[str]] = {}
         for name in names:
             group = name.partition(".")[2]
-            members.setdefault(group, set(self._statuses.get(group, ())))
-            if name in self._crds.in_force:
-                members[group].add(name)
-                self._in_force[name] = self._crds.in_force[name][0]
-            else:
-                members[group].discard(name)
-                self._in_force.pop(name, None)
+            members.setdefault(group, set(self._statuses.get(group, ()))).add(name)
         offers: dict[str, tuple[Offer, ...]] = {}
-        for group, present in members.items():
-            in_force = {name: self._crds.in_force[name] for name in present}
-            statuses, offers[group] = _settled(in_force)
+        for group, candidates in members.items():
+            in_force = {name: one for name in candidates if (one := self._crds.in_force.get(name))}
+            statuses = crd_names.statuses(crd for crd, _ in in_force.values())
+            stale = {name for name, (_, is_stale) in in_force.items() if is_stale}
+            offers[group] = group_offers((in_force[n][0] for n in statuses), statuses, stale)
             _log_names(self._statuses.pop(group, {}), statuses)
-            if present:
+            if statuses:
                 self._statuses[group] = statuses
         return offers
 
-    def prepare(self, crd: CustomResourceDefinition) -> Update | None:
-        """Merge a definition ahead of its declaration; what is served stays as it is.
+    def crd(self, name: str) -> CustomResourceDefinition | None:
+        """Return the CustomResourceDefinition of this name that is in force; None for none."""
+        found = self._crds.in_force.get(name)
+        return found[0] if found else None
 
-        Returns:
-            As `Registry.prepare`; None if its group offers nothing.
-
-        Raises:
-            InvalidContribution: Its group offers something twice.
-        """
-        members = {name: self._crds.in_force[name] for name in self._statuses.get(crd.group, ())}
-        _, offers = _settled({**members, crd.name: (crd, False)})
-        if not offers:
-            return None
-        return self._registry.prepare(Contribution(crd_source(crd.group), Precedence.CRD, offers))
-
-    @property
-    def crds(self) -> Mapping[str, CustomResourceDefinition]:
-        """The CustomResourceDefinitions in force, by name."""
-        return MappingProxyType(self._in_force)
+    def crds(self, group: str) -> dict[str, CustomResourceDefinition]:
+        """Return the CustomResourceDefinitions in force of a group, by name."""
+        return {name: self._crds.in_force[name][0] for name in self._statuses.get(group, ())}
 
     def statuses(self, group: str) -> Mapping[str, CrdStatus]:
         """Return the status of each CustomResourceDefinition in force of a group, by name."""
         return MappingProxyType(self._statuses.get(group, {}))
 
     def defines(self, group: str, version: str) -> bool:
-        """Tell whether a group-version is served from CustomResourceDefinitions."""
+        """Return whether a group-version is served from CustomResourceDefinitions."""
         return self._registry.winners(group).get(version) == crd_source(group)
 
     def warnings(self) -> list[str]:
@@ -232,7 +174,7 @@ class Declarations:
             origin: As in `update`.
             path: Without leading slash, such as `apis/apps/v1`.
         """
-        return self._documents.get(origin, {}).get(path)
+        return self._origins.get(origin, _NOTHING).documents.get(path)
 
     def conflicts(self) -> list[str]:
         """Return a line for each name that several origins declare, sorted."""
@@ -248,42 +190,29 @@ class _Names(Generic[T]):
     """The declarations of one kind by name.
 
     Attributes:
-        in_force: For each name the declaration of the first origin.
+        in_force: The declaration of the first origin, by name.
     """
 
     def __init__(self) -> None:
         self.in_force: dict[str, T] = {}
-        self._by_origin: dict[str, dict[str, T]] = {}
         self._by_name: dict[str, dict[str, T]] = {}
 
-    def replace(self, origin: str, declared: dict[str, T]) -> set[str]:
-        """Replace the declarations of an origin.
-
-        Returns:
-            The names whose declaration in force has changed.
-        """
-        before = self._by_origin.pop(origin, {})
-        if declared:
-            self._by_origin[origin] = declared
+    def replace(self, origin: str, before: Mapping[str, T], after: Mapping[str, T]) -> set[str]:
+        """Replace the declarations of an origin; return the names whose declaration changes."""
         changed: set[str] = set()
-        for name in before.keys() | declared.keys():
+        for name in before.keys() | after.keys():
             origins = self._by_name.setdefault(name, {})
             origins.pop(origin, None)
-            if name in declared:
-                origins[origin] = declared[name]
-            if self._choose(name, origins):
+            if name in after:
+                origins[origin] = after[name]
+            former = self.in_force.get(name)
+            if origins:
+                self.in_force[name] = origins[min(origins)]
+            else:
+                del self._by_name[name]
+                del self.in_force[name]
+            if self.in_force.get(name) != former:
                 changed.add(name)
-        return changed
-
-    def _choose(self, name: str, origins: dict[str, T]) -> bool:
-        """Put the declaration of the first origin in force; tell whether that is a change."""
-        if not origins:
-            del self._by_name[name]
-            del self.in_force[name]
-            return True
-        chosen = origins[min(origins)]
-        changed = name not in self.in_force or self.in_force[name] != chosen
-        self.in_force[name] = chosen
         return changed
 
     def conflicts(self) -> list[tuple[str, list[str]]]:
@@ -305,11 +234,13 @@ def _log_names(before: Mapping[str, CrdStatus], after: Mapping[str, CrdStatus]) 
             _log.info(f"CustomResourceDefinition {name} has its names")
 
 
-def _settled(members: _Members) -> tuple[dict[str, CrdStatus], tuple[Offer, ...]]:
-    """Return the status of each definition of a group by name, and what they offer together."""
-    statuses = crd_names.statuses(crd for crd, _ in members.values())
-    stale = {name for name, (_, is_stale) in members.items() if is_stale}
-    return statuses, group_offers((members[name][0] for name in statuses), statuses, stale)
+def _crds(declared: Declared) -> dict[str, tuple[CustomResourceDefinition, bool]]:
+    """Return the definitions by name, each with whether it is stale."""
+    return {crd.name: (crd, declared.stale) for crd in declared.crds}
+
+
+def _services(declared: Declared) -> dict[str, ApiService]:
+    return {service.name: service for service in declared.api_services}
 
 
 def _offers(declared: Declared) -> tuple[Offer, ...]:
@@ -321,12 +252,10 @@ def _offers(declared: Declared) -> tuple[Offer, ...]:
     )
 
 
-def _refuse_twice(origin: str, declared: Declared) -> None:
-    for kind, names in (
-        ("", [f"{o.group}/{o.version.version}".lstrip("/") for o in declared.offers]),
-        ("CustomResourceDefinition ", [crd.name for crd in declared.crds]),
-        ("APIService ", [service.name for service in declared.api_services]),
-    ):
-        if len(set(names)) < len(names):
-            twice = next(name for place, name in enumerate(names) if name in names[:place])
-            raise InvalidContribution(f"{origin} declares {kind}{twice} twice")
+def _changed_documents(before: Declared, after: Declared) -> set[str]:
+    """Return the groups whose documents differ."""
+    return {
+        group_of(path) or CORE_GROUP
+        for path in before.documents.keys() | after.documents.keys()
+        if before.documents.get(path) != after.documents.get(path)
+    }

@@ -60,7 +60,7 @@ def _group(group: Fields) -> tuple[str, tuple[Version, ...]]:
 
 
 def _require(fields: Fields, name: str) -> bool:
-    """Note a field that is missing; tell whether it is there."""
+    """Note a field that is missing; return whether it is there."""
     if name not in fields and isinstance(fields.value, dict):
         fields.findings.add(fields.at(name), "required")
     return name in fields

@@ -157,8 +157,8 @@ class DocumentRecipes:
         """Return the established CustomResourceDefinitions of a group by version served."""
         found: dict[str, list[_Defined]] = {}
         statuses = self._declarations.statuses(group)
-        for name in sorted(statuses):
-            status, crd = statuses[name], self._declarations.crds[name]
+        for name, crd in sorted(self._declarations.crds(group).items()):
+            status = statuses[name]
             if status.is_true(ESTABLISHED):
                 for index, version in enumerate(crd.versions):
                     if version.served:

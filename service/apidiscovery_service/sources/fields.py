@@ -219,7 +219,7 @@ class Fields:
         return (*self.path, *names)
 
     def __contains__(self, name: str) -> bool:
-        """Tell whether a field is set."""
+        """Return whether a field is set."""
         return name in self._nodes
 
     def node(self, name: str) -> Node | None:

@@ -24,7 +24,7 @@ _ABSENT: _Signature = (0, 0, 0)
 
 @dataclass(frozen=True, slots=True)
 class FileChanges:
-    """What one look at the files has found.
+    """The changes of files since the look before.
 
     Attributes:
         present: All of them.
@@ -54,7 +54,7 @@ class WatchedFiles:
     def look(self) -> FileChanges:
         """Return what has changed since the last look; blocks, so it is called in a thread.
 
-        A file counts as changed once: whoever cannot use it now has to come back by itself.
+        A change is reported once: a caller that cannot use the file now must retry by itself.
         """
         present = {path: _signature(path) for path in self._find()}
         changed = [path for path, seen in present.items() if self._signatures.get(path) != seen]

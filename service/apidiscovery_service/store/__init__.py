@@ -27,11 +27,11 @@ class StoreError(DiscoveryError):
 
     Attributes:
         reason: One word for metrics.
-        told: The text for callers.
+        public_text: The text for callers.
     """
 
     reason: str
-    told: str
+    public_text: str
 
 
 class StoreUnavailable(StoreError):
@@ -41,14 +41,14 @@ class StoreUnavailable(StoreError):
     """
 
     reason = "unavailable"
-    told = "the store of the server cannot be reached now, try again"
+    public_text = "the store of the server cannot be reached now, try again"
 
 
 class StoreFull(StoreUnavailable):
     """There is no space left for writes; reads still work."""
 
     reason = "full"
-    told = (
+    public_text = (
         "no space left on device: the store of the server takes no writes until there is;"
         " what is stored is served"
     )
@@ -58,14 +58,14 @@ class StoreRefused(StoreError):
     """A retry cannot succeed: a newer file, wrong credentials."""
 
     reason = "refused"
-    told = "the store of the server refuses this; the log of the server has the reason"
+    public_text = "the store of the server refuses this; the log of the server has the reason"
 
 
 class StoreDamaged(StoreRefused):
     """The stored data differs from what was written."""
 
     reason = "damaged"
-    told = "the store of the server is damaged; the log of the server says where"
+    public_text = "the store of the server is damaged; the log of the server says where"
 
 
 def told_to_callers(error: DiscoveryError) -> str:
@@ -73,7 +73,7 @@ def told_to_callers(error: DiscoveryError) -> str:
 
     The details of a store, such as its file, are only in the log and in /readyz?verbose.
     """
-    return error.told if isinstance(error, StoreError) else str(error)
+    return error.public_text if isinstance(error, StoreError) else str(error)
 
 
 class Conflict(DiscoveryError):

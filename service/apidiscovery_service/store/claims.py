@@ -5,7 +5,7 @@ it asked the store to renew it, so
 
     end of the work < end of the lease as the holder counts it <= end of the lease in the store
 
-and no other process can begin while the work still runs. If a holder is delayed all the same, such
+and no other process can begin while the work still runs. If a holder is delayed even so, such
 as a suspended process, the guard that its work passes to every write makes those writes fail.
 """
 
@@ -57,7 +57,7 @@ _log = structlog.get_logger(__name__)
 
 
 def is_dead(claim: Entry) -> bool:
-    """Tell whether the process of a claim has certainly ended, though its lease may not have."""
+    """Return whether the process of a claim has certainly ended, though its lease may not have."""
     try:
         value: object = json.loads(claim.value)
     except ValueError:
@@ -77,7 +77,7 @@ def own_holder() -> str:
 
 
 def has_ended(holder: str) -> bool:
-    """Tell whether a process has certainly ended; False where that is unknown from here."""
+    """Return whether a process has certainly ended; False where that is unknown from here."""
     parts = holder.split(" ")
     if len(parts) != 5 or not parts[2].isdecimal():  # noqa: PLR2004 - those of `own_holder`
         return False
@@ -149,16 +149,10 @@ class Claims:
         self._cancelled: set[asyncio.Task[None]] = set()
         self._session: _Session | None = None
         self._running = False
-        self._working: set[str] = set()
         # The claims in the store as of a revision.
         self._claims: dict[str, Entry] = {}
         self._revision = -1
         self._news = Wakeup()
-
-    @property
-    def held(self) -> frozenset[str]:
-        """The names of the claims that this process holds and works on."""
-        return frozenset(self._working)
 
     def register(self, name: str, work: Work) -> None:
         """Compete for a claim; also while running.
@@ -282,19 +276,11 @@ class Claims:
         self._revision = revision
         self._news.ring()
 
-    async def _until(self, holds: Callable[[], bool]) -> None:
-        """Wait for a condition that depends on the session and the claims."""
-        while True:
-            news = self._news.next()
-            if holds():
-                return
-            await news.wait()
-
     # One claim.
 
     async def _compete_always(self, name: str, work: Work) -> None:
         while True:
-            await self._until(self._has_session)
+            await self._news.until(self._has_session)
             session = self._session
             if session is None:
                 continue
@@ -334,7 +320,7 @@ class Claims:
 
     async def _acquire(self, session: _Session, key: str) -> Entry | None:
         """Return the claim once this session has it; None when the store fails."""
-        await self._until(lambda: self._is_free(session, key))
+        await self._news.until(lambda: self._is_free(session, key))
         try:
             await self._clear(session, key)
             return await self._put(session, key)
@@ -359,7 +345,7 @@ class Claims:
 
     async def _adopt(self, session: _Session, key: str, revision: int) -> Entry | None:
         """Return the claim if this session has it, although the answer to its write was lost."""
-        await self._until(lambda: self._revision >= revision)
+        await self._news.until(lambda: self._revision >= revision)
         entry = self._claims.get(key)
         return entry if entry is not None and entry.value == session.value else None
 
@@ -376,16 +362,14 @@ class Claims:
     async def _work(self, name: str, work: Work, entry: Entry) -> None:
         """Work until the claim is lost or the work fails."""
         _log.debug("claim held", claim=name)
-        self._working.add(name)
         working = asyncio.ensure_future(work(Guard(entry.key, entry.created)))
-        losing = asyncio.create_task(self._until(lambda: self._is_lost(entry)))
+        losing = asyncio.create_task(self._news.until(lambda: self._is_lost(entry)))
         try:
             await asyncio.wait((working, losing), return_when=asyncio.FIRST_COMPLETED)
             if working.done() and not self._has_failed(name, working):
                 await losing
         finally:
             await self._end((working, losing))
-            self._working.discard(name)
         if not self._is_lost(entry):
             await asyncio.sleep(self._pause_s)
 

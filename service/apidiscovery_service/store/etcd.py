@@ -361,7 +361,7 @@ class _Watch:
         raise StoreUnavailable(reason)
 
     async def _ask_leader(self) -> None:
-        """Tell a server that lags behind from a restored backup, by asking the leader."""
+        """Ask the leader whether the server lags behind, or a backup was restored."""
         request = RangeRequest(key=self._start, count_only=True)
         answer = await self._connection.call(
             lambda endpoint, metadata: endpoint.kv.Range(request, metadata=metadata), again=True

@@ -97,7 +97,7 @@ class Endpoint:
         self.auth: rpc_pb2_grpc.AuthAsyncStub = rpc_pb2_grpc.AuthStub(self.channel)
 
     def is_connected(self) -> bool:
-        """Tell whether it is connected, and begin to connect if not."""
+        """Return whether it is connected, and begin to connect if not."""
         state = self.channel.get_state(try_to_connect=True)
         return state is grpc.ChannelConnectivity.READY
 
@@ -301,5 +301,5 @@ def store_error(endpoint: Endpoint, error: grpc.aio.AioRpcError) -> DiscoveryErr
 
 
 def is_stale_token(details: str | None) -> bool:
-    """Tell whether etcd asks for a new authentication."""
+    """Return whether etcd asks for a new authentication."""
     return any(text in (details or "") for text in _STALE_TOKEN)

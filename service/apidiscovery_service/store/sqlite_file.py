@@ -290,7 +290,7 @@ class SqliteFile:
             yield
 
     def _reopen(self) -> None:
-        """Open the file without an exclusive lock again, if there is space for that by now."""
+        """Reopen the file without an exclusive lock, if there is space for that now."""
         with self._translated_errors():
             self._connection.close()
             self._connection, self._is_alone = open_file(self._path)

@@ -1,6 +1,7 @@
 """An event that can be set again and again, without a lost wake-up."""
 
 import asyncio
+from collections.abc import Callable
 
 
 class Wakeup:
@@ -21,6 +22,14 @@ class Wakeup:
         """Wake all who took `next` before."""
         event, self._event = self._event, asyncio.Event()
         event.set()
+
+    async def until(self, holds: Callable[[], bool]) -> None:
+        """Wait for a condition on the state whose changes are rung."""
+        while True:
+            news = self.next()
+            if holds():
+                return
+            await news.wait()
 
 
 async def rings_within(news: asyncio.Event, seconds: float | None) -> bool:

@@ -14,7 +14,7 @@ def test_equal_groups_become_one_object() -> None:
     assert other is not first
 
 
-def test_a_group_that_nobody_has_is_not_kept() -> None:
+def test_an_unused_group_is_freed() -> None:
     (group,) = shared([Group("short.lived", (Version("v1"),))])
     kept = weakref.ref(group)
 

@@ -1,4 +1,4 @@
-"""The merge of contributions: the same whatever the order, and kube-apiserver's."""
+"""The merge of contributions: in any order, and by the rules of kube-apiserver."""
 
 import hashlib
 from functools import cmp_to_key
@@ -17,7 +17,7 @@ from apidiscovery_service.core.model import (
     Precedence,
     Version,
 )
-from apidiscovery_service.core.registry import Registry, Update
+from apidiscovery_service.core.registry import Registry
 from apidiscovery_service.core.snapshot import Snapshot
 from apidiscovery_service.encoding import aggregated, plain
 from apidiscovery_service.errors import InvalidContribution
@@ -25,7 +25,7 @@ from decoded import go_text, groups_of_value, json_object
 from groups import SOURCES, contribution, contributions, offer, resource, without_hashes
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from kube_versions import contract_less
 
 V2_JSON = Representation(JSON, "v2")
@@ -61,11 +61,11 @@ def seen(snapshot: Snapshot) -> tuple[object, ...]:
 
 
 # --------------------------------------------------------------------------------------------------
-# What the contract says, worked out from scratch.
+# The rules of kube-apiserver, applied from scratch.
 
 
 class Oracle:
-    """kube-apiserver's rules over the latest contributions, with nothing kept between calls."""
+    """kube-apiserver's rules over the latest contributions, without state between calls."""
 
     def __init__(self, latest: dict[str, Contribution]) -> None:
         self.winners: dict[str, list[Offer]] = {}
@@ -168,7 +168,7 @@ def test_the_result_depends_on_the_contributions_and_not_on_how_they_came(
 
 
 @given(st.lists(contributions(), max_size=4), contributions(st.just("late")))
-def test_what_comes_and_goes_leaves_no_trace(
+def test_a_contribution_that_is_withdrawn_leaves_no_trace(
     history: list[Contribution], late: Contribution
 ) -> None:
     registry = Registry()
@@ -186,8 +186,6 @@ def test_what_comes_and_goes_leaves_no_trace(
 class RegistryMachine(RuleBasedStateMachine):
     """Publishes and withdraws, and compares with the oracle after each step."""
 
-    prepared: Bundle[Update] = Bundle("prepared")
-
     def __init__(self) -> None:
         super().__init__()
         self.registry = Registry()
@@ -200,26 +198,6 @@ class RegistryMachine(RuleBasedStateMachine):
     def publish(self, batch: list[Contribution]) -> None:
         self.latest |= {c.source: c for c in batch}
         assert self.registry.publish(*batch) is self.registry.snapshot
-
-    @rule(target=prepared, ahead=contributions())
-    def prepare(self, ahead: Contribution) -> Update:
-        before = self.registry.snapshot
-        update = self.registry.prepare(ahead)
-        assert self.registry.snapshot is before
-        return update
-
-    @rule(
-        update=prepared,
-        more=st.lists(contributions(), max_size=1),
-        withdrawn=st.lists(st.just("unknown"), max_size=1),
-    )
-    def publish_prepared(
-        self, update: Update, more: list[Contribution], withdrawn: list[str]
-    ) -> None:
-        """However much came in between, and whatever else is published with it."""
-        batch = [*(c for c in update.changes.values() if c), *more]
-        self.latest |= {c.source: c for c in batch}
-        self.registry.update(batch, withdrawn, update)
 
     @rule(sources=st.lists(st.sampled_from([*SOURCES, "unknown"]), max_size=2))
     def withdraw(self, sources: list[str]) -> None:
@@ -277,7 +255,7 @@ def test_the_lower_number_wins_a_group_version_whole_until_it_is_withdrawn(
     assert seen(registry.withdraw("z-strong")) == seen(alone)
 
 
-def test_of_equal_precedence_the_source_that_is_first_by_name_wins() -> None:
+def test_sources_of_equal_precedence_win_by_name() -> None:
     a = contribution("a", offer("g.example/v1", resources=(resource("of-a"),)))
     b = contribution("b", offer("g.example/v1", resources=(resource("of-b"),)))
     group = published(b, a).named.by_name["g.example"].group
@@ -452,7 +430,7 @@ def test_an_invalid_contribution_leaves_everything_as_it_was(bad: list[Offer]) -
         ),
     ],
 )
-def test_what_changes_nothing_keeps_the_snapshot_and_calls_nobody(
+def test_an_update_without_a_change_keeps_the_snapshot_and_calls_no_listener(
     again: list[Contribution],
 ) -> None:
     registry = Registry()
@@ -464,7 +442,7 @@ def test_what_changes_nothing_keeps_the_snapshot_and_calls_nobody(
     assert heard == []
 
 
-def test_a_change_of_one_group_keeps_every_other_group_and_what_was_made_of_it() -> None:
+def test_a_change_of_one_group_keeps_all_others_with_their_fragments() -> None:
     registry = Registry()
     many = [offer(f"g{i:03}.example/v1", resources=(resource(),)) for i in range(150)]
     before = registry.publish(contribution("a", *many, "v1"))
@@ -495,7 +473,7 @@ def test_a_group_that_only_moves_has_another_hash_and_the_same_content() -> None
     assert moved.hash != before.hash
 
 
-def test_a_group_is_told_of_also_when_only_its_source_changes() -> None:
+def test_listeners_hear_of_a_group_if_only_its_source_changes() -> None:
     registry = Registry()
     heard: list[tuple[frozenset[str], str]] = []
     registry.on_touched(lambda groups, cause: heard.append((groups, cause)))
@@ -506,17 +484,3 @@ def test_a_group_is_told_of_also_when_only_its_source_changes() -> None:
     registry.withdraw("nobody")
     assert heard == [(frozenset(["g"]), cause) for cause in ("", "apply by ada", "")]
     assert registry.winners("g") == {"v1": "b"}
-
-
-def test_a_prepared_update_is_not_merged_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    registry = Registry()
-    registry.publish(contribution("a", "g/v1"), contribution("b", "h/v1"))
-    prepared = registry.prepare(contribution("b", "h/v2"))
-
-    def made_again(*_: object) -> None:
-        pytest.fail("made again")
-
-    monkeypatch.setattr(PublishedGroup, "__post_init__", made_again)
-    monkeypatch.setattr(Snapshot, "changed", made_again)
-    snapshot = registry.update([contribution("b", "h/v2")], ["unknown"], prepared)
-    assert versions(snapshot, "h") == ["v2"]

@@ -1,8 +1,9 @@
-"""The hash of a document, against kube-apiserver's and against hashing it from scratch."""
+"""The hash of a document equals that of kube-apiserver, and that of a new document."""
 
 import gc
 import hashlib
 import weakref
+from random import Random
 
 import pytest
 from apidiscovery_formats.negotiation import JSON, Representation
@@ -44,9 +45,7 @@ def etag_of_body(document: Document) -> str:
         pytest.param((published(widget_group()),), WIDGET_ETAG, id="one-CRD"),
     ],
 )
-def test_etag_is_the_one_that_kubernetes_computes(
-    groups: tuple[PublishedGroup, ...], etag: str
-) -> None:
+def test_etag_equals_that_of_kubernetes(groups: tuple[PublishedGroup, ...], etag: str) -> None:
     assert Document.of(groups).etag == etag
     snapshot = Snapshot(named=Document.of(groups))
     assert (snapshot.named.etag, snapshot.core.etag) == (etag, EMPTY_ETAG)
@@ -97,30 +96,21 @@ def edits(draw: st.DrawFn) -> list[tuple[PublishedGroup, ...]]:
     return documents
 
 
-@given(edits())
+@given(edits(), st.randoms(use_true_random=False))
 @settings(max_examples=150)
-def test_a_change_gives_the_etag_that_hashing_from_scratch_gives(
-    documents: list[tuple[PublishedGroup, ...]],
+def test_a_changed_document_has_the_etag_of_a_new_one(
+    documents: list[tuple[PublishedGroup, ...]], random: Random
 ) -> None:
+    """Also if the ETags of earlier documents were never computed."""
     document = Document()
     for groups in documents:
         document = Document(cut(groups, document.chunks), document)
         assert document.groups == groups
-        assert document.etag == Document.of(groups).etag
+        if groups is documents[-1] or random.random() < 0.5:
+            assert document.etag == Document.of(groups).etag
 
 
-@given(edits())
-def test_a_document_of_which_nobody_asked_the_etag_makes_no_difference(
-    documents: list[tuple[PublishedGroup, ...]],
-) -> None:
-    """Such as one that was worked out ahead, and then something else came."""
-    document = Document()
-    for groups in documents:
-        document = Document(cut(groups, document.chunks), document)
-    assert document.etag == Document.of(documents[-1]).etag
-
-
-def test_a_hashed_document_does_not_keep_the_one_before() -> None:
+def test_a_hashed_document_frees_the_one_before() -> None:
     before = Document.of(POOL)
     after = before.changed((), POOL[:1])
     assert after.etag == Document.of(POOL[1:]).etag
@@ -130,7 +120,7 @@ def test_a_hashed_document_does_not_keep_the_one_before() -> None:
     assert gone() is None
 
 
-def test_a_document_that_did_not_change_is_the_same_object() -> None:
+def test_an_unchanged_document_is_the_same_object() -> None:
     core = published(Group("", (Version("v1", (resource(),)),)))
     before = Snapshot(Document.of([core]), Document.of(POOL))
     after = before.changed((), POOL[:1])
@@ -143,7 +133,7 @@ def test_a_document_that_did_not_change_is_the_same_object() -> None:
 
 
 @given(GROUPS, GROUPS)
-def test_groups_have_the_same_hash_only_if_they_are_written_alike(a: Group, b: Group) -> None:
+def test_groups_have_equal_hashes_only_if_their_json_is_equal(a: Group, b: Group) -> None:
     same = without_hashes(a) == without_hashes(b)
     assert (published(a).hash == published(b).hash) == same
 
@@ -152,7 +142,7 @@ def test_the_hash_of_a_group_covers_its_place() -> None:
     assert published(widget_group(), 1).hash != published(widget_group(), 2).hash
 
 
-def test_repr_tells_what_is_in_a_snapshot() -> None:
+def test_repr_of_a_snapshot_has_its_size() -> None:
     assert repr(Snapshot(named=Document.of(POOL[:2]))).startswith("<Snapshot 2 groups, /apis ")
 
 

@@ -25,7 +25,7 @@ def untied(version: str) -> str:
     return version
 
 
-def test_lists_are_in_the_order_of_kubernetes_modulo_ties() -> None:
+def test_lists_are_in_the_order_of_kubernetes_except_for_ties() -> None:
     cases: list[dict[str, list[str]]] = json.loads(RECORDED.read_bytes())
     assert len(cases) == 200
     for case in cases:

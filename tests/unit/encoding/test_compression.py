@@ -44,12 +44,12 @@ from hypothesis import strategies as st
         pytest.param(",,gzip,", "gzip", id="empty-elements"),
     ],
 )
-def test_an_accept_encoding_gets_this(accept_encoding: str, coding: Coding) -> None:
+def test_an_accept_encoding_selects_this_coding(accept_encoding: str, coding: Coding) -> None:
     assert choose(accept_encoding) == coding
 
 
 def refuses(accept_encoding: str, coding: Coding) -> bool:
-    """Tell whether no element can be meant to allow a coding."""
+    """Return whether no element can allow a coding."""
     names = [part.split(";")[0].strip().lower() for part in accept_encoding.split(",")]
     return not {coding, "*", "x-gzip" if coding == "gzip" else coding} & set(names)
 
@@ -68,7 +68,7 @@ def test_a_coding_that_is_not_named_is_never_chosen(accept_encoding: str) -> Non
 
 
 @given(st.binary(max_size=5000))
-def test_a_compressed_body_is_the_same_each_time_and_comes_back(content: bytes) -> None:
+def test_compression_is_deterministic_and_reversible(content: bytes) -> None:
     packed, packed_too = compress(content, "gzip"), compress(content, "zstd")
     assert (packed, packed_too) == (compress(content, "gzip"), compress(content, "zstd"))
     assert gzip.decompress(packed) == content
@@ -76,5 +76,5 @@ def test_a_compressed_body_is_the_same_each_time_and_comes_back(content: bytes) 
     assert compress(content, "identity") is content
 
 
-def test_a_gzip_body_tells_neither_time_nor_system() -> None:
+def test_a_gzip_body_has_no_time_and_no_system() -> None:
     assert compress(b"content", "gzip")[3:8] == bytes(5)

@@ -92,7 +92,7 @@ ANSWERS = sorted(
 def test_an_answer_of_kubernetes_is_reproduced_exactly(
     path: Path, goldens: Mapping[str, Document]
 ) -> None:
-    """A file that no rule here covers fails too."""
+    """A file of an unknown form fails too."""
     name, *form = path.name.split(".")
     document = goldens[f"{path.parent.name}/{name}"]
     if form == ["etag"]:
@@ -219,7 +219,7 @@ def test_a_resource_has_its_fields_in_the_order_and_with_the_omissions_of_the_co
 
 
 def without_nil_verbs(group: Group) -> Group:
-    """Return a group as protobuf can tell it: no verbs and empty verbs are the same."""
+    """Return a group without the difference of null and empty verbs, which protobuf lacks."""
 
     def changed(made: Resource) -> Resource:
         subresources = tuple(replace(s, verbs=s.verbs or ()) for s in made.subresources)
@@ -255,7 +255,7 @@ def test_an_aggregated_document_decodes_to_what_was_encoded(
 
 @pytest.mark.parametrize("version", ["v2", "v2beta1"])
 @pytest.mark.parametrize("suffix", ["json", "pb"])
-def test_what_an_apiextensions_server_says_aggregated_is_reproduced(
+def test_aggregated_answers_of_an_apiextensions_server_are_reproduced(
     version: str, suffix: str
 ) -> None:
     path = CRDS / f"apis.{version}.{suffix}"
@@ -314,7 +314,7 @@ async def test_each_target_has_the_body_of_its_document(catalogue: Snapshot) -> 
         pytest.param(APIResourceList("", "v2"), id="unknown-core-version"),
     ],
 )
-async def test_what_a_snapshot_does_not_have_it_does_not_serve(
+async def test_missing_groups_and_versions_are_not_served(
     target: APIGroup | APIResourceList, catalogue: Snapshot
 ) -> None:
     encoded = EncodedSnapshot(catalogue)
@@ -323,7 +323,7 @@ async def test_what_a_snapshot_does_not_have_it_does_not_serve(
         await encoded.body(target, PLAIN)
 
 
-async def test_a_body_is_made_once_for_all_who_ask_even_if_the_first_goes_away(
+async def test_a_body_is_made_once_even_if_the_first_request_is_cancelled(
     catalogue: Snapshot,
 ) -> None:
     encoded = EncodedSnapshot(catalogue)
@@ -338,9 +338,7 @@ async def test_a_body_is_made_once_for_all_who_ask_even_if_the_first_goes_away(
 
 
 @pytest.mark.parametrize("coding", ["gzip", "zstd"])
-async def test_a_compressed_body_is_made_once_of_the_plain_one(
-    coding: compression.Coding, catalogue: Snapshot
-) -> None:
+async def test_a_body_is_compressed_once(coding: compression.Coding, catalogue: Snapshot) -> None:
     encoded = EncodedSnapshot(catalogue)
     made = await encoded.coded_body(AGGREGATED, V2["yaml"], coding)
     content = await encoded.body(AGGREGATED, V2["yaml"])

@@ -1,4 +1,4 @@
-"""Apply on a store in memory: what is taken, what the server adds, and what is refused."""
+"""Apply on a store in memory: results, defaults of the server, and refusals."""
 
 import json
 from dataclasses import replace
@@ -64,7 +64,7 @@ async def test_all_kinds_are_taken_and_answered_in_order() -> None:
         assert [w.registered for w in again] == [w.registered for w in written[:3]]
 
 
-async def test_a_crd_gets_what_the_server_adds_and_its_status() -> None:
+async def test_a_crd_gets_the_metadata_and_status_that_the_server_sets() -> None:
     theirs: dict[str, JSONValue] = {
         "uid": "theirs",
         "generation": 77,
@@ -112,7 +112,7 @@ async def test_a_new_storage_version_joins_the_stored_ones() -> None:
         assert as_object(content(written)["status"])["storedVersions"] == ["v1", "v2"]
 
 
-async def test_a_name_that_becomes_free_goes_to_who_wanted_it() -> None:
+async def test_a_freed_name_goes_to_the_crd_that_wants_it() -> None:
     taken: JSONValue = {"plural": "gadgets", "singular": "gadget", "kind": "Widget"}
     async with following(Replica()) as (replica,):
         (winner,) = await apply(replica, crd())
@@ -132,7 +132,7 @@ def _resources(replica: Replica) -> tuple[Resource, ...]:
     return published.group.versions[0].resources
 
 
-async def test_a_crd_that_is_established_stays_so_on_every_replica() -> None:
+async def test_an_established_crd_stays_established_on_every_replica() -> None:
     names = as_object(as_object(crd()["spec"])["names"])
     gadgets: JSONValue = {"plural": "gadgets", "kind": "Gadget", "shortNames": ["g"]}
     store = MemoryStore()
@@ -161,7 +161,7 @@ async def test_a_crd_that_is_established_stays_so_on_every_replica() -> None:
 
 
 async def _agree(*replicas: Replica) -> None:
-    """See that replicas come to the same, in what they serve and in what they say of it."""
+    """Wait until replicas have the same documents and statuses."""
 
     def agree() -> bool:
         first, *others = [
@@ -173,7 +173,7 @@ async def _agree(*replicas: Replica) -> None:
     await until(agree)
 
 
-async def test_a_status_that_is_sent_decides_nothing_and_need_not_be_valid() -> None:
+async def test_the_status_of_a_manifest_is_ignored() -> None:
     condition: Object = {"type": "Established", "status": "False"}
     statuses: list[JSONValue] = ["text", {"conditions": [condition], "storedVersions": ["v9"]}]
     for status in statuses:
@@ -185,7 +185,7 @@ async def test_a_status_that_is_sent_decides_nothing_and_need_not_be_valid() -> 
             assert [r.resource for r in _resources(replica)] == ["widgets"]
 
 
-async def test_a_list_has_the_name_that_it_says() -> None:
+async def test_a_list_is_registered_under_its_own_name() -> None:
     named: Object = {**discovery_list(group("a.example.com")), "metadata": {"name": "east"}}
     async with following(Replica()) as (replica,):
         written = await apply(replica, named, discovery_list(group("b.example.com")))
@@ -212,7 +212,7 @@ async def test_a_transition_keeps_its_time_unless_the_status_of_the_condition_ch
     assert {str(as_object(c)["lastTransitionTime"]) for c in listed[0]} == {"2001-09-09T01:46:40Z"}
 
 
-async def test_documents_that_are_wrong_are_all_named_and_nothing_is_taken() -> None:
+async def test_all_invalid_documents_are_reported_and_nothing_is_registered() -> None:
     wrong_scope = crd("gadgets", scope="Everywhere")
     broken = with_metadata(api_service(), name="nonsense")
     also_wrong = crd("gears", scope="Everywhere")
@@ -246,7 +246,7 @@ def _with_schema(schema: JSONValue, **metadata: JSONValue) -> Object:
 NOT_STRUCTURAL: Object = {"type": "object", "properties": {"spec": {}}}
 
 
-async def test_a_crd_whose_schema_is_not_structural_is_not_taken() -> None:
+async def test_a_crd_without_a_structural_schema_is_refused() -> None:
     async with following(Replica()) as (replica,):
         with pytest.raises(InvalidFields) as caught:
             await apply(replica, crd("gadgets"), _with_schema(NOT_STRUCTURAL), dry_run=True)
@@ -263,7 +263,7 @@ async def test_a_crd_whose_schema_is_not_structural_is_not_taken() -> None:
     )
 
 
-async def test_a_crd_stays_whose_schema_the_store_has_but_is_not_taken_once_more() -> None:
+async def test_a_stored_crd_with_an_invalid_schema_is_served_but_not_applied_again() -> None:
     async with following(Replica()) as (replica,):
         await apply(replica, crd())
         (entry,) = (await replica.store.list("registrations/crds/")).entries
@@ -279,7 +279,7 @@ async def test_a_crd_stays_whose_schema_the_store_has_but_is_not_taken_once_more
         assert mended.outcome is Outcome.CONFIGURED
 
 
-async def test_more_errors_than_are_told_are_not_left_unsaid() -> None:
+async def test_the_last_error_says_that_there_are_more() -> None:
     async with following(Replica()) as (replica,):
         for count in (MAX_VIOLATIONS, MAX_VIOLATIONS + 1):
             fields: Object = {f"f{n}": {} for n in range(count)}
@@ -316,7 +316,7 @@ async def test_more_errors_than_are_told_are_not_left_unsaid() -> None:
         ),
     ],
 )
-async def test_requests_that_cannot_be_meant(application: Application, field: str) -> None:
+async def test_inconsistent_requests_are_refused(application: Application, field: str) -> None:
     async with following(Replica()) as (replica,):
         with pytest.raises(InvalidFields) as caught:
             await replica.registrations.apply(application, ANYBODY)
@@ -340,7 +340,7 @@ async def test_too_many_documents_are_refused(text: str) -> None:
             await replica.registrations.apply(application, ANYBODY)
 
 
-async def test_expectations_of_an_apply() -> None:
+async def test_an_apply_is_refused_at_an_unexpected_revision() -> None:
     name = "widgets.example.com"
     changed = with_metadata(crd(), labels={"a": "b"})
     async with following(Replica()) as (replica,):
@@ -359,7 +359,7 @@ async def test_expectations_of_an_apply() -> None:
         assert again.outcome is Outcome.UNCHANGED
 
 
-async def test_a_dry_run_tells_and_changes_nothing() -> None:
+async def test_a_dry_run_answers_as_an_apply_and_changes_nothing() -> None:
     async with following(Replica()) as (replica,):
         (told,) = await apply(replica, crd(), dry_run=True, owner="me")
         assert (told.outcome, told.registered.revision) == (Outcome.CREATED, 0)
@@ -382,7 +382,7 @@ async def test_a_dry_run_tells_and_changes_nothing() -> None:
         assert "labels" not in as_object(as_object(held.record.content)["metadata"])
 
 
-async def test_what_a_crd_may_not_change() -> None:
+async def test_the_scope_of_an_established_crd_is_immutable() -> None:
     async with following(Replica()) as (replica,):
         await apply(replica, crd())
         with pytest.raises(InvalidFields) as caught:

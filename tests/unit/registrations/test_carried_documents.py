@@ -1,4 +1,4 @@
-"""OpenAPI documents that registrations carry: taken, refused, kept, declared and listed."""
+"""OpenAPI documents of registrations: validated, stored, declared and listed."""
 
 import base64
 import hashlib
@@ -62,7 +62,7 @@ def declared(replica: Replica, path: str = PATH) -> bytes | None:
 
 
 async def violations(replica: Replica, documents: Mapping[str, bytes]) -> dict[str, list[str]]:
-    """Return what is wrong with documents, by field."""
+    """Return the messages of violations by field."""
     with pytest.raises(InvalidFields) as caught:
         await publish(replica, documents)
     found: dict[str, list[str]] = {}
@@ -96,7 +96,7 @@ async def test_the_same_document_again_changes_nothing(replica: Replica) -> None
     assert await publish(replica, {"v1": compact}) is Outcome.UNCHANGED
 
 
-async def test_another_document_alone_is_a_change_that_is_told(replica: Replica) -> None:
+async def test_another_document_alone_is_a_change(replica: Replica) -> None:
     await publish(replica, {"v1": sent(document())})
     told: list[frozenset[str]] = []
     replica.declarations.on_documents(told.append)
@@ -108,47 +108,43 @@ async def test_another_document_alone_is_a_change_that_is_told(replica: Replica)
     assert replica.registry.snapshot.named.etag == etag
 
 
-async def test_publishing_without_a_document_removes_it(replica: Replica) -> None:
-    await publish(replica, {"v1": sent(document())})
-    assert await publish(replica, {}) is Outcome.CONFIGURED
-    assert declared(replica) is None
+async def test_publishing_without_it_applying_or_withdrawing_removes_a_document(
+    replica: Replica,
+) -> None:
+    async def apply_a_list() -> None:
+        listed = discovery_list(group("east.example.com"))
+        await apply(replica, {**listed, "metadata": {"name": "east"}})
+
+    async def withdraw() -> None:
+        (registered,) = await stored(replica)
+        reference = Reference(registered.kind, registered.name)
+        await replica.registrations.withdraw([reference], "", ANYBODY)
+
+    for remove in (lambda: publish(replica, {}), apply_a_list, withdraw):
+        await publish(replica, {"v1": sent(document())})
+        assert declared(replica) is not None
+        await remove()
+        assert declared(replica) is None
 
 
-async def test_an_applied_list_and_a_withdrawal_remove_it(replica: Replica) -> None:
-    await publish(replica, {"v1": sent(document())})
-    listed = discovery_list(group("east.example.com"))
-    await apply(replica, {**listed, "metadata": {"name": "east"}})
-    assert declared(replica) is None
-    await publish(replica, {"v1": sent(document())})
-    (registered,) = await stored(replica)
-    await replica.registrations.withdraw([Reference(registered.kind, registered.name)], "", ANYBODY)
-    assert declared(replica) is None
-
-
-async def test_the_core_group_has_paths_of_its_own(replica: Replica) -> None:
-    value = document("/api/v1/widgets")
-    core = publication("east", PlacedGroup(group("")), documents={0: {"v1": sent(value)}})
-    await replica.registrations.publish(core, ANYBODY)
-    assert declared(replica, "api/v1") == go_json.dumps(value)
-
-
-async def test_each_group_and_version_has_its_own(replica: Replica) -> None:
-    groups = (PlacedGroup(group("a.io", "v2", "v1")), PlacedGroup(group("b.io")))
-    values = {path: document(f"/apis/{path}/x") for path in ("a.io/v1", "a.io/v2", "b.io/v1")}
+async def test_each_group_version_has_its_own_document(replica: Replica) -> None:
+    groups = [PlacedGroup(group(name, "v2", "v1")) for name in ("", "a.io", "b.io")]
+    roots = ("api", "apis/a.io", "apis/b.io")
+    values = {f"{root}/{v}": document(f"/{root}/{v}/x") for root in roots for v in ("v1", "v2")}
     documents = {
-        0: {"v1": sent(values["a.io/v1"]), "v2": sent(values["a.io/v2"])},
-        1: {"v1": sent(values["b.io/v1"])},
+        place: {v: sent(values[f"{root}/{v}"]) for v in ("v1", "v2")}
+        for place, root in enumerate(roots)
     }
     await replica.registrations.publish(publication("east", *groups, documents=documents), ANYBODY)
     for path, value in values.items():
-        assert declared(replica, f"apis/{path}") == go_json.dumps(value)
+        assert declared(replica, path) == go_json.dumps(value)
 
 
 # --------------------------------------------------------------------------------------------------
 # The record.
 
 
-async def test_the_format_of_records_is_that_of_releases_without_documents(
+async def test_records_with_documents_have_the_format_of_records_without(
     replica: Replica,
 ) -> None:
     await publish(replica, {})
@@ -177,7 +173,7 @@ async def entry_of(replica: Replica) -> Entry:
         base64.b64encode(b"\x28\xb5\x2f\xfd\xa0\x00\x00\x00\x40").decode(),
     ],
 )
-async def test_a_record_that_is_damaged_is_told_and_can_be_withdrawn(
+async def test_a_damaged_record_is_a_warning_and_can_be_withdrawn(
     replica: Replica, text: str
 ) -> None:
     await publish(replica, {"v1": sent(document())})
@@ -201,7 +197,7 @@ async def test_a_record_that_is_damaged_is_told_and_can_be_withdrawn(
 # Refused.
 
 
-async def test_what_is_wrong_is_told_with_field_and_place_and_nothing_is_taken(
+async def test_violations_have_field_and_place_and_nothing_is_registered(
     replica: Replica,
 ) -> None:
     wrong = document(components={"schemas": {"A": {"type": "text"}, "B": {"$ref": "C"}}})
@@ -222,7 +218,7 @@ async def test_a_document_of_other_paths_is_refused(replica: Replica) -> None:
     }
 
 
-async def test_a_document_that_does_not_fit_is_refused_by_its_compressed_size(
+async def test_a_document_that_is_too_large_once_compressed_is_refused(
     replica: Replica,
 ) -> None:
     repeating = {**document(), "x-text": ["text " * 100_000] * 6}
@@ -307,7 +303,7 @@ async def test_a_wrong_document_is_an_invalid_argument_that_names_its_field(
     )
 
 
-async def test_documents_larger_than_a_record_are_taken_if_they_compress(served: Served) -> None:
+async def test_documents_larger_than_a_record_are_accepted_if_they_compress(served: Served) -> None:
     large = sent({**document(), "x-text": ["text " * 100_000] * 6})
     assert len(large) > 2 * MAX_VALUE_BYTES
     async with stub_of(served) as stub:

@@ -1,4 +1,4 @@
-"""Why registrations change, as histories tell it: who applied, and whose lease ended."""
+"""Causes of changes, for the history: who applied, and whose lease ended."""
 
 from apidiscovery_service.access import Caller
 from apidiscovery_service.core.model import Freshness
@@ -31,7 +31,7 @@ def causes_of(replica: Replica) -> list[str]:
     return heard
 
 
-async def test_every_replica_tells_who_applied() -> None:
+async def test_every_replica_reports_who_applied() -> None:
     one = Replica()
     two = Replica(one.store)
     async with following(one, two):
@@ -49,7 +49,7 @@ async def test_every_replica_tells_who_applied() -> None:
         assert heard[1] == wanted
 
 
-async def test_a_process_that_starts_knows_no_causes() -> None:
+async def test_changes_at_the_start_have_no_cause() -> None:
     one = Replica()
     async with following(one):
         await one.registrations.publish(publication(), ALICE)
@@ -82,7 +82,7 @@ async def test_a_lease_that_ends_is_the_cause_of_what_follows() -> None:
 
 
 async def shorten(replica: Replica, removal_after_s: float) -> None:
-    """Give the owner times shorter than a request may ask for, so that nobody waits."""
+    """Give the owner shorter times than requests may have, so that the test is fast."""
     entry = await replica.store.get(owner_key("me"))
     assert entry is not None
     record = decode_owner(entry.value)

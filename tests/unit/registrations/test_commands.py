@@ -1,4 +1,4 @@
-"""The commands against the service itself: what one prints, another takes."""
+"""The commands against the service itself: `apply` accepts the output of others."""
 
 import asyncio
 import json
@@ -37,7 +37,7 @@ async def printed(capsys: Capture, served: Served) -> list[Object]:
     return [as_object(item) for item in as_list(listed["items"])]
 
 
-async def test_discovery_lists_that_were_printed_can_be_applied_again(
+async def test_printed_discovery_lists_can_be_applied_again(
     capsys: Capture, tmp_path: Path
 ) -> None:
     for name in ("east", "west"):
@@ -63,9 +63,7 @@ async def test_discovery_lists_that_were_printed_can_be_applied_again(
         assert "(Conflict)" in late.stderr
 
 
-async def test_a_list_is_withdrawn_by_the_name_that_it_says(
-    capsys: Capture, tmp_path: Path
-) -> None:
+async def test_a_list_is_withdrawn_by_its_own_name(capsys: Capture, tmp_path: Path) -> None:
     saved = tmp_path / "saved.yaml"
     saved.write_text(f"{LIST}metadata: {{name: north}}\n---\n{LIST.replace('NAME', 'b')}")
     saved.write_text(saved.read_text().replace("NAME", "a"))
@@ -77,7 +75,7 @@ async def test_a_list_is_withdrawn_by_the_name_that_it_says(
         assert await printed(capsys, served) == []
 
 
-async def test_a_list_with_a_name_takes_no_other(capsys: Capture, tmp_path: Path) -> None:
+async def test_a_list_with_a_name_cannot_be_given_another(capsys: Capture, tmp_path: Path) -> None:
     saved = tmp_path / "saved.yaml"
     saved.write_text(LIST.replace("NAME", "a") + "metadata: {name: north}\n")
     async with serving() as served:

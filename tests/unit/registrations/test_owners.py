@@ -1,4 +1,4 @@
-"""Owners: whose they are, what becomes of those that stop renewing, and who may say so."""
+"""Owners: their users, their leases and expiry, and permissions."""
 
 import asyncio
 
@@ -39,7 +39,7 @@ ALICE, BOB = Requester(Caller("alice")), Requester(Caller("bob"))
 ANYBODY = Requester()
 CURRENT, STALE = {"v1": Freshness.CURRENT}, {"v1": Freshness.STALE}
 
-# Far from expiry, for what is not about it.
+# For tests that are not about expiry.
 LONG = OwnerLease(3600.0, 3600.0)
 
 
@@ -72,17 +72,17 @@ async def owner_of(replica: Replica) -> OwnerRecord:
 
 
 async def rewrite(replica: Replica, duration_s: float, removal_after_s: float) -> None:
-    """Give an owner times shorter than a request may ask for, so that nobody waits."""
+    """Give the owner shorter times than requests may have, so that the test is fast."""
     record = await owner_of(replica)
     short = OwnerRecord(record.id, record.user, duration_s, removal_after_s)
     await replica.store.put(owner_key("me"), encode_owner(short))
 
 
-# Whose an owner is.
+# Users of owners.
 
 
 @pytest.mark.process  # a worker reads documents
-async def test_an_owner_belongs_to_who_named_it_first() -> None:
+async def test_an_owner_belongs_to_the_user_who_created_it() -> None:
     async with following(Replica()) as (replica,):
         registrations = replica.registrations
         await registrations.publish(publication(lease=LONG), ALICE)
@@ -97,7 +97,7 @@ async def test_an_owner_belongs_to_who_named_it_first() -> None:
         await registrations.publish(publication("west"), BOB)
 
 
-async def test_an_owner_of_nobody_becomes_that_of_the_first_who_is_somebody() -> None:
+async def test_an_owner_without_a_user_gets_the_first_identified_one() -> None:
     async with following(Replica()) as (replica,):
         await replica.registrations.publish(publication(lease=LONG), ANYBODY)
         await replica.registrations.renew("me", ALICE)
@@ -113,7 +113,7 @@ async def test_an_owner_without_a_lease_need_not_renew() -> None:
         assert await replica.registrations.renew("me", ALICE) is None
 
 
-async def test_renewing_nobody_is_an_error() -> None:
+async def test_renewing_an_unknown_owner_is_an_error() -> None:
     async with following(Replica()) as (replica,):
         with pytest.raises(NoSuchOwner):
             await replica.registrations.renew("me", ALICE)
@@ -132,7 +132,9 @@ async def test_renewing_nobody_is_an_error() -> None:
         pytest.param("me", OwnerLease(1, 3_000_000), "lease.removal_after", id="kept too long"),
     ],
 )
-async def test_leases_within_their_bounds(owner: str, lease: OwnerLease | None, field: str) -> None:
+async def test_leases_out_of_bounds_are_refused(
+    owner: str, lease: OwnerLease | None, field: str
+) -> None:
     async with following(Replica()) as (replica,):
         with pytest.raises(InvalidFields) as caught:
             await replica.registrations.publish(publication("east", owner, lease), ALICE)
@@ -156,7 +158,7 @@ async def test_the_same_for_another_owner_is_a_change() -> None:
         assert other.outcome is Outcome.CONFIGURED
 
 
-async def test_withdrawing_an_owner_takes_all_of_it_and_nothing_else() -> None:
+async def test_withdrawing_an_owner_removes_its_registrations_and_no_others() -> None:
     async with following(Replica()) as (replica,):
         for name, owner in (("east", "me"), ("west", "me"), ("north", "you"), ("south", "")):
             await replica.registrations.publish(publication(name, owner), ALICE)
@@ -167,10 +169,12 @@ async def test_withdrawing_an_owner_takes_all_of_it_and_nothing_else() -> None:
         assert await replica.registrations.withdraw([], "me", ALICE) == []
 
 
-# Those that stop renewing.
+# Expiry.
 
 
-async def test_a_silent_owner_is_stale_and_then_removed_with_all_it_has() -> None:
+async def test_an_owner_that_stops_renewing_is_stale_and_then_removed_with_its_registrations() -> (
+    None
+):
     replica = Replica()
     seen: list[dict[str, dict[str, str]]] = []
     async with following(replica):
@@ -193,7 +197,7 @@ async def test_a_silent_owner_is_stale_and_then_removed_with_all_it_has() -> Non
     ]
 
 
-async def test_a_renewal_brings_a_stale_owner_back_at_once() -> None:
+async def test_a_renewal_makes_a_stale_owner_current_at_once() -> None:
     async with following(Replica()) as (replica,):
         await replica.registrations.publish(publication(lease=LONG), ALICE)
         await rewrite(replica, 0.1, 60)
@@ -221,7 +225,7 @@ async def test_an_owner_that_renews_never_becomes_stale() -> None:
     assert stale == []
 
 
-async def test_whoever_takes_the_work_over_gives_a_full_period_again() -> None:
+async def test_a_process_that_takes_over_expiry_gives_every_owner_a_full_period() -> None:
     replica = Replica()
     async with following(replica):
         await replica.registrations.publish(publication(lease=LONG), ALICE)
@@ -232,7 +236,7 @@ async def test_whoever_takes_the_work_over_gives_a_full_period_again() -> None:
         assert replica.served() == {"east.example.com": CURRENT}
 
 
-async def test_a_former_holder_of_the_work_can_mark_nobody() -> None:
+async def test_a_former_holder_of_the_claim_cannot_mark_owners() -> None:
     replica = Replica()
     async with following(replica):
         await replica.registrations.publish(publication(lease=LONG), ALICE)
@@ -246,7 +250,7 @@ async def test_a_former_holder_of_the_work_can_mark_nobody() -> None:
         assert (await owner_of(replica)).stale_since == ""
 
 
-async def test_every_replica_shows_a_silent_owner_as_stale() -> None:
+async def test_every_replica_serves_a_stale_owner_as_stale() -> None:
     store = MemoryStore()
     async with following(Replica(store), Replica(store)) as (one, other):
         await one.registrations.publish(publication(lease=LONG), ALICE)
@@ -255,7 +259,7 @@ async def test_every_replica_shows_a_silent_owner_as_stale() -> None:
             await until(lambda: other.served().get("east.example.com") == STALE)
 
 
-async def test_what_an_owner_published_in_a_later_life_is_not_removed_with_the_former() -> None:
+async def test_publications_of_a_recreated_owner_are_not_removed_with_the_former_one() -> None:
     replica = Replica()
     async with following(replica):
         for name in ("east", "west"):
@@ -284,8 +288,8 @@ async def test_a_crd_with_finalizers_outlives_its_owner_terminating() -> None:
 
 
 def _is_terminating(replica: Replica) -> bool:
-    crd = replica.declarations.crds["widgets.crd.example.com"]
-    return crd.terminating
+    crd = replica.declarations.crd("widgets.crd.example.com")
+    return crd is not None and crd.terminating
 
 
 async def test_an_owner_that_is_removed_while_it_publishes_can_go_on_publishing() -> None:
@@ -302,7 +306,7 @@ async def test_an_owner_that_is_removed_while_it_publishes_can_go_on_publishing(
         assert replica.served()["last.example.com"] == CURRENT
 
 
-async def test_an_owner_that_cannot_be_read_loses_nothing() -> None:
+async def test_an_unreadable_owner_keeps_its_registrations() -> None:
     replica = Replica()
     async with following(replica):
         await replica.registrations.publish(publication(lease=LONG), ALICE)
@@ -324,7 +328,7 @@ async def test_an_owner_that_cannot_be_read_loses_nothing() -> None:
             await until(lambda: "east.example.com" not in started_later.served())
 
 
-async def test_an_owner_that_was_stale_is_not_taken_for_gone_once_it_cannot_be_read() -> None:
+async def test_a_stale_owner_that_becomes_unreadable_keeps_its_registrations() -> None:
     async with following(Replica()) as (replica,):
         await replica.registrations.publish(publication(lease=LONG), ALICE)
         await rewrite(replica, 0.05, 0.4)
@@ -336,7 +340,7 @@ async def test_an_owner_that_was_stale_is_not_taken_for_gone_once_it_cannot_be_r
             assert replica.served()["east.example.com"] == CURRENT
 
 
-async def test_an_admin_removes_an_owner_that_nobody_can_read() -> None:
+async def test_an_admin_can_remove_an_unreadable_owner() -> None:
     admin = Requester(Caller("root"), is_admin=True)
     async with following(Replica()) as (replica,):
         await replica.registrations.publish(publication(), ALICE)
@@ -348,7 +352,7 @@ async def test_an_admin_removes_an_owner_that_nobody_can_read() -> None:
         assert (replica.served(), replica.registrations.warnings()) == ({}, [])
 
 
-async def test_a_refusal_does_not_end_the_work_on_owners(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_refusal_of_the_store_does_not_end_expiry(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(owners, "_RETRY_S", 0.05)
     store = DisturbedStore(MemoryStore())
     refusals: list[str] = []
@@ -367,7 +371,7 @@ async def test_a_refusal_does_not_end_the_work_on_owners(monkeypatch: pytest.Mon
     assert len(refusals) == 1
 
 
-async def test_what_is_named_goes_whosever_it_is() -> None:
+async def test_a_named_registration_is_withdrawn_whoever_owns_it() -> None:
     async with following(Replica()) as (replica,):
         await replica.registrations.publish(publication("east", "me"), ALICE)
         await replica.registrations.publish(publication("west", ""), ALICE)

@@ -1,4 +1,4 @@
-"""Registrations on a store in memory: what is taken, refused, seen, and what is left."""
+"""Registrations on a store in memory: publish, withdraw, list, and faults of the store."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -48,7 +48,7 @@ from restorable_store import RestorableStore
 # Publish.
 
 
-async def test_what_is_published_is_served_once_it_is_acknowledged() -> None:
+async def test_a_publication_is_served_once_it_is_acknowledged() -> None:
     async with following(Replica()) as (replica,):
         written = await replica.registrations.publish(publication(), ANYBODY)
         assert written.outcome is Outcome.CREATED
@@ -56,7 +56,7 @@ async def test_what_is_published_is_served_once_it_is_acknowledged() -> None:
         assert replica.registry.sources == ("registrations:groups/east",)
 
 
-async def test_other_replicas_serve_it_as_well_and_take_it_away_again() -> None:
+async def test_other_replicas_serve_and_withdraw_a_publication() -> None:
     store = MemoryStore()
     async with following(Replica(store), Replica(store)) as (one, other):
         await one.registrations.publish(publication("east"), ANYBODY)
@@ -68,7 +68,7 @@ async def test_other_replicas_serve_it_as_well_and_take_it_away_again() -> None:
         await until(lambda: "east.example.com" not in one.served())
 
 
-async def test_a_replica_that_starts_has_everything() -> None:
+async def test_a_new_replica_serves_everything() -> None:
     store = MemoryStore()
     async with following(Replica(store)) as (first,):
         await first.registrations.publish(publication(), ANYBODY)
@@ -78,7 +78,7 @@ async def test_a_replica_that_starts_has_everything() -> None:
         assert list(second.declarations.api_services) == ["v1.metrics.example.com"]
 
 
-async def test_the_same_again_changes_nothing_whatever_is_expected() -> None:
+async def test_publishing_the_same_again_changes_nothing_whatever_is_expected() -> None:
     async with following(Replica()) as (replica,):
         first = await replica.registrations.publish(publication(expected=0), ANYBODY)
         for expected in (0, first.registered.revision, 12345, None):
@@ -129,7 +129,7 @@ async def test_of_writers_that_expect_the_same_revision_one_wins() -> None:
     assert {error.revision for error in lost} == {won[0].registered.revision}
 
 
-async def test_writers_that_expect_nothing_all_succeed_and_the_last_stands() -> None:
+async def test_writers_that_expect_no_revision_all_succeed_and_the_last_one_wins() -> None:
     async with following(Replica()) as (replica,):
         results = await asyncio.gather(
             *(
@@ -144,7 +144,7 @@ async def test_writers_that_expect_nothing_all_succeed_and_the_last_stands() -> 
         assert len({written.registered.revision for written in results}) == 20
 
 
-async def test_who_may_not_change_a_group_can_neither_take_nor_replace_it() -> None:
+async def test_a_caller_without_permission_can_neither_register_nor_replace_a_group() -> None:
     mine = Requester(Caller("me"), lambda groups: None if groups <= {"me.example.com"} else "no")
     async with following(Replica()) as (replica,):
         await replica.registrations.publish(publication("east"), ANYBODY)
@@ -173,7 +173,7 @@ async def test_a_registration_that_is_too_large_is_refused_by_name() -> None:
 # Groups and their places.
 
 
-def test_every_field_that_is_wrong_is_named() -> None:
+def test_every_invalid_field_is_reported() -> None:
     wrong = [
         PlacedGroup(group("Not-a-name"), 0, (5, 6)),
         PlacedGroup(
@@ -201,7 +201,7 @@ def test_every_field_that_is_wrong_is_named() -> None:
     ]
 
 
-def test_a_group_twice_is_named() -> None:
+def test_a_duplicate_group_is_reported() -> None:
     twice = [PlacedGroup(group("a.example.com")), PlacedGroup(group("a.example.com"))]
     assert [v.field for v in violations(twice)] == ["groups[1].group.metadata.name"]
 
@@ -236,7 +236,7 @@ def test_a_group_without_priority_is_raised_to_those_after_it() -> None:
         unique_by=lambda drawn: drawn[0],
     )
 )
-def test_groups_keep_their_places_before_those_without_more(
+def test_groups_keep_their_order_and_their_priorities(
     drawn: list[tuple[str, int | None]],
 ) -> None:
     groups = [PlacedGroup(group(name), priority) for name, priority in drawn]
@@ -252,7 +252,7 @@ def test_groups_keep_their_places_before_those_without_more(
 # Withdraw.
 
 
-async def test_withdraw_tells_what_was_there_and_passes_over_what_was_not() -> None:
+async def test_withdraw_returns_what_it_removed_and_ignores_the_rest() -> None:
     async with following(Replica()) as (replica,):
         written = await replica.registrations.publish(publication(), ANYBODY)
         references = [Reference(Kind.GROUPS, "east"), Reference(Kind.CRD, "none.example.com", 5)]
@@ -309,7 +309,7 @@ async def test_lists_are_sorted_filtered_and_paged() -> None:
         assert paged == every
 
 
-async def test_a_page_is_no_larger_than_clients_take() -> None:
+async def test_a_page_stays_below_the_message_limit_of_clients() -> None:
     large = tuple(f"r{n:0400}" for n in range(1800))
     async with following(Replica()) as (replica,):
         for n in range(5):
@@ -324,7 +324,7 @@ async def test_a_page_is_no_larger_than_clients_take() -> None:
 # The store.
 
 
-async def test_what_cannot_be_read_leaves_what_was_there_and_is_told() -> None:
+async def test_an_unreadable_entry_keeps_its_last_content_and_is_a_warning() -> None:
     async with following(Replica()) as (replica,):
         await replica.registrations.publish(publication(), ANYBODY)
         await replica.store.put("registrations/groups/east", b'{"format":2}')
@@ -347,7 +347,7 @@ async def test_what_cannot_be_read_leaves_what_was_there_and_is_told() -> None:
         assert replica.registrations.warnings() == []
 
 
-async def test_what_is_of_the_right_form_but_not_valid_is_not_listed_either() -> None:
+async def test_an_invalid_entry_is_not_listed_and_is_a_warning() -> None:
     wrong: list[JSONValue] = [{"group": {"metadata": {"name": "Wrong"}, "versions": []}}]
     for value in (
         encode(Record("", "", "2026-01-01T00:00:00Z", wrong)),
@@ -362,7 +362,7 @@ async def test_what_is_of_the_right_form_but_not_valid_is_not_listed_either() ->
             assert warning.startswith("store: registrations/groups/east: ")
 
 
-async def test_forgotten_changes_are_made_up_for() -> None:
+async def test_compacted_changes_are_read_from_a_listing() -> None:
     store = MemoryStore(history=3)
     writer, reader = Replica(store), Replica(store)
     async with following(writer):
@@ -380,7 +380,7 @@ async def test_forgotten_changes_are_made_up_for() -> None:
     assert len(reader.served()) == 5
 
 
-async def test_nothing_is_acknowledged_without_the_store() -> None:
+async def test_a_publication_without_the_store_is_unavailable() -> None:
     async with following(Replica()) as (replica,):
         await cast("MemoryStore", replica.store).close()
         with pytest.raises(StoreUnavailable):
@@ -431,7 +431,7 @@ async def test_a_store_that_refuses_for_a_while_is_followed_again(
         await until(lambda: not store.warnings())
 
 
-async def test_a_backup_with_the_same_revisions_is_served_as_it_is(
+async def test_a_restored_backup_with_the_same_revisions_is_served(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("apidiscovery_service.store.following.PAUSE_S", 0.02)

@@ -1,4 +1,4 @@
-"""Which names CustomResourceDefinitions get, what their conditions say, and who wins."""
+"""Names and conditions of CustomResourceDefinitions, and conflicts of names."""
 
 from dataclasses import replace
 from random import Random
@@ -57,10 +57,10 @@ def test_names_without_a_conflict_are_accepted_and_established() -> None:
         ({"kind": "Cat"}, "ListKindConflict", '"CatList" is already in use'),
     ],
 )  # fmt: skip
-def test_the_loser_says_what_it_may_not_have(
+def test_the_message_of_a_conflict_names_the_taken_names(
     wanted: dict[str, Any], reason: str, message: str
 ) -> None:
-    """Of several conflicts the last is told, as the reference does it."""
+    """Of several conflicts the last is in the message, as in Kubernetes."""
     found = resolved(
         simple("cats", shortNames=["c"], created=EARLY), simple("dogs", **wanted, created=LATE)
     )
@@ -78,7 +78,7 @@ def test_a_plural_may_be_taken_by_a_short_name() -> None:
     assert told(found["dogs.a.example"])[0][2] == "PluralConflict"
 
 
-def test_what_is_not_in_conflict_is_accepted_field_by_field() -> None:
+def test_fields_without_a_conflict_are_accepted() -> None:
     found = resolved(
         simple("cats", created=EARLY),
         simple("dogs", singular="cat", kind="Dog", shortNames=["d"], categories=["all"]),
@@ -107,7 +107,7 @@ def test_the_one_created_earlier_wins_then_the_name_decides(
     assert [name for name in found if found[name].is_true("Established")] == [f"{winner}.a.example"]
 
 
-def test_names_accepted_before_hold_whoever_was_created_earlier() -> None:
+def test_accepted_names_are_kept_whatever_was_created_earlier() -> None:
     accepted = {"plural": "dogs", "kind": "Dog", "shortNames": ["x"]}
     found = resolved(
         simple("cats", shortNames=["x"], created=EARLY),
@@ -117,7 +117,7 @@ def test_names_accepted_before_hold_whoever_was_created_earlier() -> None:
     assert found["dogs.a.example"].is_true("Established")
 
 
-def test_a_name_that_is_given_up_is_free_for_another() -> None:
+def test_a_name_that_is_no_longer_wanted_is_free() -> None:
     accepted = {"plural": "dogs", "kind": "Dog", "shortNames": ["x"]}
     found = resolved(
         simple("cats", shortNames=["x"], created=EARLY),
@@ -127,7 +127,7 @@ def test_a_name_that_is_given_up_is_free_for_another() -> None:
     assert all(status.is_true("Established") for status in found.values())
 
 
-def test_conditions_that_are_stated_stand_with_the_names_beside_them() -> None:
+def test_conditions_of_a_document_are_kept_with_its_names() -> None:
     condition = {"type": "Established", "status": "True", "reason": "R", "lastTransitionTime": LATE}
     names = {"plural": "cats", "singular": "kitten", "kind": "Cat", "listKind": "CatList"}
     status = {"conditions": [condition], "acceptedNames": names, "storedVersions": ["v1"]}
@@ -137,7 +137,7 @@ def test_conditions_that_are_stated_stand_with_the_names_beside_them() -> None:
 
 
 @pytest.mark.parametrize("conditions", [[("Established", "False")], [("NamesAccepted", "True")]])
-def test_stated_conditions_without_established_mean_that_it_is_not(
+def test_conditions_of_a_document_without_established_mean_not_established(
     conditions: list[tuple[str, str]],
 ) -> None:
     stated = [{"type": name, "status": status} for name, status in conditions]
@@ -145,7 +145,7 @@ def test_stated_conditions_without_established_mean_that_it_is_not(
     assert not found.is_true("Established")
 
 
-def test_one_that_is_established_but_tells_no_names_has_those_it_wants() -> None:
+def test_an_established_definition_without_names_has_all_it_wants() -> None:
     stated = {"conditions": [{"type": "Established", "status": "True"}]}
     found = resolved(
         simple("cats", shortNames=["x"]), simple("dogs", shortNames=["x"], status=stated)
@@ -200,7 +200,7 @@ def test_a_status_is_written_as_kubernetes_writes_it() -> None:
 
 
 # --------------------------------------------------------------------------------------------------
-# A status that was decided here, and is decided anew.
+# A status that was decided here before.
 
 
 def decided(document: dict[str, Any]) -> CustomResourceDefinition:
@@ -220,7 +220,7 @@ def established(*short_names: str, **condition: str) -> dict[str, Any]:
     return {"conditions": conditions, "acceptedNames": {**accepted, "shortNames": [*short_names]}}
 
 
-def test_what_is_established_stays_so_though_a_name_is_not_to_be_had() -> None:
+def test_an_established_definition_stays_established_if_it_wants_a_taken_name() -> None:
     cats = simple("cats", shortNames=["d"], status=established("c"))
     dogs = simple("dogs", shortNames=["d"], created=EARLY)
     found = statuses([decided(cats), crd(dogs)])["cats.a.example"]
@@ -231,27 +231,27 @@ def test_what_is_established_stays_so_though_a_name_is_not_to_be_had() -> None:
     ]
 
 
-def test_what_is_established_keeps_since_when() -> None:
+def test_an_established_definition_keeps_the_time_of_its_condition() -> None:
     cats = simple("cats", created=EARLY, status=established(lastTransitionTime=LATE))
     (found,) = statuses([decided(cats)]).values()
     assert [condition.since for condition in found.conditions] == [EARLY, LATE]
 
 
-def test_what_was_not_established_becomes_so_once_its_names_are_to_be_had() -> None:
+def test_a_definition_becomes_established_once_its_names_are_free() -> None:
     status = established(status="False")
     (found,) = statuses([decided(simple("cats", shortNames=["c"], status=status))]).values()
     assert found.accepted.short_names == ("c",)
     assert told(found)[1][:3] == ("Established", "True", "InitialNamesAccepted")
 
 
-def test_the_same_status_of_a_manifest_stands() -> None:
+def test_the_same_status_in_a_manifest_is_final() -> None:
     cats = simple("cats", shortNames=["d"], status=established("c"))
     (found,) = resolved(cats).values()
     assert found.accepted.short_names == ("c",)
     assert told(found)[0] == ("NamesAccepted", "True", "NoConflicts", "")
 
 
-def test_names_that_were_accepted_before_the_kind_was_are_kept() -> None:
+def test_names_that_were_accepted_without_a_kind_are_kept() -> None:
     accepted = {"plural": "dogs", "kind": "", "shortNames": ["x"]}
     found = resolved(
         simple("cats", shortNames=["x"], created=EARLY),
@@ -261,7 +261,7 @@ def test_names_that_were_accepted_before_the_kind_was_are_kept() -> None:
 
 
 # --------------------------------------------------------------------------------------------------
-# Any of them.
+# Properties.
 
 SOME = st.sampled_from(["a", "b", "c", "d"])
 STATED: st.SearchStrategy[Any] = st.none() | st.fixed_dictionaries(
@@ -332,14 +332,14 @@ def test_established_without_a_status_means_that_all_names_are_accepted(
 
 
 def stored(found: CustomResourceDefinition, status: CrdStatus) -> CustomResourceDefinition:
-    """Return what is decided of one as what is known of it from then on."""
+    """Return a definition with a decided status, as it is stored."""
     names = None if status.accepted == Names("", "", "", "") else status.accepted
     stated = StatedStatus(names, status.conditions, status.stored_versions, final=False)
     return replace(found, stated=stated)
 
 
 @given(crds())
-def test_deciding_again_on_what_was_decided_changes_nothing(
+def test_deciding_a_decided_status_again_changes_nothing(
     found: list[CustomResourceDefinition],
 ) -> None:
     """Each replica stores what it decides, and the others start from that."""
@@ -349,7 +349,7 @@ def test_deciding_again_on_what_was_decided_changes_nothing(
 
 
 @given(crds(), crds())
-def test_what_is_established_stays_so_whatever_comes(
+def test_an_established_definition_stays_established(
     found: list[CustomResourceDefinition], others: list[CustomResourceDefinition]
 ) -> None:
     first = statuses(map(again, found))
@@ -382,10 +382,10 @@ def test_what_is_established_stays_so_whatever_comes(
     ],
 )
 @pytest.mark.parametrize("group", ["x.k8s.io", "x.kubernetes.io"])
-def test_who_approved_of_a_group_of_the_community_is_said(
+def test_approvals_of_community_groups_are_a_condition(
     group: str, approval: str, status: str, reason: str, message: str
 ) -> None:
-    """What kube-apiserver 1.36.2 says, recorded from it."""
+    """Recorded from kube-apiserver 1.36.2."""
     document = simple("cats", group)
     document["metadata"]["annotations"] = {"api-approved.kubernetes.io": approval}
     (decided,) = resolved(document).values()

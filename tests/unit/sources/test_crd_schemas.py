@@ -1,11 +1,10 @@
-"""Schemas of CustomResourceDefinitions that are applied: what is refused, in Kubernetes' words.
+"""Validation of schemas of applied CustomResourceDefinitions, with the messages of Kubernetes.
 
 Most of the wrong ones are those of k8s.io/apiextensions-apiserver
 pkg/apis/apiextensions/validation/validation_test.go (v1.34).
 """
 
 import json
-from pathlib import Path
 from typing import Any
 
 import orjson
@@ -16,7 +15,7 @@ from apidiscovery_service.openapi.crd import structural
 from apidiscovery_service.sources.crds.reading import read_applied_crd, read_crd
 from apidiscovery_service.sources.crds.validation import MAX_FOUND
 from apidiscovery_service.sources.fields import InvalidField, Node, json_form, path_text
-from apidiscovery_service.sources.manifests.file import MAX_ERRORS, read_documents, read_manifest
+from apidiscovery_service.sources.manifests.file import MAX_ERRORS, read_documents
 from crd_goldens import manifests
 from crd_manifests import CRONTABS, edited, simple, told
 from hypothesis import given
@@ -66,7 +65,7 @@ def map_list(keys: list[str], **items: object) -> dict[str, Any]:
 
 
 def refused(content: object, place: str = PLACE) -> list[str]:
-    """Return what is said of an applied document that is not taken, without the usual place."""
+    """Return the errors of an applied document that is refused, without the usual path."""
     with pytest.raises(InvalidDocument) as caught:
         read_documents(json.dumps(content), "sent", applied=True)
     errors = [caught.value, *caught.value.others]
@@ -281,22 +280,14 @@ WRONG: list[tuple[dict[str, Any], list[str]]] = [
 def test_a_wrong_schema_is_refused_as_kubernetes_does(
     schema: dict[str, Any], expected: list[str]
 ) -> None:
+    """Of an applied definition; schemas of manifest files are not validated."""
     assert refused(document(schema)) == expected
+    assert read_crd(Node(document(schema))).name == "things.a.example"
 
 
 @pytest.mark.parametrize("crd", manifests(), ids=lambda crd: crd["metadata"]["name"])
-def test_real_definitions_are_taken(crd: dict[str, Any]) -> None:
+def test_real_definitions_are_valid(crd: dict[str, Any]) -> None:
     assert taken(crd)
-
-
-@pytest.mark.parametrize(("schema", "_expected"), WRONG, ids=[lines[0] for _, lines in WRONG])
-def test_of_what_is_not_applied_no_schema_is_looked_at(
-    schema: dict[str, Any], _expected: list[str], tmp_path: Path
-) -> None:
-    path = tmp_path / "crd.json"
-    path.write_text(json.dumps(document(schema)))
-    (crd,) = read_manifest(path).crds
-    assert crd.name == "things.a.example"
 
 
 def test_an_error_has_the_line_of_its_field_or_of_the_closest_that_is_there() -> None:
@@ -316,7 +307,7 @@ def test_an_error_has_the_line_of_its_field_or_of_the_closest_that_is_there() ->
     )
 
 
-def test_each_version_of_each_document_is_looked_at() -> None:
+def test_each_version_of_each_document_is_validated() -> None:
     first = with_schema(CRONTABS, 0, of(a={}))
     two = with_schema(first, 2, of(b={}))
     items = [simple("things"), two]
@@ -336,7 +327,7 @@ def test_the_status_subresource_allows_less_at_the_root_of_its_version() -> None
     assert taken(with_schema(CRONTABS, 1, limited))
 
 
-def test_what_else_is_wrong_is_told_with_it() -> None:
+def test_violations_of_schemas_and_other_fields_are_reported_together() -> None:
     wrong = edited(document(of(a={})), "spec.scope", "x")
     wrong = edited(wrong, "spec.names.shortNames", ["-"])
     assert [line.partition(": ")[0] for line in refused(wrong, "-")] == [
@@ -354,7 +345,7 @@ def test_what_else_is_wrong_is_told_with_it() -> None:
         ("text", "want an object, got a string"),
     ],
 )
-def test_what_is_no_schema_at_all_has_one_error(schema: object, message: str) -> None:
+def test_a_value_that_is_no_schema_has_one_error(schema: object, message: str) -> None:
     assert refused(document(schema)) == [f": {message}"]
 
 
@@ -414,7 +405,7 @@ def test_a_valid_schema_is_not_checked_again(monkeypatch: pytest.MonkeyPatch) ->
         taken(other)
 
 
-def test_an_invalid_schema_is_told_each_time() -> None:
+def test_an_invalid_schema_is_reported_each_time() -> None:
     content = document({"type": "object", "properties": {"a": {"type": "text"}}})
     assert refused(content) == refused(content) != []
 
@@ -436,7 +427,7 @@ def test_names_that_yaml_reads_as_numbers_are_names() -> None:
         ([{"a": None}], [{"a": None}]),
     ],
 )
-def test_values_of_yaml_as_json_has_them(value: object, expected: object) -> None:
+def test_values_of_yaml_become_json(value: object, expected: object) -> None:
     assert json_form(value, ()) == (expected, orjson.dumps(expected))
 
 
@@ -469,7 +460,7 @@ VALUES = st.recursive(
 
 
 @given(VALUES)
-def test_whatever_stands_there_is_taken_or_told(schema: object) -> None:
+def test_any_value_is_accepted_or_reported(schema: object) -> None:
     content = document(schema)
     try:
         read_documents(json.dumps(content), "sent", applied=True)

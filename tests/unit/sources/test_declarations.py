@@ -1,4 +1,4 @@
-"""What several origins declare, as one registry."""
+"""Declarations of several origins in one registry."""
 
 import time
 from typing import Any
@@ -7,7 +7,6 @@ import pytest
 from apidiscovery_service.core.model import Freshness
 from apidiscovery_service.core.registry import Registry
 from apidiscovery_service.core.snapshot import Snapshot
-from apidiscovery_service.errors import InvalidContribution
 from apidiscovery_service.kube.go_json import JSONValue
 from apidiscovery_service.sources.api_service import ApiService, read_api_service
 from apidiscovery_service.sources.crds import names as crd_names
@@ -76,7 +75,7 @@ def test_one_update_is_one_snapshot(declarations: Declarations, registry: Regist
     assert registry.sources == ("crds:a.example",)
 
 
-def test_nothing_happens_when_nothing_changes(
+def test_an_update_without_a_change_keeps_the_snapshot(
     declarations: Declarations, registry: Registry
 ) -> None:
     declarations.update({"manifests:a": of(CRONTABS, simple("cats"))})
@@ -85,14 +84,14 @@ def test_nothing_happens_when_nothing_changes(
     assert registry.snapshot is before
 
 
-def test_of_the_same_name_the_first_origin_counts_and_then_the_next(
+def test_the_first_origin_of_a_name_is_in_force_then_the_next(
     declarations: Declarations, registry: Registry
 ) -> None:
     ours = edited(simple("cats"), "spec.versions[0].name", "v9")
     declarations.update({"registrations:crds/cats.a.example": of(simple("cats"))})
     declarations.update({"manifests:z": of(ours)})
     assert served(registry) == {"a.example/v9": ["cats"]}
-    assert declarations.crds["cats.a.example"] == crd(ours)
+    assert declarations.crd("cats.a.example") == crd(ours)
     assert declarations.conflicts() == [
         (
             "CustomResourceDefinition cats.a.example is declared by manifests:z and "
@@ -104,7 +103,7 @@ def test_of_the_same_name_the_first_origin_counts_and_then_the_next(
     assert declarations.conflicts() == []
 
 
-def test_what_stays_of_a_group_gets_the_names_that_are_set_free(
+def test_freed_names_go_to_the_definitions_that_remain(
     declarations: Declarations, registry: Registry
 ) -> None:
     declarations.update(
@@ -128,7 +127,9 @@ def test_what_stays_of_a_group_gets_the_names_that_are_set_free(
         accepted_names(declarations, "cats.a.example")
 
 
-def test_what_is_stale_keeps_its_resources(declarations: Declarations, registry: Registry) -> None:
+def test_stale_declarations_keep_their_resources(
+    declarations: Declarations, registry: Registry
+) -> None:
     lists = Declared(offers=(offer("b.example/v1"),), stale=True)
     declarations.update({"r:a": of(simple("cats"), stale=True), "r:b": lists, "r:c": of(CRONTABS)})
     freshness = {
@@ -145,62 +146,7 @@ def test_what_is_stale_keeps_its_resources(declarations: Declarations, registry:
     assert versions[0].freshness == Freshness.CURRENT
 
 
-def test_a_prepared_update_is_used(declarations: Declarations, registry: Registry) -> None:
-    declarations.update({"registrations:crds/dogs.a.example": of(simple("dogs"))})
-    declared = of(simple("cats"))
-    prepared = declarations.prepare(declared.crds[0])
-    assert prepared is not None
-    declarations.update({"registrations:crds/cats.a.example": declared}, (), prepared)
-    assert registry.snapshot is prepared.snapshot
-    assert served(registry) == {"a.example/v1": ["cats", "dogs"]}
-    assert declarations.statuses("a.example").keys() == {"cats.a.example", "dogs.a.example"}
-
-
-@pytest.mark.parametrize(
-    "declared",
-    [
-        of(edited(simple("cats"), "spec.names.shortNames", ["ct"])),
-        of(simple("cats"), stale=True),
-        of(simple("cats"), simple("mice")),
-    ],
-    ids=["another-document", "stale", "one-more"],
-)
-def test_a_prepared_update_of_something_else_is_not_used(
-    declarations: Declarations, registry: Registry, declared: Declared
-) -> None:
-    other = Registry()
-    Declarations(other).update({"manifests:a": declared})
-    prepared = declarations.prepare(crd(simple("cats")))
-    declarations.update({"manifests:a": declared}, (), prepared)
-    assert registry.snapshot.named.etag == other.snapshot.named.etag
-
-
-@pytest.mark.parametrize(
-    ("declared", "message"),
-    [
-        (Declared(offers=(offer("a/v1"), offer("a/v1"))), "a declares a/v1 twice"),
-        (
-            of(simple("cats"), simple("cats")),
-            "a declares CustomResourceDefinition cats.a.example twice",
-        ),
-        (
-            Declared(api_services=(api_service(), api_service())),
-            "a declares APIService v1.remote.example.com twice",
-        ),
-    ],
-)
-def test_an_origin_that_declares_a_name_twice_changes_nothing(
-    declarations: Declarations, registry: Registry, declared: Declared, message: str
-) -> None:
-    declarations.update({"z": of(CRONTABS)})
-    before = registry.snapshot
-    with pytest.raises(InvalidContribution, match=message):
-        declarations.update({"b": of(simple("dogs")), "a": declared}, ["z"])
-    assert registry.snapshot is before
-    assert list(declarations.crds) == ["crontabs.stable.example.com"]
-
-
-def test_api_services_are_told_to_those_who_listen_and_offer_nothing(
+def test_listeners_hear_of_api_services_which_offer_nothing(
     declarations: Declarations, registry: Registry
 ) -> None:
     heard: list[dict[str, ApiService]] = []
@@ -216,8 +162,8 @@ def test_api_services_are_told_to_those_who_listen_and_offer_nothing(
     assert not any("remote" in group for group in served(registry))
 
 
-def test_a_change_costs_what_its_group_costs() -> None:
-    """One of 10 000 definitions in 2 000 groups is changed, without what the snapshot takes."""
+def test_the_cost_of_a_change_depends_on_its_group_alone() -> None:
+    """One of 10 000 definitions in 2 000 groups is changed."""
     registry = Registry()
     declarations = Declarations(registry)
     declarations.update(
@@ -227,7 +173,6 @@ def test_a_change_costs_what_its_group_costs() -> None:
             for i in range(CRDS)
         }
     )
-    assert len(declarations.crds) == GROUPS * CRDS
     changed = of(simple("r0s", "g7.example", shortNames=["new"]))
     took: list[float] = []
     for declared in [changed, of(simple("r0s", "g7.example"))] * 5:

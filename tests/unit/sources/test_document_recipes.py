@@ -1,4 +1,4 @@
-"""Which document each group-version gets, by the source that serves it."""
+"""The OpenAPI document of each group-version, by the source that serves it."""
 
 import asyncio
 import hashlib
@@ -66,7 +66,7 @@ class FakeUpstreams:
 
 
 class Served:
-    """A registry with all that feeds it, and the documents of it."""
+    """A registry with its sources and documents."""
 
     def __init__(self) -> None:
         self.registry = Registry()
@@ -100,31 +100,24 @@ def served() -> Served:
     return Served()
 
 
-async def test_without_anything_there_is_version_alone(served: Served) -> None:
+async def test_without_sources_there_is_only_the_document_of_version(served: Served) -> None:
     assert list((await served.documents.index()).entries) == ["version"]
     assert served.documents.warnings() == []
 
 
-async def test_index_of_the_catalogue_with_real_definitions_is_kubernetes(served: Served) -> None:
+async def test_the_catalogue_with_real_definitions_equals_kubernetes(served: Served) -> None:
     served.registry.publish(kubernetes_catalog())
     served.declare("manifests:a", *manifests())
+    discovery = aggregated.encode(served.registry.snapshot.named, Representation(JSON, "v2"))
+    assert discovery == crd_goldens.discovery()
     index = await served.documents.whole_index()
     assert index.body == crd_goldens.index()
     assert len(served.crd_seconds) == len(crd_goldens.group_versions())
     assert all(seconds > 0 for seconds in served.crd_seconds)
 
 
-async def test_discovery_of_the_catalogue_with_real_definitions_is_kubernetes(
-    served: Served,
-) -> None:
-    served.registry.publish(kubernetes_catalog())
-    served.declare("manifests:a", *manifests())
-    ours = aggregated.encode(served.registry.snapshot.named, Representation(JSON, "v2"))
-    assert ours == crd_goldens.discovery()
-
-
 async def test_the_catalogue_has_the_documents_of_a_kube_apiserver(served: Served) -> None:
-    """Their hashes are known beforehand: none is made for the index."""
+    """Their hashes are recorded, so the index makes no document."""
     served.registry.publish(kubernetes_catalog())
     index = await served.documents.index()
     recorded = newest().openapi_index
@@ -173,7 +166,7 @@ async def test_groups_of_others_have_no_document_of_the_group(served: Served) ->
     assert list((await served.documents.index()).entries) == ["apis/a.example/v1", "version"]
 
 
-async def test_whoever_wins_a_group_version_gives_its_document(served: Served) -> None:
+async def test_the_source_that_serves_a_group_version_provides_its_document(served: Served) -> None:
     served.registry.publish(kubernetes_catalog())
     assert MARK not in await served.document("apis/apps/v1")
     served.offer("upstream:a", offer("apps/v1", resources=(resource(),)))
@@ -187,7 +180,7 @@ async def test_whoever_wins_a_group_version_gives_its_document(served: Served) -
     assert MARK not in await served.document("apis/apps/v1")
 
 
-async def test_an_upstreams_documents_above_group_versions_count_before_our_own(
+async def test_documents_of_upstreams_above_group_versions_come_before_our_own(
     served: Served,
 ) -> None:
     served.registry.publish(kubernetes_catalog())
@@ -231,21 +224,22 @@ async def test_origins_carry_documents(served: Served) -> None:
     assert await served.documents.body("apis/a.example/v1") is None
 
 
-async def test_another_schema_is_another_document_with_the_same_discovery(served: Served) -> None:
-    served.declare("manifests:a", simple("cats"), simple("dogs", "b.example"))
-    before = await served.documents.index()
+async def test_another_schema_of_a_version_is_another_document_of_that_version_alone(
+    served: Served,
+) -> None:
+    served.declare("manifests:a", CRONTABS, simple("dogs", "b.example"))
+    before = await served.documents.whole_index()
     served.made.clear()
     served.heard.clear()
     etag = served.registry.snapshot.named.etag
-    schema = {"openAPIV3Schema": {"type": "object", "description": "A cat."}}
-    cats = edited(simple("cats"), "spec.versions[0].schema", schema)
-    served.declare("manifests:a", cats, simple("dogs", "b.example"))
+    crontabs = edited(CRONTABS, "spec.versions[1].schema", _ANOTHER)
+    served.declare("manifests:a", crontabs, simple("dogs", "b.example"))
     assert served.registry.snapshot.named.etag == etag
-    assert set().union(*served.heard) == {"a.example"}
-    after = await served.documents.index()
+    assert set().union(*served.heard) == {"stable.example.com"}
+    after = await served.documents.whole_index()
     assert served.made.count("document") == 1
     differing = {key for key in after.entries if after.entries[key] != before.entries[key]}
-    assert differing == {"apis/a.example/v1"}
+    assert differing == {"apis/stable.example.com/v1beta1"}
 
 
 async def test_one_definition_of_many_makes_one_document(served: Served) -> None:
@@ -260,7 +254,7 @@ async def test_one_definition_of_many_makes_one_document(served: Served) -> None
     assert served.made == ["document", "index"]
 
 
-async def test_only_what_is_established_has_a_document(served: Served) -> None:
+async def test_only_established_definitions_have_a_document(served: Served) -> None:
     loser = simple("curs", singular="cat", created="2030-01-01T00:00:00Z")
     winner = simple("cats", created="2020-01-01T00:00:00Z")
     served.declare("manifests:a", loser, winner)
@@ -278,7 +272,7 @@ async def test_versions_that_are_not_served_have_no_document(served: Served) -> 
     ]
 
 
-async def test_what_is_stale_keeps_its_document(served: Served) -> None:
+async def test_a_stale_group_version_keeps_its_document(served: Served) -> None:
     served.declare("manifests:a", CRONTABS)
     served.offer("upstream:a", offer("b.example/v1"))
     before = await served.documents.index()
@@ -352,7 +346,7 @@ async def test_of_thousands_of_documents_hashes_are_kept(served: Served) -> None
 async def test_many_versions_cost_as_much_as_many_definitions(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Neither what is read nor what is looked at grows with the square of their number."""
+    """Neither input nor look-ups grow with the square of their number."""
     number = 300
     first = CRONTABS["spec"]["versions"][0]
     versions = [{**first, "name": f"v{n}", "storage": n == 1} for n in range(1, number + 1)]
@@ -379,18 +373,3 @@ async def test_many_versions_cost_as_much_as_many_definitions(
     assert number < read < 2 * len(orjson.dumps(document))
     await served.documents.merged_v2()
     assert looked_at < 5
-
-
-async def test_a_version_is_made_again_for_what_it_says_alone() -> None:
-    first = CRONTABS["spec"]["versions"][0]
-    versions = [first, {**first, "name": "v2", "storage": False}]
-    document = edited(CRONTABS, "spec.versions", versions)
-    served = Served()
-    served.declare("manifests:a.yaml", document)
-    before = await served.documents.index()
-    served.made.clear()
-    served.declare("manifests:a.yaml", edited(document, "spec.versions[1].schema", _ANOTHER))
-    after = await served.documents.index()
-    assert served.made.count("document") == 1
-    (key,) = [key for key in after.entries if after.entries[key] != before.entries[key]]
-    assert key == "apis/stable.example.com/v2"

@@ -1,13 +1,13 @@
-"""The text of manifests: where documents begin and end, and what JSON is refused."""
+"""The text of manifests: its documents, the JSON that is refused, and the lines of fields."""
 
 import json
 import re
 
 import pytest
-from apidiscovery_formats.manifest_text import documents
+from apidiscovery_formats.manifest_text import documents, lines
 from apidiscovery_formats.yaml_text import Budget, Unparsable
-from apidiscovery_service.sources.manifests import values
-from apidiscovery_service.sources.manifests.values import parse
+from apidiscovery_service.sources.fields import Path
+from apidiscovery_service.sources.manifests.file import MAX_FLOW_CHARACTERS, parse
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -44,13 +44,13 @@ def test_a_wide_document_is_what_json_says(indent: int | None) -> None:
 
 
 @pytest.mark.parametrize("inner", ['{"k":1,"k":2}', '[{"a":{"k":1,"k":2}}]'])
-def test_a_key_that_is_there_twice_is_named(inner: str) -> None:
+def test_a_duplicate_key_is_named(inner: str) -> None:
     text = json.dumps({"a": WIDE, "b": 0})
     with pytest.raises(Unparsable, match="the key 'k' is there twice"):
         parse(text.replace('"b": 0', f'"b": {inner}'), None)
 
 
-def test_a_key_that_a_wide_object_has_twice_is_named() -> None:
+def test_a_duplicate_key_of_a_wide_object_is_named() -> None:
     text = json.dumps(WIDE)
     with pytest.raises(Unparsable, match="the key 'field7' is there twice"):
         parse(f'{text[:-1]}, "field7": 1}}', None)
@@ -65,14 +65,64 @@ def test_a_key_that_a_wide_object_has_twice_is_named() -> None:
         (', "z": "\\ud800"}', "JSON"),
     ],
 )
-def test_what_is_no_json_is_told_with_its_line(end: str, reason: str) -> None:
-    text = json.dumps(WIDE | {"long": "x" * values.MAX_FLOW_CHARACTERS}, indent=1)[:-2]
+def test_text_that_is_no_json_has_a_reason(end: str, reason: str) -> None:
+    text = json.dumps(WIDE | {"long": "x" * MAX_FLOW_CHARACTERS}, indent=1)[:-2]
     with pytest.raises(Unparsable, match=reason):
         parse(text + end, None)
 
 
-def test_commas_in_texts_count_for_nothing_when_there_are_too_many() -> None:
+def test_commas_in_strings_are_not_counted() -> None:
     value = {"text": 'a"\\,{[:' * 30_000, "more": [",,,,"] * 500, "b": WIDE}
     assert parse(json.dumps(value), Budget(40_600)) == value
     with pytest.raises(Unparsable, match="more than 20000 values"):
         parse(json.dumps(value), Budget(20_000))
+
+
+# The line of a field is that of its name, or that of its closest ancestor in the text.
+
+TEXT = """\
+# A comment.
+kind: Thing
+? complex: [1, 2]
+: of: no matter
+spec: &spec
+  versions:
+  - name: v1
+    schema: {type: object,
+      properties: {a: 1}}
+  - &second
+    name: v2
+  "quoted": |
+    text
+    more
+again: *spec
+"""
+
+
+@pytest.mark.parametrize(
+    ("path", "line"),
+    [
+        ((), 0),
+        (("kind",), 1),
+        (("kind", "below"), 1),
+        (("spec",), 4),
+        (("spec", "versions"), 5),
+        (("spec", "versions", 0), 6),
+        (("spec", "versions", 0, "schema", "type"), 7),
+        (("spec", "versions", 0, "schema", "properties", "a"), 8),
+        (("spec", "versions", 1), 9),
+        (("spec", "versions", 1, "name"), 10),
+        (("spec", "versions", 7, "name"), 5),
+        (("spec", "quoted"), 11),
+        (("again", "versions", 0), 14),
+        (("nothing", "there"), 0),
+    ],
+)
+def test_a_field_is_found_alone_and_among_others(path: Path, line: int) -> None:
+    assert lines(TEXT, [path]) == [line]
+    others: list[Path] = [("spec", "versions", 1, "name"), ("again",), ("kind",)]
+    assert lines(TEXT, [*others, path, path]) == [10, 14, 1, line, line]
+
+
+def test_fields_of_an_empty_text_are_in_its_first_line() -> None:
+    assert lines("", [("a",), ()]) == [0, 0]

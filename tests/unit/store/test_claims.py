@@ -1,8 +1,9 @@
-"""Claims: one holder of several, takeover, and nobody who works after losing one."""
+"""Claims: one holder, takeover, and no work after a claim is lost."""
 
 import asyncio
 import contextlib
 import json
+import os
 import subprocess
 import sys
 import time
@@ -20,10 +21,12 @@ from apidiscovery_service.store import (
     Store,
     StoreUnavailable,
 )
-from apidiscovery_service.store.claims import Claims, own_holder
+from apidiscovery_service.store import claims as claims_module
+from apidiscovery_service.store.claims import Claims, has_ended, own_holder
 from apidiscovery_service.store.etcd import EtcdStore
 from apidiscovery_service.store.etcd_options import EtcdOptions
 from apidiscovery_service.store.memory import MemoryStore
+from apidiscovery_service.store.wakeup import Wakeup
 from etcd import EtcdServer
 from store_wrapper import StoreWrapper
 from structlog.testing import capture_logs
@@ -40,14 +43,14 @@ def kind(request: pytest.FixtureRequest) -> str:
 
 
 class Diary:
-    """Notes who works when; at most one may at a time."""
+    """Records who works; at most one may at a time."""
 
     def __init__(self) -> None:
         self.at_work: set[str] = set()
         self.guards: dict[str, Guard] = {}
         self.begun: list[str] = []
         self.overlapped = False
-        self._changed = asyncio.Event()
+        self._news = Wakeup()
 
     def work_of(self, who: str) -> Callable[[Guard], Awaitable[None]]:
         async def work(guard: Guard) -> None:
@@ -55,12 +58,12 @@ class Diary:
             self.at_work.add(who)
             self.guards[who] = guard
             self.begun.append(who)
-            self._tell()
+            self._news.ring()
             try:
                 await asyncio.Event().wait()
             finally:
                 self.at_work.discard(who)
-                self._tell()
+                self._news.ring()
 
         return work
 
@@ -68,21 +71,16 @@ class Diary:
         """Wait for something, and return how long that took."""
         started = time.monotonic()
         async with asyncio.timeout(within_s):
-            while not holds():
-                await self._changed.wait()
+            await self._news.until(holds)
         return time.monotonic() - started
 
     async def until_begun(self, count: int) -> float:
         """Wait until work has begun for the nth time and goes on."""
         return await self.until(lambda: len(self.begun) == count and bool(self.at_work))
 
-    def _tell(self) -> None:
-        changed, self._changed = self._changed, asyncio.Event()
-        changed.set()
-
 
 class Process:
-    """One of several that share a store."""
+    """One of several processes that share a store."""
 
     def __init__(self, name: str, store: Store, ttl_s: float, diary: Diary | None = None) -> None:
         self.name = name
@@ -174,9 +172,7 @@ async def three(open_another: Open, ttl_s: float, diary: Diary) -> list[Process]
     return [Process(name, await open_another(), ttl_s, diary) for name in ("a", "b", "c")]
 
 
-async def test_of_three_one_holds_a_claim_and_says_so_in_the_store(
-    open_another: Open, ttl_s: float
-) -> None:
+async def test_one_of_three_processes_holds_a_claim(open_another: Open, ttl_s: float) -> None:
     diary = Diary()
     processes = await three(open_another, ttl_s, diary)
     async with running(*processes):
@@ -184,14 +180,13 @@ async def test_of_three_one_holds_a_claim_and_says_so_in_the_store(
         await asyncio.sleep(ttl_s * 1.3)
         assert len(diary.begun) == 1
         (holder,) = diary.at_work
-        assert [process.name for process in processes if process.claims.held] == [holder]
         entry = await (await open_another()).get("claims/polling")
         assert entry is not None
         assert json.loads(entry.value)["holder"] == holder
         assert diary.guards[holder] == Guard("claims/polling", entry.created)
 
 
-async def test_after_a_clean_end_another_takes_over_at_once(
+async def test_another_process_takes_over_at_once_after_a_clean_end(
     open_another: Open, ttl_s: float
 ) -> None:
     diary = Diary()
@@ -209,10 +204,10 @@ async def test_after_a_clean_end_another_takes_over_at_once(
 
 
 @pytest.mark.parametrize("hangs", [True, False])
-async def test_who_cannot_reach_the_store_stops_before_another_takes_over(
+async def test_a_holder_without_the_store_stops_before_another_takes_over(
     open_another: Open, ttl_s: float, *, hangs: bool
 ) -> None:
-    """This is also how a holder dies without farewell: nothing of it reaches the store."""
+    """As when a holder crashes: no call reaches the store."""
     diary = Diary()
     cable = Cable(await open_another(), hangs=hangs)
     first, second = (
@@ -239,7 +234,7 @@ async def test_who_cannot_reach_the_store_stops_before_another_takes_over(
     assert diary.begun[:2] == ["a", "b"]
 
 
-async def test_who_lost_the_store_takes_part_again_when_it_is_back(
+async def test_a_process_competes_again_when_the_store_is_back(
     open_another: Open, ttl_s: float
 ) -> None:
     diary = Diary()
@@ -314,14 +309,14 @@ async def test_claims_come_and_go_at_run_time(open_another: Open, ttl_s: float) 
             first.claims.register("one", diaries["one"].work_of("a"))
         first.claims.unregister("one")
         assert await diaries["one"].until(lambda: diaries["one"].at_work == {"b"}) < ttl_s / 2
-        assert first.claims.held == {"two"}
+        assert diaries["two"].at_work == {"a"}
         first.claims.register("one", diaries["one"].work_of("a"))
         second.claims.unregister("one")
         await diaries["one"].until(lambda: diaries["one"].at_work == {"a"})
     assert not any(diary.overlapped for diary in diaries.values())
 
 
-async def test_a_claim_put_by_a_call_whose_answer_was_lost_is_held_all_the_same(
+async def test_a_claim_is_held_though_the_answer_to_its_write_was_lost(
     open_another: Open, ttl_s: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     diary = Diary()
@@ -381,9 +376,17 @@ async def test_a_holder_takes_over_after_etcd_was_killed(tmp_path: Path) -> None
     assert not diary.overlapped
 
 
-# A process of this machine.
+# Processes of this machine.
 
-GONE = "from apidiscovery_service.store.claims import own_holder; print(own_holder())"
+PRINT = "from apidiscovery_service.store.claims import own_holder; print(own_holder())"
+
+only_linux = pytest.mark.skipif(sys.platform != "linux", reason="other systems have no /proc")
+
+
+def ended_process() -> str:
+    """Return the name of a process that has ended."""
+    done = subprocess.run([sys.executable, "-c", PRINT], check=True, capture_output=True)  # noqa: S603
+    return done.stdout.decode().strip()
 
 
 async def put_claim(store: Store, holder: str) -> None:
@@ -391,19 +394,16 @@ async def put_claim(store: Store, holder: str) -> None:
     await store.put("claims/polling", value, lease=await store.lease(60))
 
 
-async def test_whoever_was_killed_here_is_not_waited_for() -> None:
+async def test_the_claim_of_a_killed_local_process_is_taken_at_once() -> None:
     store = MemoryStore()
-    done = await asyncio.to_thread(
-        subprocess.run, [sys.executable, "-c", GONE], check=True, capture_output=True
-    )
-    await put_claim(store, done.stdout.decode().strip())
+    await put_claim(store, await asyncio.to_thread(ended_process))
     diary = Diary()
     async with running(Process("second", store, 2.0, diary)):
         assert await diary.until_begun(1) < 2
 
 
 @pytest.mark.parametrize("holder", [own_holder(), "somebody elsewhere"], ids=["here", "elsewhere"])
-async def test_whoever_may_be_alive_is_waited_for(holder: str) -> None:
+async def test_the_claim_of_a_process_that_may_be_alive_is_kept(holder: str) -> None:
     store = MemoryStore()
     await put_claim(store, holder)
     diary = Diary()
@@ -412,7 +412,7 @@ async def test_whoever_may_be_alive_is_waited_for(holder: str) -> None:
             await diary.until(lambda: bool(diary.begun), within_s=0.5)
 
 
-async def test_a_store_that_does_not_answer_is_logged_with_words() -> None:
+async def test_a_timeout_of_the_store_is_logged_with_a_reason() -> None:
     cable = Cable(MemoryStore(), hangs=True)
     cable.pulled = True
     with capture_logs() as logs:
@@ -423,3 +423,40 @@ async def test_a_store_that_does_not_answer_is_logged_with_words() -> None:
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
     assert logs[0]["error"] == "no answer within 0.05 s"
+
+
+# Names of processes: unique, and whether their process has ended.
+
+
+def test_names_of_holders_are_unique() -> None:
+    assert own_holder() != own_holder()
+    assert str(os.getpid()) in own_holder().split()
+
+
+@only_linux
+def test_a_process_that_ended_is_gone_and_this_one_is_not() -> None:
+    assert has_ended(ended_process())
+    assert not has_ended(own_holder())
+
+
+@only_linux
+def test_a_reused_process_number_is_another_process() -> None:
+    host, scope, _, started, token = ended_process().split()
+    assert has_ended(" ".join((host, scope, str(os.getpid()), started, token)))
+
+
+@only_linux
+@pytest.mark.parametrize(
+    "scope", ["", "another-boot/pid:[4026531836]"], ids=["unknown", "another-machine"]
+)
+def test_processes_of_other_machines_count_as_alive(
+    scope: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = ended_process()
+    monkeypatch.setattr(claims_module, "_scope", lambda: scope)
+    assert not has_ended(gone)
+
+
+@pytest.mark.parametrize("text", ["", "somebody", "a b c d e", "a b 1", "a b ² d e"])
+def test_other_names_count_as_alive(text: str) -> None:
+    assert not has_ended(text)

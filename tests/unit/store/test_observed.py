@@ -1,4 +1,4 @@
-"""What is noted of a store as it is used."""
+"""Failures and news of a store: warnings, metrics, readiness."""
 
 from contextlib import aclosing
 
@@ -28,7 +28,7 @@ async def fail(store: Store, times: int) -> None:
             await store.put("a", b"")
 
 
-async def test_writes_that_fail_leave_a_trace_that_no_read_removes() -> None:
+async def test_failed_writes_are_a_warning_until_a_write_succeeds() -> None:
     failing, metrics = DisturbedStore(MemoryStore()), Metrics()
     store = ObservedStore(failing, metrics.store, clock=lambda: 1_800_000_000.0)
     failing.before = fails("put", "", StoreFull("no space left on device: f"))
@@ -59,7 +59,7 @@ async def test_writes_that_fail_leave_a_trace_that_no_read_removes() -> None:
     ]
 
 
-async def test_what_is_damaged_holds_readiness_until_a_restart() -> None:
+async def test_damage_is_reported_until_a_restart() -> None:
     failing = DisturbedStore(MemoryStore())
     store = ObservedStore(failing)
     assert store.damage() is None
@@ -72,7 +72,7 @@ async def test_what_is_damaged_holds_readiness_until_a_restart() -> None:
     assert store.warnings() == ["store: damaged: f: is damaged: 'a'"]
 
 
-async def test_the_age_of_the_news_grows_while_nothing_is_heard(
+async def test_the_age_of_the_news_grows_while_the_store_is_silent(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     now = 100.0

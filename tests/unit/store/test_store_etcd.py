@@ -1,4 +1,4 @@
-"""What only the store in etcd promises: outages, compaction, failover, TLS, authentication."""
+"""The store in etcd: outages, compaction, failover, TLS, authentication."""
 
 import asyncio
 import contextlib
@@ -49,7 +49,7 @@ Connect = Callable[..., EtcdStore]
 
 @pytest.fixture
 async def connect() -> AsyncIterator[Connect]:
-    """Return what makes stores that are closed after the test."""
+    """Return a function that opens stores; they are closed after the test."""
     stores: list[EtcdStore] = []
 
     def make(*endpoints: str, options: EtcdOptions = USUAL, prefix: str | None = None) -> EtcdStore:
@@ -88,7 +88,7 @@ async def until_available(call: Callable[[], Awaitable[object]]) -> None:
 
 
 def refused_endpoint() -> str:
-    """Return an address at which nobody listens."""
+    """Return an address without a listener."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         return f"127.0.0.1:{listener.getsockname()[1]}"
 
@@ -182,7 +182,7 @@ async def test_calls_fail_in_time_while_etcd_hangs(own_etcd: EtcdServer, connect
 
 
 class View:
-    """What a follower knows of a store, by key."""
+    """The entries that a follower knows, by key."""
 
     def __init__(self, store: EtcdStore, prefix: str = "") -> None:
         self._store = store
@@ -210,8 +210,7 @@ class View:
         """Return how many seconds it took until this is known."""
         begun = time.monotonic()
         async with asyncio.timeout(20):
-            while self.known != known:
-                await self._news.next().wait()
+            await self._news.until(lambda: self.known == known)
         return time.monotonic() - begun
 
 
@@ -230,7 +229,7 @@ async def put_until_done(store: EtcdStore, key: str, value: bytes) -> None:
     await until_available(lambda: store.put(key, value))
 
 
-async def test_what_is_written_around_a_kill_of_etcd_is_followed(
+async def test_writes_around_a_kill_of_etcd_are_followed(
     own_etcd: EtcdServer, connect: Connect
 ) -> None:
     store, writer = (connect(own_etcd.endpoint, prefix="same") for _ in range(2))
@@ -266,7 +265,7 @@ async def put_back(etcd: EtcdServer, folder: Path, backup: Path) -> None:
 async def test_a_follower_agrees_with_an_etcd_that_was_restored(
     own_etcd: EtcdServer, connect: Connect, tmp_path: Path, later: int
 ) -> None:
-    """Also when its revision has passed what the follower knew before it is back."""
+    """Also if its revision has passed the last one of the follower meanwhile."""
     folder, backup = tmp_path / "etcd" / "data", tmp_path / "backup"
     store, writer = (connect(own_etcd.endpoint, prefix="same") for _ in range(2))
     await store.put("kept", b"1")
@@ -295,7 +294,7 @@ async def test_a_follower_agrees_with_an_etcd_that_was_restored(
 async def test_a_follower_moves_with_its_calls_when_a_member_hangs(
     tmp_path: Path, connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whichever member of three that is, the leader too."""
+    """Tested with each of three members, so with the leader too."""
     monkeypatch.setattr("apidiscovery_service.store.etcd.NEWS_EVERY_S", 0.4)
     monkeypatch.setattr("apidiscovery_service.store.etcd._SILENCE_S", 1.0)
     with etcd_members(tmp_path) as members:
@@ -318,7 +317,7 @@ async def test_a_follower_moves_with_its_calls_when_a_member_hangs(
                 member.resume()
 
 
-async def test_a_lease_that_ran_out_while_etcd_was_not_reached_is_lost(
+async def test_a_lease_that_expires_while_etcd_is_unreachable_is_lost(
     own_etcd: EtcdServer, connect: Connect
 ) -> None:
     store = connect(own_etcd.endpoint, options=QUICK)
@@ -425,7 +424,7 @@ async def test_tls_with_a_client_certificate_which_may_be_renewed(
 
 
 async def switch_authentication_on(endpoint: str, password: str) -> None:
-    """Make root, and a user of the prefix `mine`; then let nobody else in."""
+    """Create root and a user of the prefix `mine`, and enable authentication."""
     mine = Permission(permType=Permission.READWRITE, key=b"mine/", range_end=b"mine0")
     async with grpc.aio.insecure_channel(endpoint) as channel:
         auth = AuthStub(channel)
@@ -480,7 +479,7 @@ async def test_users_with_passwords(own_etcd: EtcdServer, connect: Connect, tmp_
         pytest.param({"ca_file": "text"}, "text: not a usable certificate", id="not PEM"),
     ],
 )
-def test_wrong_options_are_told(
+def test_wrong_options_are_refused(
     fields: dict[str, str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -1,4 +1,4 @@
-"""What only the store in a file promises: its file, other processes, kill -9, full disks."""
+"""The store in a file: the file, other processes, kill -9, full disks."""
 
 import asyncio
 import contextlib
@@ -106,7 +106,7 @@ def start_writer(path: Path, name: str) -> "subprocess.Popen[str]":
 
 
 def read_acknowledged(process: "subprocess.Popen[str]", count: int) -> list[str]:
-    """Kill a writer in the midst of its work, and return all that it had acknowledged."""
+    """Kill a writer while it writes, and return its acknowledged writes."""
     assert process.stdout is not None
     lines = [process.stdout.readline() for _ in range(count)]
     process.kill()
@@ -142,7 +142,7 @@ async def test_servers_that_start_at_once_make_one_file(path: Path) -> None:
     assert [file.name for file in path.parent.iterdir()] == ["store.sqlite"]
 
 
-async def test_1000_writes_one_after_the_other_take_seconds(path: Path) -> None:
+async def test_a_thousand_writes_take_seconds(path: Path) -> None:
     store = await SqliteStore.open(path)
     begun = time.monotonic()
     for number in range(1000):
@@ -217,7 +217,7 @@ async def test_a_folder_that_takes_no_files_is_refused() -> None:
 
 @pytest.fixture
 def foreign_folder() -> Iterator[Path]:
-    """Return a folder that everybody may look into."""
+    """Return a folder that every user may read."""
     folder = Path(tempfile.mkdtemp())
     folder.chmod(0o755)
     yield folder
@@ -226,7 +226,7 @@ def foreign_folder() -> Iterator[Path]:
 
 
 def open_without_rights(path: Path, mode: int) -> str:
-    """Open a file as a user who owns nothing, and return what that came to."""
+    """Open a file as a user without rights, and return the error."""
     path.chmod(mode)
     path.parent.chmod(0o555)
     opener = [sys.executable, "-c", OPENER, str(path)]
@@ -282,7 +282,7 @@ async def test_a_write_that_the_disk_does_not_take_is_not_acknowledged_and_harms
     await again.close()
 
 
-async def test_a_lock_of_somebody_else_for_too_long_makes_the_store_unavailable(
+async def test_a_long_lock_of_another_program_makes_the_store_unavailable(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("apidiscovery_service.store.sqlite_opening._BUSY_TIMEOUT_S", 0.1)
@@ -389,7 +389,7 @@ async def test_a_copy_of_a_stopped_store_restores(path: Path, tmp_path: Path) ->
     await store.close()
 
 
-async def test_the_file_says_whose_it_is(path: Path) -> None:
+async def test_the_header_has_application_and_format(path: Path) -> None:
     await fill(path)
     header = content_of(path)[:100]
     assert int.from_bytes(header[68:72], "big") == APPLICATION_ID

@@ -1,4 +1,4 @@
-"""The store in a file on a full disk, with a damaged file, and with one without checksums."""
+"""The store in a file: full disks, damaged files, and files without checksums."""
 
 import asyncio
 import contextlib
@@ -65,7 +65,7 @@ async def filled(path: Path, count: int = 20) -> dict[str, bytes]:
 
 
 async def refusal(store: SqliteStore) -> str:
-    """Return why the disk takes no more; what is left of the log may take a little."""
+    """Write until the disk is full, and return the error."""
     while True:
         try:
             await store.put("more", bytes(500_000))
@@ -77,7 +77,7 @@ async def content_of(store: SqliteStore) -> dict[str, bytes]:
     return {entry.key: entry.value for entry in (await store.list("")).entries}
 
 
-async def test_a_full_disk_ends_writes_alone_and_they_go_on_when_there_is_room(
+async def test_only_writes_fail_on_a_full_disk_until_there_is_room(
     disk: SmallDisk,
 ) -> None:
     now = 2_000_000.0
@@ -132,7 +132,7 @@ async def test_a_new_file_on_a_full_disk_says_why_there_is_none(disk: SmallDisk)
 
 
 async def test_each_damaged_value_is_noticed(path: Path) -> None:
-    """Whichever byte of a value is another: the file is refused, and the key named."""
+    """For each byte of a value: the file is refused, and the error names the key."""
     content = await filled(path)
     original = bytes_of(path)
     for key, value in content.items():
@@ -167,7 +167,7 @@ async def test_a_file_with_any_byte_damaged_is_refused_or_as_it_was(path: Path) 
     assert refused
 
 
-async def test_what_is_damaged_while_it_is_open_is_no_answer(path: Path) -> None:
+async def test_an_entry_damaged_while_the_file_is_open_is_not_returned(path: Path) -> None:
     await filled(path, 3)
     store = await SqliteStore.open(path)
     after = (await store.list("")).revision
@@ -207,7 +207,7 @@ async def test_a_file_without_checksums_gets_them_whoever_opens_it(path: Path) -
         await SqliteStore.open(path)
 
 
-async def test_a_file_that_an_older_server_has_open_is_not_taken_from_it(
+async def test_a_file_that_an_older_server_has_open_is_not_upgraded(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("apidiscovery_service.store.sqlite_opening._BUSY_TIMEOUT_S", 0.1)

@@ -1,4 +1,4 @@
-"""URLs of stores, and the smaller rules that all stores share."""
+"""URLs of stores, and rules that all stores share."""
 
 from pathlib import Path
 
@@ -63,7 +63,7 @@ def test_a_url_is_read(text: str, url: StoreUrl) -> None:
         ("etcd://me:s3cret@a:1/p", "do not belong into the URL"),
     ],
 )
-def test_what_is_wrong_with_a_url_is_told_without_its_secrets(text: str, message: str) -> None:
+def test_errors_of_urls_do_not_show_secrets(text: str, message: str) -> None:
     with pytest.raises(InvalidConfiguration) as caught:
         StoreUrl.parse(text)
     assert message in str(caught.value)

@@ -155,6 +155,10 @@ _SOURCES: Mapping[str, _Source] = {
         pointers=("deletionTimestamp", "deletionGracePeriodSeconds"),
         named={"uid": "types.UID"},
     ),
+    "v1.APIResource": _Source(pointers=("verbs",)),
+    "v1.Status": _Source(pointers=("details",)),
+    "v2.APIResourceDiscovery": _Source(pointers=("responseKind",)),
+    "v2.APISubresourceDiscovery": _Source(pointers=("responseKind",)),
     "v1.ListMeta": _Source(pointers=("remainingItemCount", "shardInfo")),
     "v1alpha1.StorageVersionCondition": _Source(
         always=("type", "status", "lastTransitionTime", "reason"),

@@ -1,1 +1,1 @@
-"""CustomResourceDefinitions: read, validated, named, and what discovery tells of them."""
+"""CustomResourceDefinitions: reading, validation, names and discovery."""

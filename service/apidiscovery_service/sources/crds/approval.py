@@ -22,12 +22,12 @@ _UNAPPROVED: Final = "unapproved"
 
 
 def is_protected(group: str) -> bool:
-    """Tell whether a group belongs to the community."""
+    """Return whether a group belongs to the community."""
     return _PROTECTED_GROUP.fullmatch(group) is not None
 
 
 def is_valid(approval: str) -> bool:
-    """Tell whether the annotation is a URL of an approval, or says that there is none."""
+    """Return whether the annotation is a URL of an approval, or says that there is none."""
     return approval.startswith(_UNAPPROVED) or _is_url(approval)
 
 

@@ -1,4 +1,4 @@
-"""CustomResourceDefinitions: the fields that discovery depends on, and the document as JSON.
+"""CustomResourceDefinitions: the fields that discovery and OpenAPI documents depend on.
 
 Source: k8s.io/apiextensions-apiserver pkg/apis/apiextensions/v1/types.go.
 """
@@ -8,12 +8,8 @@ from typing import Final
 
 import zstandard
 
-from apidiscovery_service.openapi import json_text
-
 # Takes little time beside reading the document.
 _LEVEL: Final = 3
-# Placeholder of the versions. JSON text does not have it, since control characters are escaped.
-_GAP: Final = b"\0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +85,6 @@ class CustomResourceDefinition:
         created: metadata.creationTimestamp, empty for none.
         terminating: Whether there is a metadata.deletionTimestamp.
         stated: None if the document has no status, or an empty one.
-        packed: The document without its versions, compressed. Equal documents have equal bytes.
     """
 
     name: str
@@ -97,7 +92,6 @@ class CustomResourceDefinition:
     scope: str
     names: Names
     versions: tuple[CrdVersion, ...]
-    packed: bytes = field(repr=False)
     approval: str = ""
     created: str = ""
     terminating: bool = False
@@ -105,23 +99,9 @@ class CustomResourceDefinition:
     stated: StatedStatus | None = None
 
     @property
-    def document(self) -> bytes:
-        """The whole object as JSON; the order of keys and the numbers are the document's."""
-        versions = b",".join(zstandard.decompress(version.packed) for version in self.versions)
-        return zstandard.decompress(self.packed).replace(_GAP, versions)
-
-    @property
     def size(self) -> int:
-        """The bytes of `document`, but for a few."""
-        parts = (self.packed, *(version.packed for version in self.versions))
-        return sum(map(zstandard.frame_content_size, parts))
-
-
-def without_versions(content: object) -> object:
-    """Return the object that is packed as `CustomResourceDefinition.packed`, to be written."""
-    if not json_text.is_object(content) or not json_text.is_object(spec := content.get("spec")):
-        return content
-    return {**content, "spec": {**spec, "versions": json_text.Fragment(b"[" + _GAP + b"]")}}
+        """The bytes of its versions as JSON, which are nearly all that a document has."""
+        return sum(zstandard.frame_content_size(version.packed) for version in self.versions)
 
 
 def packed(document: bytes) -> bytes:

@@ -46,7 +46,7 @@ class CrdStatus:
         return ""
 
     def is_true(self, condition: str) -> bool:
-        """Tell whether there is a condition and it is true."""
+        """Return whether there is a condition and it is true."""
         return any(c.type == condition and c.status == "True" for c in self.conditions)
 
 
@@ -74,9 +74,9 @@ def statuses(crds: Iterable[CustomResourceDefinition]) -> dict[str, CrdStatus]:
 
 
 def is_of_another(name: str, names: Names, crds: Iterable[CustomResourceDefinition]) -> bool:
-    """Tell whether any of these names is accepted for another CustomResourceDefinition.
+    """Return whether any of these names is accepted for another CustomResourceDefinition.
 
-    Accepted names are those of the documents, which may be more than they want by now.
+    Accepted names are those of the documents; a definition may want fewer of them now.
     """
     resources, kinds = set(_resources(names)), set(_kinds(names))
     others = [_stated_names(crd) for crd in crds if crd.name != name]
@@ -104,9 +104,9 @@ def _is_undisputed(crds: Iterable[CustomResourceDefinition]) -> bool:
 
 
 def _claim_all(crds: Iterable[CustomResourceDefinition], claims: "_Claims") -> bool:
-    """Let each definition take the names that are free; tell whether names became free by that.
+    """Let each definition take the names that are free; return whether names became free by that.
 
-    Repeating it ends, since a field that has what it wants keeps it.
+    Repeating it ends, since a field that has the name it wants keeps it.
     """
     freed = False
     for crd in crds:
@@ -122,7 +122,7 @@ def _claim_all(crds: Iterable[CustomResourceDefinition], claims: "_Claims") -> b
 
 
 def _is_settled(crd: CustomResourceDefinition) -> bool:
-    """Tell whether the document says which names are accepted, and that is final."""
+    """Return whether the document says which names are accepted, and that is final."""
     return bool(_final_conditions(crd)) and _stated_names(crd) != _NOTHING
 
 
@@ -231,7 +231,7 @@ def _status(
 def _conditions(
     crd: CustomResourceDefinition, conflicts: Sequence[tuple[str, str]]
 ) -> tuple[Condition, ...]:
-    """Return the conditions by what is accepted; Established never becomes false again.
+    """Return the conditions for the accepted names; Established never becomes false again.
 
     Source: k8s.io/apiextensions-apiserver pkg/controller/status/naming_controller.go and
     pkg/controller/establish/establishing_controller.go.

@@ -11,19 +11,8 @@ from apidiscovery_service.sources.crds.model import (
     Names,
     StatedStatus,
     packed,
-    without_versions,
 )
 from apidiscovery_service.sources.fields import Fields, Findings, Node, object_json
-
-__all__ = [
-    "Condition",
-    "CrdVersion",
-    "CustomResourceDefinition",
-    "Names",
-    "StatedStatus",
-    "read_applied_crd",
-    "read_crd",
-]
 
 _NAMES = ("plural", "singular", "kind", "listKind", "shortNames", "categories")
 _VERSION = (
@@ -81,7 +70,6 @@ def _read(node: Node, *, schemas: bool) -> CustomResourceDefinition:
         scope=spec.text("scope"),
         names=_with_defaults(names),
         versions=tuple(map(_version, versions)),
-        packed=packed(object_json(without_versions(top.value), node.path)),
         approval=annotations.text(crd_approval.ANNOTATION) if annotations else "",
         created=metadata.text("creationTimestamp") if metadata else "",
         terminating=metadata is not None and metadata.text("deletionTimestamp") != "",

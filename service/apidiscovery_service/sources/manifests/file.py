@@ -5,30 +5,40 @@ if it begins like JSON, else YAML. Reading does not record positions; a document
 read again to find the line.
 """
 
+import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path as FilePath
-from typing import Literal, TypeAlias, TypeGuard
+from typing import Literal, TypeAlias, TypeGuard, cast
 
+import orjson
 import yaml
 from apidiscovery_formats import manifest_text, yaml_text
 from apidiscovery_formats.yaml_text import Budget, Unparsable
 
 from apidiscovery_service.core.model import Offer
 from apidiscovery_service.errors import InvalidDocument
+from apidiscovery_service.kube.go_json import JSONValue
 from apidiscovery_service.sources.api_service import ApiService, read_api_service
 from apidiscovery_service.sources.crds.model import CustomResourceDefinition
 from apidiscovery_service.sources.crds.reading import read_applied_crd, read_crd
 from apidiscovery_service.sources.declarations import Declared
 from apidiscovery_service.sources.discovery_list import API_VERSIONS, KIND, read_list
 from apidiscovery_service.sources.fields import InvalidField, Node, Path, path_text
-from apidiscovery_service.sources.manifests import values
 from apidiscovery_service.sources.priorities import ordered_offers
 
 MAX_FILE_BYTES = 64 * 1024 * 1024
 
 # Enough to correct a file by. Finding the line of one takes as long as reading its document.
 MAX_ERRORS = 100
+
+# Longer text that begins like JSON is read as JSON only, and its errors have no lines: as YAML it
+# takes a hundred times as long.
+MAX_FLOW_CHARACTERS = 256 * 1024
+
+_JSON_STRING = re.compile(r'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
 
 DocumentKind: TypeAlias = Literal["groups", "crd", "apiservice"]
 Content: TypeAlias = tuple[Offer, ...] | CustomResourceDefinition | ApiService
@@ -160,7 +170,7 @@ def _read(
     value: object = None
     for part in manifest_text.documents(text.removeprefix("\ufeff")):
         try:
-            value = values.parse(part.text, limits.values if limits else None)
+            value = parse(part.text, limits.values if limits else None)
             yield from reader.read(value, part.number)
         except InvalidField as error:
             errors += _placed(error, file, part, limits.located if limits else None)
@@ -352,7 +362,7 @@ def _placed(
 
 def _lines(text: str, paths: Sequence[Path], budget: Budget | None) -> list[int]:
     """Return the line of each field in a document, from 0; 0 where it is not known."""
-    if manifest_text.is_like_json(text) and len(text) > values.MAX_FLOW_CHARACTERS:
+    if manifest_text.is_like_json(text) and len(text) > MAX_FLOW_CHARACTERS:
         return [0] * len(paths)
     try:
         yaml_text.load(text, budget)
@@ -360,3 +370,71 @@ def _lines(text: str, paths: Sequence[Path], budget: Budget | None) -> list[int]
     except (Unparsable, yaml.YAMLError, ValueError):
         # JSON that is not YAML, such as one with an escaped surrogate pair
         return [0] * len(paths)
+
+
+def parse(text: str, budget: Budget | None) -> object:
+    """Return the value of a document.
+
+    Args:
+        text: JSON or YAML.
+        budget: The number of values it may have; None for trusted text.
+
+    Raises:
+        Unparsable: It is neither, has a duplicate key or too many values.
+    """
+    if not manifest_text.is_like_json(text):
+        return yaml_text.load(text, budget)
+    if budget is not None:
+        _count_json(text, budget)
+    try:
+        value = cast("object", orjson.loads(text))
+        json.loads(text, object_pairs_hook=_refuse_duplicates)  # orjson keeps the last
+    except orjson.JSONDecodeError as error:
+        if len(text) <= MAX_FLOW_CHARACTERS:
+            with suppress(Unparsable):  # YAML in flow style begins like JSON
+                return yaml_text.load(text)
+        raise Unparsable(f"no JSON: {error.msg}", error.lineno - 1) from None
+    except RecursionError:
+        raise Unparsable("nested too deeply") from None
+    except _KeyTwice as error:
+        if len(text) <= MAX_FLOW_CHARACTERS:
+            _raise_with_line(text)
+        raise Unparsable(str(error)) from None
+    return value
+
+
+class _KeyTwice(Exception):
+    """An object has a duplicate key."""
+
+
+def _refuse_duplicates(members: list[tuple[str, JSONValue]]) -> None:
+    if len(dict(members)) == len(members):
+        return
+    seen: set[str] = set()
+    for name, _ in members:
+        if name in seen:
+            raise _KeyTwice(f"the key {name[:100]!r} is there twice")
+        seen.add(name)
+
+
+def _raise_with_line(text: str) -> None:
+    """Raise the error of JSON text as YAML, which most JSON is: it has a line."""
+    try:
+        yaml_text.load(text)
+    except Unparsable as error:
+        if error.line:
+            raise
+
+
+def _count_json(text: str, budget: Budget) -> None:
+    """Take the values of a JSON text from a budget, before they are created.
+
+    Each value but the first of an array or object follows a comma, each key precedes a colon. If
+    there are too many such characters, those in strings are not counted, which takes longer.
+    """
+    count = 1 + _marks(text)
+    budget.spend(count if count <= budget.left else 1 + _marks(_JSON_STRING.sub("", text)))
+
+
+def _marks(text: str) -> int:
+    return sum(map(text.count, ",:[{"))

@@ -17,7 +17,6 @@ from apidiscovery_service.sources.registrations.requests import (
     wrong_name,
 )
 from apidiscovery_service.sources.registrations.writes import Wanted
-from apidiscovery_service.store import MAX_VALUE_BYTES
 
 MAX_DOCUMENTS = 10_000
 
@@ -93,8 +92,6 @@ class _Reader:
             *self._resource_version(where, document),
         )
         crd = document.content if isinstance(document.content, CustomResourceDefinition) else None
-        if crd is not None and crd.size > MAX_VALUE_BYTES:
-            self.refuse(where, f"too large to be kept: {crd.size} bytes, at most {MAX_VALUE_BYTES}")
         content = _content(kind, document)
         self.wanted[kind, name] = Wanted(kind, name, where, content, expected, crd)
 

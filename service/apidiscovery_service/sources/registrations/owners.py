@@ -38,6 +38,7 @@ from apidiscovery_service.store import (
     StoreRefused,
     StoreUnavailable,
 )
+from apidiscovery_service.store.wakeup import rings_within
 
 # Renewals in the time of a lease, as some may be lost.
 _RENEWALS_A_LEASE = 3
@@ -51,7 +52,7 @@ _log = structlog.get_logger(__name__)
 async def take(
     store: Store, owner: str, requester: Requester, lease: OwnerLease | None
 ) -> Ownership:
-    """Find or create the owner of what is written next; it counts as a renewal.
+    """Find or create the owner of the next writes; this renews its lease.
 
     Raises:
         Denied: It is another caller's.
@@ -74,7 +75,7 @@ async def take(
 
 
 async def peek(store: Store, owner: str, requester: Requester) -> Ownership:
-    """Return what `take` would, as far as it is known without writing; no guard for a new owner.
+    """Return the result of `take` without writing; there is no guard for a new owner.
 
     Raises:
         Denied: It is another caller's.
@@ -198,7 +199,7 @@ class OwnerExpiry:
 
     Args:
         store: The store of the owners.
-        table: What is known of it.
+        table: The content of the store.
         clock: Unix time in seconds.
     """
 
@@ -210,7 +211,7 @@ class OwnerExpiry:
         self._seen: dict[str, tuple[int, float]] = {}
 
     async def work(self, guard: Guard) -> None:
-        """Do this until cancelled.
+        """Expire owners until cancelled.
 
         Args:
             guard: Holds while no other process does this work.
@@ -218,20 +219,17 @@ class OwnerExpiry:
         Raises:
             Fenced: Another process does it now.
         """
-        with self._table.advances() as advanced:
-            while True:
-                advanced.clear()
-                try:
-                    pause_s = await self._round(guard)
-                except (StoreUnavailable, StoreRefused):  # logged where the store is called
-                    await asyncio.sleep(_RETRY_S)
-                    continue
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(pause_s):
-                        await advanced.wait()
+        while True:
+            news = self._table.next_change()
+            try:
+                pause_s = await self._round(guard)
+            except (StoreUnavailable, StoreRefused):  # logged where the store is called
+                await asyncio.sleep(_RETRY_S)
+            else:
+                await rings_within(news, pause_s)
 
     async def _round(self, guard: Guard) -> float | None:
-        """Do what is due; return the seconds until something is, None if nothing has a lease."""
+        """Expire what is due; return the seconds until the next expiry, None without leases."""
         now = time.monotonic()
         owners = {
             name: row

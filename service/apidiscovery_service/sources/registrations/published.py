@@ -223,7 +223,7 @@ def _of_group(
 
 
 def violations(groups: Sequence[PlacedGroup]) -> list[FieldViolation]:
-    """Return what is wrong with groups.
+    """Return the violations of groups.
 
     Paths are such as `groups[0].group.versions[0].version`. An error in one resource or version
     does not hide errors in others.
@@ -263,7 +263,7 @@ def _priority_violations(groups: Sequence[PlacedGroup]) -> Iterator[FieldViolati
 def checked(
     groups: Sequence[PlacedGroup], documents: Mapping[int, Mapping[str, bytes]]
 ) -> tuple[list[PlacedGroup], list[FieldViolation]]:
-    """Return groups with their valid documents, and what is wrong with groups and documents.
+    """Return groups with their valid documents, and the violations of groups and documents.
 
     It takes about 0.1 s for each MB of documents. Paths are such as `groups[0].group.versions` and
     `groups[0].openapiV3["v1"]`; a message about a document begins with the place in it.

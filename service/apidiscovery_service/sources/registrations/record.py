@@ -1,13 +1,13 @@
 """The records of registrations and owners in the store: JSON with a format number.
 
-Both have one prefix, so that its watch brings an owner before what it owns.
+Both have one prefix, so that its watch reports an owner before its registrations.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import TypeAlias, cast
+from typing import TypeAlias, TypeVar, cast
 
 import orjson
 
@@ -20,7 +20,7 @@ PREFIX = "registrations/"
 OWNERS = "registrations/owners/"
 FORMAT = 1
 
-
+T = TypeVar("T")
 Object: TypeAlias = dict[str, JSONValue]
 
 
@@ -57,19 +57,6 @@ class Record:
     created: str
     content: JSONValue
     by: str = field(default="", compare=False)
-
-
-@dataclass(frozen=True, slots=True)
-class State:
-    """What is in the store under the key of a registration.
-
-    Attributes:
-        revision: 0 for nothing.
-        record: None for nothing.
-    """
-
-    revision: int = 0
-    record: Record | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,25 +119,19 @@ def parse_key(key: str) -> tuple[Kind, str] | None:
     return (Kind(kind), name) if slash and name and kind in KINDS else None
 
 
-def encode(record: Record, content: bytes | None = None) -> bytes:
+def encode(record: Record) -> bytes:
     """Write a registration.
-
-    Args:
-        record: The registration.
-        content: The JSON of its content, if it is known already.
 
     Raises:
         TypeError: JSON has no form for a value in it.
     """
-    if content is None:
-        content = orjson.dumps(record.content)
     return orjson.dumps(
         {
             "format": FORMAT,
             "owner": record.owner,
             "ownerId": record.owner_id,
             "created": record.created,
-            "content": orjson.Fragment(content),
+            "content": record.content,
             # Older releases pass over it, so the format of records is the same.
             **({"by": record.by} if record.by else {}),
         }
@@ -182,31 +163,24 @@ def record_of(entry: Entry) -> Record:
     Raises:
         InvalidRecord: It is not one, or of a newer format; the message has the key.
     """
-    try:
-        return decode(entry.value)
-    except InvalidRecord as error:
-        raise _unreadable(entry, error) from None
+    return _read(entry, decode)
 
 
 async def read_record(entry: Entry) -> Record:
-    """Return what `record_of` does; large entries are read in a thread."""
+    """Return the result of `record_of`; large entries are read in a thread."""
     return await run_sized(len(entry.value), lambda: record_of(entry))
 
 
 def owner_of(entry: Entry) -> OwnerRecord:
-    """Read an entry of an owner.
+    """Read an entry of an owner; raises as `record_of`."""
+    return _read(entry, decode_owner)
 
-    Raises:
-        InvalidRecord: It is not one, or of a newer format; the message has the key.
-    """
+
+def _read(entry: Entry, decode_value: Callable[[bytes], T]) -> T:
     try:
-        return decode_owner(entry.value)
+        return decode_value(entry.value)
     except InvalidRecord as error:
-        raise _unreadable(entry, error) from None
-
-
-def _unreadable(entry: Entry, error: InvalidRecord) -> InvalidRecord:
-    return InvalidRecord(f"{entry.key} in the store cannot be read: {error}")
+        raise InvalidRecord(f"{entry.key} in the store cannot be read: {error}") from None
 
 
 def encode_owner(record: OwnerRecord) -> bytes:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from apidiscovery_service import workers
 from apidiscovery_service.core.source import Source
-from apidiscovery_service.errors import DiscoveryError, FieldViolation, InvalidFields
+from apidiscovery_service.errors import FieldViolation, InvalidFields
 from apidiscovery_service.sources.declarations import Declarations
 from apidiscovery_service.sources.registrations import (
     apply,
@@ -60,7 +60,6 @@ from apidiscovery_service.sources.registrations.writes import (
     decide,
     put,
     remove_entry,
-    state_of,
 )
 from apidiscovery_service.store import Conflict, Entry, Fenced, Guard, Store, StoreDamaged
 from apidiscovery_service.workers import WorkerFailed, run_sized
@@ -94,7 +93,7 @@ class Registrations(Source):
         self._locks = GroupLocks()
 
     async def load(self) -> None:
-        """Declare what is in the store, in one step.
+        """Declare the content of the store, in one step.
 
         Raises:
             StoreUnavailable: The store does not answer.
@@ -184,7 +183,7 @@ class Registrations(Source):
     async def _dry_run(
         self, wanted: Sequence[Wanted], owner: str, requester: Requester
     ) -> Sequence[Written]:
-        """Return what writing would answer."""
+        """Return the answer to a write without writing."""
         ownership = await owners.peek(self._store, owner, requester)
         prepared = [await self._prepare(one, ownership, requester) for one in wanted]
         return self._statuses.of_dry_run(prepared, self._now())
@@ -198,23 +197,19 @@ class Registrations(Source):
     ) -> list[Written]:
         """Prepare everything, and only then write, in order; the caller holds the groups' locks."""
         ownership = await owners.peek(self._store, owner, requester)
-        # Of several none may be taken if one is refused, so all are decided by the store.
-        prepare = self._prepare_by_table if len(wanted) == 1 else self._prepare
-        prepared = [await prepare(one, ownership, requester) for one in wanted]
+        prepared = [await self._prepare(one, ownership, requester) for one in wanted]
         ownership = await owners.take(self._store, owner, requester, lease)
         size = sum(len(one.value) for one in prepared)
         prepared = await run_sized(size, self._statuses.decided(prepared, self._now()))
         written: list[Written] = []
         try:
             for each in prepared:
-                one, ownership = await self._put(
-                    each, ownership, lease, requester, is_last=each is prepared[-1]
-                )
+                one, ownership = await self._put(each, ownership, lease, requester)
                 written.append(one)
             await self._wait_until_served(written)
             self._statuses.settled(written)
         finally:
-            self._table.expect_no_more(one.key for one in wanted)
+            self._table.forget(one.key for one in wanted)
         return written
 
     async def _put(
@@ -223,8 +218,6 @@ class Registrations(Source):
         ownership: Ownership,
         lease: OwnerLease | None,
         requester: Requester,
-        *,
-        is_last: bool,
     ) -> tuple[Written, Ownership]:
         """Write what was prepared; it is prepared again whenever others have written meanwhile."""
         while True:
@@ -233,11 +226,9 @@ class Registrations(Source):
                 prepared = await self._prepare(prepared.wanted, ownership, requester)
             if prepared.outcome is Outcome.UNCHANGED:
                 return prepared.written(), ownership
-            if is_last:  # those before it are likely to be served together with it
-                prepared = self._statuses.with_update(prepared)
             self._statuses.about_to_write(prepared)
             try:
-                entry = await self._put_and_hash(prepared, ownership)
+                entry = await put(self._store, prepared, ownership)
             except Conflict:
                 prepared = await self._prepare(prepared.wanted, ownership, requester)
             except Fenced:
@@ -246,52 +237,17 @@ class Registrations(Source):
             else:
                 return prepared.written(entry), ownership
 
-    async def _put_and_hash(self, prepared: Prepared, ownership: Ownership) -> Entry | None:
-        """Write what was prepared; ETags are made while the store writes."""
-        writing = asyncio.create_task(put(self._store, prepared, ownership))
-        try:
-            if prepared.update is not None:
-                await asyncio.sleep(0)  # the write has begun then
-                prepared.update.snapshot.etags()
-        finally:
-            entry = await writing
-        return entry
-
     async def _prepare(
         self, wanted: Wanted, ownership: Ownership, requester: Requester
     ) -> Prepared:
         entry = await self._store.get(wanted.key)
         size = wanted.size + (len(entry.value) if entry else 0)
         return await run_sized(
-            size, lambda: decide(state_of(entry), wanted, ownership, requester, self._now)
+            size, lambda: decide(entry, wanted, ownership, requester, self._now())
         )
 
-    async def _prepare_by_table(
-        self, wanted: Wanted, ownership: Ownership, requester: Requester
-    ) -> Prepared:
-        """Decide by the table, without asking the store, if something will be written.
-
-        If the store has something else by now, the write conflicts. Refusals and results without a
-        write are decided by the store.
-        """
-        size = wanted.size + self._table.size(wanted.key)
-
-        def by_table() -> Prepared | None:
-            state = self._table.state(wanted.key)
-            if state is None:
-                return None
-            try:
-                return decide(state, wanted, ownership, requester, self._now)
-            except DiscoveryError:
-                return None
-
-        prepared = await run_sized(size, by_table)
-        if prepared is None or prepared.outcome is Outcome.UNCHANGED:
-            return await self._prepare(wanted, ownership, requester)
-        return prepared
-
     async def _wait_until_served(self, written: Iterable[Written]) -> None:
-        """Wait until this replica serves what it wrote, and no longer what it removed.
+        """Wait until this replica serves its writes, and no longer serves what it removed.
 
         Raises:
             NotServed: That takes too long.
@@ -310,7 +266,7 @@ class Registrations(Source):
         )
 
     def _has_row(self, key: str, revision: int) -> bool:
-        """Tell whether the table has a registration at this revision, or an earlier one."""
+        """Return whether the table has a registration at this revision, or an earlier one."""
         row = self._table.rows.get(key)
         return row is not None and row.revision <= revision
 
@@ -431,8 +387,8 @@ class Registrations(Source):
     async def list(self, query: Query) -> Page:
         """Return a page of registrations.
 
-        A page may have fewer than asked for; `next_after` tells whether others follow. What cannot
-        be read is left out; `warnings` has it.
+        A page may have fewer than asked for; `next_after` is set if others follow. Registrations
+        that cannot be read are left out; `warnings` has them.
 
         Raises:
             StoreUnavailable: Their content cannot be read.
@@ -509,7 +465,7 @@ def _matches(row: Row, query: Query) -> bool:
 
 
 def _is_gone(written: Written) -> bool:
-    """Tell whether writing it deleted it."""
+    """Return whether writing it deleted it."""
     return objects.is_deleted(as_object(written.registered.record.content))
 
 

@@ -21,7 +21,7 @@ MAX_REMOVAL_AFTER_S = 30 * 24 * 3600.0
 # Of the name of a registration or owner.
 _MAX_CHARACTERS = 253
 
-# Says why registrations of some API groups may not be changed; None if they may.
+# Returns why registrations of some API groups may not be changed; None if they may.
 Permit: TypeAlias = Callable[[frozenset[str]], str | None]
 
 
@@ -46,8 +46,8 @@ class Requester:
     """The caller, and what they may change.
 
     Attributes:
-        permit: Says for groups why they may not be changed.
-        is_admin: Whether the owners of all users are theirs as well.
+        permit: Returns why registrations of groups may not be changed.
+        is_admin: Whether they may use the owners of all users.
     """
 
     caller: Caller = LOCAL
@@ -200,7 +200,7 @@ class NotServed(StoreUnavailable):
     """A change is in the store, but this process does not serve it yet."""
 
     reason = "late"
-    told = (
+    public_text = (
         "the store has what was asked for, but this server does not serve it yet, for it has no"
         " news of the store; ask again, nothing is done twice"
     )
@@ -222,7 +222,7 @@ class LimitExceeded(DiscoveryError):
 
 
 def wrong_name(name: str) -> str | None:
-    """Say what is wrong with a name; None if it is a DNS subdomain."""
+    """Return the reason why a name is not valid; None if it is a DNS subdomain."""
     if not name:
         return "required"
     if len(name) > _MAX_CHARACTERS:
@@ -233,7 +233,7 @@ def wrong_name(name: str) -> str | None:
 
 
 def publication_violations(publication: Publication) -> Iterator[FieldViolation]:
-    """Yield what is wrong with a publication, apart from its groups."""
+    """Yield the violations of a publication, apart from its groups."""
     if wrong := wrong_name(publication.name):
         yield FieldViolation("name", wrong)
     if not publication.groups:
@@ -242,7 +242,7 @@ def publication_violations(publication: Publication) -> Iterator[FieldViolation]
 
 
 def owner_violations(owner: str, lease: OwnerLease | None) -> Iterator[FieldViolation]:
-    """Yield what is wrong with the owner that a request names, and with its lease."""
+    """Yield the violations of the owner and lease of a request."""
     if owner and (wrong := wrong_name(owner)):
         yield FieldViolation("owner", wrong)
     if lease is None:
@@ -258,7 +258,7 @@ def owner_violations(owner: str, lease: OwnerLease | None) -> Iterator[FieldViol
 
 
 def withdrawal_violations(references: Sequence[Reference], owner: str) -> Iterator[FieldViolation]:
-    """Yield what is wrong with a withdrawal.
+    """Yield the violations of a withdrawal.
 
     Raises:
         LimitExceeded: There are too many references.

@@ -4,8 +4,7 @@ Names of a group are shared, so a change of one definition may change the status
 never waits for a status in the store: it is for readers, and says which names were accepted before.
 """
 
-import contextlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias, cast
 
@@ -19,12 +18,9 @@ from apidiscovery_service.sources.crds.model import (
     CustomResourceDefinition,
     Names,
     StatedStatus,
-    packed,
-    without_versions,
 )
 from apidiscovery_service.sources.crds.names import CrdStatus
 from apidiscovery_service.sources.declarations import Declarations, Declared
-from apidiscovery_service.sources.fields import object_json
 from apidiscovery_service.sources.registrations.objects import metadata_of, with_status
 from apidiscovery_service.sources.registrations.record import (
     Kind,
@@ -36,7 +32,7 @@ from apidiscovery_service.sources.registrations.record import (
     read_record,
 )
 from apidiscovery_service.sources.registrations.requests import Outcome, Written
-from apidiscovery_service.sources.registrations.table import Table, declared_by
+from apidiscovery_service.sources.registrations.table import Table
 from apidiscovery_service.sources.registrations.writes import Prepared
 from apidiscovery_service.store import MAX_VALUE_BYTES, Conflict, Entry, Store
 from apidiscovery_service.workers import run_sized
@@ -46,7 +42,7 @@ _ATTEMPTS = 5
 
 _NO_NAMES = Names("", "", "", "")
 
-# A definition as it will be stored, without its document, and the status it will have.
+# A definition as it will be stored, and the status that it will have.
 _Decided: TypeAlias = tuple[CustomResourceDefinition, CrdStatus]
 
 _log = structlog.get_logger(__name__)
@@ -56,8 +52,8 @@ _log = structlog.get_logger(__name__)
 class Statuses:
     """Decides the status of CustomResourceDefinitions before they are written, or afterwards.
 
-    Accepted names stay accepted, so a status is decided beforehand only if the table has everything
-    that this process has written to the group.
+    Accepted names stay accepted. So a status is decided before the write only if the table has all
+    earlier writes of this process to the group.
 
     Attributes:
         unsettled: Groups with writes of this process that the table may not have.
@@ -77,41 +73,47 @@ class Statuses:
         Returns:
             A function that returns the changes with their statuses; it may run in another thread.
         """
-        by_group: dict[str, list[Prepared]] = {}
-        for change in changes:
-            if change.wanted.crd is not None:
-                by_group.setdefault(change.wanted.crd.group, []).append(change)
         decided: dict[str, _Decided] = {}
-        for group, of_group in by_group.items():
-            decided |= self._decided(group, of_group)
-        return lambda: [
-            _with_decided(change, *decided[change.wanted.key], now)
-            if change.wanted.key in decided
-            else change
-            for change in changes
-        ]
+        for group, of_group in _by_group(changes).items():
+            if group in self.unsettled or not all(map(self._is_on_table, of_group)):
+                continue
+            found = self._decide(
+                group, [change for change in of_group if change.outcome is not Outcome.UNCHANGED]
+            )
+            before = self.declarations.crds(group).values()
+            # A process that ends between two writes must not leave a name accepted for both.
+            if not any(
+                crd_names.is_of_another(crd.name, status.accepted, before)
+                for crd, status in found.values()
+            ):
+                decided |= found
+        return lambda: [_with_decided(change, decided, now) for change in changes]
 
-    def _decided(self, group: str, changes: Sequence[Prepared]) -> dict[str, _Decided]:
-        """Return by key what is certain of the changes of a group; empty if nothing is."""
-        if group in self.unsettled or not all(map(self._is_on_table, changes)):
-            return {}
-        before = self._members(group)
-        crds = {
-            change.wanted.name: crd
-            for change in changes
-            if change.outcome is not Outcome.UNCHANGED
-            and (crd := _without_document(change, before.get(change.wanted.name)))
-        }
+    def of_dry_run(self, changes: Sequence[Prepared], now: str) -> list[Written]:
+        """Return the answer to a write of these changes; writes of others may change it."""
+        decided: dict[str, _Decided] = {}
+        for group, of_group in _by_group(changes).items():
+            decided |= self._decide(
+                group, [change for change in of_group if self._is_registered(change.wanted.name)]
+            )
+        return [_with_decided(change, decided, now).written() for change in changes]
+
+    def _decide(self, group: str, changes: Iterable[Prepared]) -> dict[str, _Decided]:
+        """Return the definitions and statuses of a group's changes, by key, once all are written.
+
+        Definitions that are deleted by their change have none.
+        """
+        before = self.declarations.crds(group)
+        crds: dict[str, CustomResourceDefinition] = {}
+        for change in changes:
+            former = before.pop(change.wanted.name, None)
+            if not change.gone and (crd := _undecided(change, former)):
+                crds[crd.name] = crd
         statuses = crd_names.statuses((before | crds).values())
-        # A process that ends between two writes must not leave a name accepted for both.
-        if any(
-            crd_names.is_of_another(name, statuses[name].accepted, before.values()) for name in crds
-        ):
-            return {}
         return {key_of(Kind.CRD, name): (crd, statuses[name]) for name, crd in crds.items()}
 
     def _is_on_table(self, change: Prepared) -> bool:
-        """Tell whether a change replaces what the table has, and will be in force."""
+        """Return whether a change replaces what the table has, and will be in force."""
         row = self.table.rows.get(change.wanted.key)
         revision = row.revision if row else 0
         return (
@@ -121,19 +123,14 @@ class Statuses:
         )
 
     def is_current(self, change: Prepared) -> bool:
-        """Tell whether no other definition was given names that a decided status accepts."""
+        """Return whether no other definition was given names that a decided status accepts."""
         if change.declared is None:
             return True
         (crd,) = change.declared.crds
         names = (crd.stated and crd.stated.accepted) or _NO_NAMES
-        return not crd_names.is_of_another(crd.name, names, self._members(crd.group).values())
-
-    def with_update(self, change: Prepared) -> Prepared:
-        """Add what serving a change comes to, if that is known; its ETags are not made yet."""
-        for crd in change.declared.crds if change.declared else ():
-            with contextlib.suppress(DiscoveryError):  # told to whoever publishes it
-                return replace(change, update=self.declarations.prepare(crd))
-        return change
+        return not crd_names.is_of_another(
+            crd.name, names, self.declarations.crds(crd.group).values()
+        )
 
     def about_to_write(self, change: Prepared) -> None:
         """Note that a change is written next."""
@@ -207,49 +204,29 @@ class Statuses:
         value = await run_sized(len(entry.value), lambda: encode(written))
         return await self.store.put(key, value, expected=revision)
 
-    def of_dry_run(self, changes: Iterable[Prepared], now: str) -> list[Written]:
-        """Return what writing would answer, with the statuses of that moment.
-
-        Writes of others may change them.
-        """
-        written = [change.written() for change in changes]
-        crds = {
-            one.registered.name: declared_by(Kind.CRD, one.registered.record).crds[0]
-            for one in written
-            if one.registered.kind is Kind.CRD and self._is_registered(one.registered.name)
-        }
-        statuses: dict[str, CrdStatus] = {}
-        for group in {crd.group for crd in crds.values()}:
-            of_group = {name: crd for name, crd in crds.items() if crd.group == group}
-            members = (self._members(group) | of_group).values()
-            statuses |= crd_names.statuses(
-                crd for crd in members if not crd.terminating or crd.finalizers
-            )
-        return [
-            _written_with(one, statuses[one.registered.name], now)
-            if one.registered.kind is Kind.CRD and one.registered.name in statuses
-            else one
-            for one in written
-        ]
-
-    def _members(self, group: str) -> dict[str, CustomResourceDefinition]:
-        """Return the definitions in force of a group, by name."""
-        return {name: self.declarations.crds[name] for name in self.declarations.statuses(group)}
-
     def _is_registered(self, name: str) -> bool:
-        """Tell whether a registration of this name is or would be in force."""
+        """Return whether a registration of this name is or would be in force."""
         row = self.table.rows.get(key_of(Kind.CRD, name))
         if row is None:
-            return name not in self.declarations.crds
+            return self.declarations.crd(name) is None
         return self._is_in_force(row.declared.crds[0])
 
     def _is_in_force(self, crd: CustomResourceDefinition) -> bool:
-        """Tell whether the status is that of the registration, not of a file of the same name."""
-        return self.declarations.crds.get(crd.name) == crd
+        """Return whether this definition is in force, and not one of a file with the same name."""
+        return self.declarations.crd(crd.name) == crd
+
+
+def _by_group(changes: Iterable[Prepared]) -> dict[str, list[Prepared]]:
+    """Return the changes of CustomResourceDefinitions by group."""
+    groups: dict[str, list[Prepared]] = {}
+    for change in changes:
+        if change.wanted.crd is not None:
+            groups.setdefault(change.wanted.crd.group, []).append(change)
+    return groups
 
 
 def _states(crd: CustomResourceDefinition, status: CrdStatus) -> bool:
-    """Tell whether a document has a status already, apart from times."""
+    """Return whether a document has a status already; times may differ."""
     stated = crd.stated or StatedStatus()
     times = [condition.since for condition in stated.conditions]
     if not all(times) or len(times) != len(status.conditions):
@@ -270,10 +247,10 @@ def _stated(status: CrdStatus, times: Iterable[str]) -> StatedStatus:
     )
 
 
-def _without_document(
+def _undecided(
     change: Prepared, before: CustomResourceDefinition | None
 ) -> CustomResourceDefinition | None:
-    """Return the definition of a change, without its document, before its status is decided."""
+    """Return the definition of a change before its status is decided."""
     content = as_object(change.record.content)
     metadata = metadata_of(content)
     stored = as_list(as_object(content.get("status")).get("storedVersions"))
@@ -287,29 +264,22 @@ def _without_document(
     )
 
 
-def _with_decided(
-    change: Prepared, crd: CustomResourceDefinition, status: CrdStatus, now: str
-) -> Prepared:
-    """Return a change with a status, and with what reading it from the store will give."""
+def _with_decided(change: Prepared, decided: Mapping[str, _Decided], now: str) -> Prepared:
+    """Return a change with the status of its key, and with the result of reading it again."""
+    if change.wanted.key not in decided:
+        return change
+    crd, status = decided[change.wanted.key]
     content = _with_status(change.record.content, status, now)
     record = replace(change.record, content=content)
-    value = encode(record, object_json(content, ()))
+    value = encode(record)
     if len(value) > MAX_VALUE_BYTES:
         return change
     conditions = as_list(as_object(content["status"])["conditions"])
     times = [str(as_object(condition)["lastTransitionTime"]) for condition in conditions]
-    outline = packed(object_json(without_versions(content), ()))
-    read = replace(crd, stated=_stated(status, times), packed=outline)
-    return replace(change, record=record, value=value, declared=Declared(crds=(read,)))
+    declared = Declared(crds=(replace(crd, stated=_stated(status, times)),))
+    return replace(change, record=record, value=value, declared=declared)
 
 
 def _with_status(content: JSONValue, status: CrdStatus, now: str) -> Object:
     plain = cast("object", orjson.loads(orjson.dumps(crd_names.status_value(status))))
     return with_status(as_object(content), as_object(plain), now)
-
-
-def _written_with(written: Written, status: CrdStatus, now: str) -> Written:
-    registered = written.registered
-    content = _with_status(registered.record.content, status, now)
-    record = replace(registered.record, content=content)
-    return replace(written, registered=replace(registered, record=record))

@@ -4,18 +4,16 @@ Every replica learns of them only here, also of its own writes.
 """
 
 import asyncio
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TypeAlias
 
-import orjson
 import structlog
 
-from apidiscovery_service.core.registry import Update
 from apidiscovery_service.sources.api_service import read_api_service
-from apidiscovery_service.sources.crds.reading import CustomResourceDefinition, read_crd
+from apidiscovery_service.sources.crds.model import CustomResourceDefinition
+from apidiscovery_service.sources.crds.reading import read_crd
 from apidiscovery_service.sources.declarations import Declarations, Declared
 from apidiscovery_service.sources.fields import InvalidField, Node, path_text
 from apidiscovery_service.sources.registrations import published
@@ -26,8 +24,6 @@ from apidiscovery_service.sources.registrations.record import (
     Kind,
     OwnerRecord,
     Record,
-    State,
-    as_object,
     decode,
     decode_owner,
     owner_key,
@@ -37,6 +33,7 @@ from apidiscovery_service.sources.registrations.requests import NotServed
 from apidiscovery_service.sources.registrations.writes import Prepared
 from apidiscovery_service.store import Batch, Change, Entry, Store
 from apidiscovery_service.store.following import follow
+from apidiscovery_service.store.wakeup import Wakeup
 from apidiscovery_service.workers import INLINE_BYTES
 
 # How long a writer waits until it sees its own write. When a server of the store hangs, its watch
@@ -55,8 +52,7 @@ class Row:
 
     Attributes:
         owner_id: The id of the owner's life.
-        created: Time of the first registration, RFC 3339.
-        declared: What it declares while its owner is alive.
+        declared: Its declarations while its owner is alive.
         by: The user who wrote it last; empty when callers are not identified.
     """
 
@@ -65,7 +61,6 @@ class Row:
     revision: int
     owner: str
     owner_id: str
-    created: str
     declared: Declared
     by: str
 
@@ -93,8 +88,8 @@ class OwnerRow:
     created: int
 
 
-# A key of a registration, and its row; None if it is gone, text if it cannot be read.
-_Outcome: TypeAlias = tuple[str, Row | str | None]
+# The row of a key; None if the registration is gone, text if it cannot be read.
+_Outcome: TypeAlias = Row | str | None
 
 
 def declared_by(kind: Kind, record: Record) -> Declared:
@@ -142,9 +137,10 @@ class Table:
         # Keys of registrations by the name of their owner.
         self._owned: dict[str, set[str]] = {}
         self._problems: dict[str, str] = {}
-        self._expected: dict[str, Prepared] = {}
-        self._advanced: set[asyncio.Event] = set()
-        # Whether changes may be missing. A store that was restored uses the same revisions again.
+        # Own writes, by key, so that they need not be read when the watch reports them.
+        self._prepared: dict[str, Prepared] = {}
+        self._news = Wakeup()
+        # Whether changes may be missing. A restored store uses the same revisions again.
         self._is_behind = False
         self.revision = 0
 
@@ -174,33 +170,14 @@ class Table:
             if parse_key(key) is not None and key not in self._rows
         ]
 
-    def state(self, key: str) -> State | None:
-        """Return the state of a CustomResourceDefinition as of the last change.
-
-        None for other kinds, whose content is not in memory, and for what cannot be read.
-        """
-        row, place = self._rows.get(key), parse_key(key)
-        if key in self._problems or place is None or place[0] is not Kind.CRD:
-            return None
-        if row is None:
-            return State()
-        (crd,) = row.declared.crds
-        content = as_object(orjson.loads(crd.document))
-        return State(row.revision, Record(row.owner, row.owner_id, row.created, content, row.by))
-
-    def size(self, key: str) -> int:
-        """Return the number of bytes that `state` reads."""
-        row = self._rows.get(key)
-        return sum(crd.size for crd in row.declared.crds) if row else 0
-
     def expect(self, prepared: Prepared) -> None:
-        """Note what is written next, so that it need not be read when the watch brings it."""
-        self._expected[prepared.wanted.key] = prepared
+        """Assign a prepared change without reading it, when the watch reports it."""
+        self._prepared[prepared.wanted.key] = prepared
 
-    def expect_no_more(self, keys: Iterable[str]) -> None:
-        """Forget what was expected under these keys."""
+    def forget(self, keys: Iterable[str]) -> None:
+        """Expect no prepared changes of these keys any more."""
         for key in keys:
-            self._expected.pop(key, None)
+            self._prepared.pop(key, None)
 
     def owned_by(self, owner: str) -> list[str]:
         """Return the keys of the registrations of an owner, sorted."""
@@ -219,7 +196,7 @@ class Table:
         return row.record.stale_since or None
 
     def is_unreadable(self, owner: str) -> bool:
-        """Tell whether the record of an owner cannot be read."""
+        """Return whether the record of an owner cannot be read."""
         return owner_key(owner) in self._problems
 
     def orphans(self) -> list[str]:
@@ -245,7 +222,7 @@ class Table:
         present = {entry.key for entry in listing.entries}
         changes = [Change(entry.key, entry) for entry in listing.entries]
         changes += [Change(key, None) for key in self._marks.keys() - present]
-        await self._take(changes, listing.revision, tells_causes=False)
+        await self._take(changes, listing.revision, has_causes=False)
         self._is_behind = False  # before those run who wait for it
         return listing.revision
 
@@ -264,15 +241,9 @@ class Table:
 
         await follow(self._store, PREFIX, self.load, take, after=self.revision, lost=lost)
 
-    @contextmanager
-    def advances(self) -> Generator[asyncio.Event]:
-        """Return an event that is set after every change."""
-        advanced = asyncio.Event()
-        self._advanced.add(advanced)
-        try:
-            yield advanced
-        finally:
-            self._advanced.discard(advanced)
+    def next_change(self) -> asyncio.Event:
+        """Return the event that the next change sets."""
+        return self._news.next()
 
     async def seen(self, condition: Callable[[], bool]) -> None:
         """Wait until a condition on this table is met, and no change of the store is missing.
@@ -280,57 +251,49 @@ class Table:
         Raises:
             NotServed: That takes longer than `VISIBLE_WITHIN_S`.
         """
-
-        def is_met() -> bool:
-            return not self._is_behind and condition()
-
-        if is_met():
-            return
-        with self.advances() as advanced:
-            try:
-                async with asyncio.timeout(VISIBLE_WITHIN_S):
-                    while not is_met():
-                        await advanced.wait()
-                        advanced.clear()
-            except TimeoutError:
-                raise NotServed(
-                    f"no news of the store for {VISIBLE_WITHIN_S:g} s after a write"
-                ) from None
+        try:
+            async with asyncio.timeout(VISIBLE_WITHIN_S):
+                await self._news.until(lambda: not self._is_behind and condition())
+        except TimeoutError:
+            raise NotServed(
+                f"no news of the store for {VISIBLE_WITHIN_S:g} s after a write"
+            ) from None
 
     async def _take(
-        self, changes: Iterable[Change], revision: int, *, tells_causes: bool = True
+        self, changes: Iterable[Change], revision: int, *, has_causes: bool = True
     ) -> None:
         """Take changes of the store, and declare what they change, in one step.
 
         Args:
-            changes: What is there now under some keys.
+            changes: The present entries of some keys.
             revision: The last one of the store.
-            tells_causes: Whether each was caused by a request or a lease: not those of a list, in
-                which most is as it was.
+            has_causes: Whether a request or a lease caused each change; unknown for a list, in
+                which most entries are unchanged.
         """
         news = [change for change in changes if self._is_news(change)]
-        outcomes, others, update = self._match_prepared(news)
-        outcomes += await asyncio.to_thread(_read, others) if _is_much(others) else _read(others)
+        outcomes: dict[str, _Outcome] = {
+            change.key: row for change in news if (row := self._prepared_row(change))
+        }
+        others = [change for change in news if change.key not in outcomes]
+        outcomes |= await asyncio.to_thread(_read, others) if _is_much(others) else _read(others)
         for change in news:
             if change.entry is None:
                 self._marks.pop(change.key, None)
             else:
                 self._marks[change.key] = change.entry.mark
-        touched = self._take_owners(news)
-        touched.update(key for key, _ in outcomes)
+        touched = self._take_owners(news) | outcomes.keys()
         before = {key: row for key in touched if (row := self._rows.get(key))}
-        for key, outcome in outcomes:
+        for key, outcome in outcomes.items():
             self._take_row(key, outcome)
         after = {key: row for key in touched if (row := self._rows.get(key))}
         gone = [row.origin for key, row in before.items() if key not in after]
         if after or gone:
             causes = {self._cause(before.get(key), after.get(key)) for key in touched}
-            cause = ", ".join(sorted(filter(None, causes))) if tells_causes else ""
+            cause = ", ".join(sorted(filter(None, causes))) if has_causes else ""
             declared = {row.origin: self._as_of_owner(row) for row in after.values()}
-            self._declarations.update(declared, gone, update, cause)
+            self._declarations.update(declared, gone, cause)
         self.revision = revision
-        for advanced in self._advanced:
-            advanced.set()
+        self._news.ring()
 
     def _cause(self, before: Row | None, after: Row | None) -> str:
         """Return why a registration is another one now, or another state of its owner counts."""
@@ -346,32 +309,20 @@ class Table:
         verb = "publish" if after.kind is Kind.GROUPS else "apply"
         return f"{verb} by {after.by}" if after.by else verb
 
-    def _match_prepared(
-        self, changes: Iterable[Change]
-    ) -> tuple[list[_Outcome], list[Change], Update | None]:
-        """Find the changes that were prepared here.
-
-        Returns:
-            Their rows, the other changes, and what serving the prepared ones was to come to.
-        """
-        rows: list[_Outcome] = []
-        others: list[Change] = []
-        update: Update | None = None
-        for change in changes:
-            prepared, entry = self._expected.get(change.key), change.entry
-            if prepared and prepared.declared and entry and entry.value == prepared.value:
-                wanted, record = prepared.wanted, prepared.record
-                row = _row_of(wanted.kind, wanted.name, entry.revision, record, prepared.declared)
-                rows.append((change.key, row))
-                update = prepared.update or update
-            else:
-                others.append(change)
-        return rows, others, update
+    def _prepared_row(self, change: Change) -> Row | None:
+        """Return the row of a change that was prepared here; None if it has to be read."""
+        prepared, entry = self._prepared.get(change.key), change.entry
+        if prepared is None or prepared.declared is None or entry is None:
+            return None
+        if entry.value != prepared.value:
+            return None
+        wanted = prepared.wanted
+        return _row_of(wanted.kind, wanted.name, entry.revision, prepared.record, prepared.declared)
 
     def _is_news(self, change: Change) -> bool:
         return change.entry is None or self._marks.get(change.key) != change.entry.mark
 
-    def _take_row(self, key: str, outcome: Row | str | None) -> None:
+    def _take_row(self, key: str, outcome: _Outcome) -> None:
         """Take the registration that a key has now."""
         if isinstance(outcome, str):
             self._problems[key] = outcome
@@ -434,15 +385,15 @@ def _is_much(changes: Sequence[Change]) -> bool:
     return len(changes) > _MANY or size > INLINE_BYTES
 
 
-def _read(changes: Iterable[Change]) -> list[_Outcome]:
-    return [
-        (change.key, _row(change.key, change.entry))
+def _read(changes: Iterable[Change]) -> dict[str, _Outcome]:
+    return {
+        change.key: _row(change.key, change.entry)
         for change in changes
         if not change.key.startswith(OWNERS)
-    ]
+    }
 
 
-def _row(key: str, entry: Entry | None) -> Row | str | None:
+def _row(key: str, entry: Entry | None) -> _Outcome:
     if entry is None:
         return None
     place = parse_key(key)
@@ -465,7 +416,6 @@ def _row_of(kind: Kind, name: str, revision: int, record: Record, declared: Decl
         revision,
         record.owner,
         record.owner_id,
-        record.created,
         declared,
         record.by,
     )

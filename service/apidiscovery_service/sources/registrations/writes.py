@@ -1,14 +1,17 @@
-"""Writing one registration: decided on the present state, stored if that is still the same."""
+"""Writing one registration: decided on the present entry, stored if that is still the same.
+
+`decide` makes a `Prepared` of an entry and a wanted registration, `put` writes it, and the table
+assigns it when the watch of the store reports it.
+"""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
+from collections.abc import AsyncGenerator, Iterable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from weakref import WeakValueDictionary
 
 import orjson
 
-from apidiscovery_service.core.registry import Update
 from apidiscovery_service.errors import FieldViolation, InvalidFields
 from apidiscovery_service.kube.go_json import JSONValue
 from apidiscovery_service.sources.crds.model import CustomResourceDefinition
@@ -20,7 +23,6 @@ from apidiscovery_service.sources.registrations.record import (
     Object,
     Ownership,
     Record,
-    State,
     as_object,
     encode,
     key_of,
@@ -69,15 +71,14 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """What writing a registration comes to, as far as it is known before it is written.
+    """A decided change of a registration, before it is written.
 
     Attributes:
-        revision: Of what is in the store now; 0 for nothing.
-        record: What is to be in the store.
-        value: The same as it is stored; empty when nothing is to be written.
-        gone: Whether it is deleted instead: its last finalizer was removed.
-        declared: What reading `value` will give; None when that is not known.
-        update: What serving it will come to; None when that is not known.
+        revision: The revision in the store now; 0 for none.
+        record: The new record.
+        value: The record as bytes; empty when nothing has to be written.
+        gone: Whether the registration is deleted instead: its last finalizer was removed.
+        declared: The result of reading `value`; None if the follower has to read it.
     """
 
     wanted: Wanted
@@ -87,50 +88,48 @@ class Prepared:
     value: bytes = b""
     gone: bool = False
     declared: Declared | None = None
-    update: Update | None = None
 
     def written(self, entry: Entry | None = None) -> Written:
-        """Return what the caller is told; `entry` is what was stored, None for nothing."""
+        """Return the answer to the caller; `entry` is the stored entry, None for none."""
         revision = entry.revision if entry else self.revision
         registered = Registered(self.wanted.kind, self.wanted.name, revision, self.record)
         return Written(registered, self.outcome)
 
 
-def state_of(entry: Entry | None) -> State:
-    """Return what an entry of the store says of a registration.
-
-    Raises:
-        InvalidRecord: It cannot be read.
-    """
-    return State(entry.revision, record_of(entry)) if entry else State()
-
-
 def decide(
-    state: State, wanted: Wanted, ownership: Ownership, requester: Requester, now: Callable[[], str]
+    entry: Entry | None, wanted: Wanted, ownership: Ownership, requester: Requester, now: str
 ) -> Prepared:
-    """Decide what writing a registration comes to; nothing is written.
+    """Decide the result of writing a registration; nothing is written.
+
+    Args:
+        entry: The present entry of the key; None for none.
+        wanted: The registration.
+        ownership: Its owner.
+        requester: The caller.
+        now: RFC 3339.
 
     Raises:
-        Denied: The caller may not change the groups of what is there, or of what is wanted.
-        InvalidFields: It may not replace what is there, or is too large.
-        RevisionMismatch: Another revision is there than expected, and not what is wanted either.
+        InvalidRecord: The present entry cannot be read.
+        Denied: The caller may not change the groups of the present or the wanted registration.
+        InvalidFields: It may not replace the present one, or is too large.
+        RevisionMismatch: The revision is not the expected one, and the content not the wanted one.
     """
-    current = state.record
+    current, revision = (record_of(entry), entry.revision) if entry else (None, 0)
     groups = objects.groups_of(wanted.kind, wanted.content)
     if current is not None:
         groups |= objects.groups_of(wanted.kind, current.content)
     if reason := requester.permit(groups):
         raise Denied(reason)
-    made = replace(_made(wanted, current, ownership, now()), by=requester.caller.user)
+    made = replace(_made(wanted, current, ownership, now), by=requester.caller.user)
     if made == current:
-        return Prepared(wanted, state.revision, made, Outcome.UNCHANGED)
+        return Prepared(wanted, revision, made, Outcome.UNCHANGED)
     for expected in wanted.expected:
-        if expected != state.revision:
-            raise RevisionMismatch(wanted.kind, wanted.name, expected, state.revision)
+        if expected != revision:
+            raise RevisionMismatch(wanted.kind, wanted.name, expected, revision)
     value = _checked(wanted, current, made)
     outcome = Outcome.CONFIGURED if current else Outcome.CREATED
     gone = objects.is_deleted(as_object(made.content))
-    return Prepared(wanted, state.revision, made, outcome, value, gone)
+    return Prepared(wanted, revision, made, outcome, value, gone)
 
 
 def _made(wanted: Wanted, current: Record | None, ownership: Ownership, now: str) -> Record:
@@ -150,7 +149,7 @@ def _checked(wanted: Wanted, current: Record | None, made: Record) -> bytes:
     """Return the value for the store.
 
     Raises:
-        InvalidFields: It may not replace what is there, or cannot be stored.
+        InvalidFields: It may not replace the present one, or cannot be stored.
     """
     violations = list(_update_violations(wanted, current, made))
     value = b""
@@ -176,13 +175,13 @@ def _update_violations(
 
 
 async def put(store: Store, prepared: Prepared, ownership: Ownership) -> Entry | None:
-    """Write what was prepared and is not there yet.
+    """Write a prepared change.
 
     Returns:
-        What is in the store now; None when it is deleted.
+        The new entry; None when it is deleted.
 
     Raises:
-        Conflict: Something else is there than when it was prepared.
+        Conflict: The entry has changed since the change was prepared.
         Fenced: The owner has gone.
     """
     key, guard = prepared.wanted.key, ownership.guard
@@ -205,13 +204,13 @@ async def remove_entry(
 
     Args:
         store: The store that it is in.
-        entry: What is there.
+        entry: Its entry.
         now: RFC 3339.
         guard: What must hold.
         leave_owner: Whether one that stays has no owner from now on.
 
     Returns:
-        What is there afterwards; None for nothing.
+        The entry afterwards; None for none.
 
     Raises:
         Conflict: Something else is there.
@@ -226,9 +225,9 @@ async def remove_entry(
 
 
 def _left(entry: Entry, now: str, *, leave_owner: bool) -> Record | None:
-    """Return what is left of a registration after its removal; None for nothing.
+    """Return the record that stays after a removal; None for none.
 
-    Nothing is left of what cannot be read.
+    None stays of an entry that cannot be read.
     """
     place = parse_key(entry.key)
     try:
@@ -251,7 +250,7 @@ class GroupLocks:
 
     @asynccontextmanager
     async def of(self, groups: Iterable[str]) -> AsyncGenerator[None]:
-        """Hold the locks of these groups; who holds some must not ask for others."""
+        """Hold the locks of these groups; a caller that holds some must not request others."""
         async with AsyncExitStack() as stack:
             for group in sorted(set(groups)):  # in one order, so that no two wait for each other
                 lock = self._locks.setdefault(group, asyncio.Lock())

@@ -113,7 +113,7 @@ class ObjectAnswers:
             raise
         except StoreUnavailable as error:
             code, details = HTTPStatus.SERVICE_UNAVAILABLE, Details(retry_after_s=1)
-            raise ObjectError(code, "ServiceUnavailable", error.told, details) from None
+            raise ObjectError(code, "ServiceUnavailable", error.public_text, details) from None
         except DiscoveryError as error:
             raise errors.internal_error(told_to_callers(error)) from None
 

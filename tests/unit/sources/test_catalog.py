@@ -1,18 +1,27 @@
-"""The catalogue of each release is what a kube-apiserver of it served."""
+"""The catalogue of each release equals the answers of its kube-apiserver."""
+
+import hashlib
+from collections.abc import Iterator
+from typing import Any, cast
 
 import orjson
 import pytest
+from apidiscovery_client.snapshots.releases import known_releases
 from apidiscovery_formats.negotiation import JSON, Representation
-from apidiscovery_releases import Release, releases
+from apidiscovery_releases import Release, newest, releases
 from apidiscovery_service.core.model import Group
 from apidiscovery_service.core.registry import Registry
 from apidiscovery_service.core.snapshot import Snapshot
 from apidiscovery_service.encoding import aggregated, plain
+from apidiscovery_service.kube import go_json
+from apidiscovery_service.openapi.v2 import key_order
 from apidiscovery_service.openapi.v2.merged import merged
 from apidiscovery_service.sources.catalog import catalog_recipe, kubernetes_catalog
 from apidiscovery_service.sources.declarations import Declarations
 from apidiscovery_service.sources.document_recipes import DocumentRecipes
 
+KEYS = sorted(newest().openapi_hashes)
+VERSIONS = [key for key in KEYS if key == "api/v1" or (key[:5] == "apis/" and key.count("/") == 2)]
 PLAIN = Representation(JSON)
 ESCAPES_UNTIL = 26  # `<` and `>` in documents of OpenAPI v2, as for HTML
 
@@ -42,7 +51,7 @@ def groups(snapshot: Snapshot) -> list[Group]:
 def test_aggregated_documents_are_those_of_the_release(
     release: Release, snapshot: Snapshot
 ) -> None:
-    """But for the null that releases up to 1.33 wrote into the metadata of every group."""
+    """Except for the null that releases up to 1.33 wrote into the metadata of every group."""
     for version in release.aggregated_versions:
         for path, document in (("/api", snapshot.core), ("/apis", snapshot.named)):
             recorded = release.aggregated(path, version)
@@ -67,7 +76,7 @@ def test_unaggregated_documents_are_those_of_the_release(
 
 
 def test_openapi_documents_are_those_of_the_release(release: Release, registry: Registry) -> None:
-    """And no others: what it published no document of has none."""
+    """And no others."""
     recipes = DocumentRecipes(registry, Declarations(registry), release=release)
     found = dict(recipes.common())
     for group in recipes.groups():
@@ -96,3 +105,62 @@ def test_the_v2_document_is_that_of_the_release(release: Release) -> None:
         assert orjson.loads(text) == orjson.loads(release.openapi_v2)
     else:
         assert text == release.openapi_v2
+
+
+def test_the_newest_release_has_documents_of_all_that_it_serves() -> None:
+    served = {
+        f"apis/{offer.group}/{offer.version.version}" if offer.group else "api/v1"
+        for offer in kubernetes_catalog().offers
+    }
+    assert set(VERSIONS) == served
+    assert set(KEYS) - served == {
+        *(key.rpartition("/")[0] for key in VERSIONS),
+        *(".well-known/openid-configuration", "apis", "openid/v1/jwks", "version"),
+    }
+
+
+@pytest.mark.parametrize("key", ["apis/networking.k8s.io/v1alpha1", "README.md", "index", ""])
+def test_there_is_no_other_document(key: str) -> None:
+    assert catalog_recipe(key) is None
+
+
+@pytest.mark.parametrize("key", KEYS)
+async def test_documents_are_those_of_the_index_and_canonical(key: str) -> None:
+    recipe = catalog_recipe(key)
+    assert recipe is not None
+    text = await recipe.make()
+    assert hashlib.sha512(text).hexdigest().upper() == recipe.hash
+    document = orjson.loads(text)
+    assert f"/{key}/" in document["paths"]
+    if key not in VERSIONS:
+        return
+    assert go_json.dumps(document) == text
+    assert list(document) == ["openapi", "info", "paths", "components"]
+    assert list(document["paths"]) == sorted(document["paths"])
+    for schema in schemas(document["components"]["schemas"]):
+        named = [name for name in schema if not name.startswith("x-")]
+        assert named == key_order.SCHEMA.names(dict.fromkeys(named))
+        assert list(schema)[: len(named)] == named
+        assert list(schema)[len(named) :] == sorted(schema.keys() - set(named))
+    for operation in operations(document):
+        assert list(operation) == key_order.V3_OPERATION.names(operation)
+
+
+def schemas(several: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield schemas with all below them, where names are those of schemas."""
+    for schema in several.values():
+        yield schema
+        yield from schemas(schema.get("properties", {}))
+        inner = [schema.get("items"), schema.get("additionalProperties"), *schema.get("allOf", ())]
+        yield from schemas(dict(enumerate(one for one in inner if isinstance(one, dict))))  # type: ignore[arg-type]  # numbers are as good as names
+
+
+def operations(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    for item in document["paths"].values():
+        yield from (
+            cast("dict[str, Any]", item[method]) for method in item if method != "parameters"
+        )
+
+
+def test_the_release_is_the_newest_that_clients_know() -> None:
+    assert known_releases()[-1] == newest().name
