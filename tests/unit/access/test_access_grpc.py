@@ -345,7 +345,7 @@ async def test_nothing_is_read_of_a_call_before_its_caller_is_let_in(served: Sec
     async with served.channel() as channel:
         for method in ("GetDiscovery", "WatchDiscovery"):
             begin: grpc.aio.StreamStreamMultiCallable[bytes, bytes]
-            begin = channel.stream_stream(f"/{SERVICE}/{method}")
+            begin = channel.stream_stream(f"/{SERVICE.full_name}/{method}")
             for user, code in (("", NOBODY), ("nemo", DENIED)):
                 call = begin(nothing(), metadata=given(user), timeout=DEADLINE_S)
                 assert await call.code() is code
@@ -356,7 +356,7 @@ async def test_a_call_without_a_message_of_its_type(served: Secured, messages: l
     async with served.channel() as channel:
         for method in ("GetDiscovery", "WatchDiscovery"):
             begin: grpc.aio.StreamStreamMultiCallable[bytes, bytes]
-            begin = channel.stream_stream(f"/{SERVICE}/{method}")
+            begin = channel.stream_stream(f"/{SERVICE.full_name}/{method}")
             call = begin(iter(messages), metadata=given("rita"), timeout=DEADLINE_S)
             assert await call.code() is grpc.StatusCode.INVALID_ARGUMENT
 

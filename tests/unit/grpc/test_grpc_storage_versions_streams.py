@@ -171,7 +171,7 @@ async def test_a_reader_that_is_too_slow(
 ) -> None:
     """It gets what was under way, and then is told to list again."""
     large_events(monkeypatch, 200_000)
-    path = f"/{storage_versions.SERVICE}/WatchStorageVersions"
+    path = f"/{storage_versions.SERVICE.full_name}/WatchStorageVersions"
     server = await join(stub, "a")
     async with grpc.aio.insecure_channel(served.target) as channel:
         method: grpc.aio.UnaryStreamMultiCallable[bytes, bytes] = channel.unary_stream(path)
@@ -371,7 +371,7 @@ async def test_who_does_not_read_keeps_the_server_no_longer_than_its_grace(
 ) -> None:
     large_events(monkeypatch, 2_000_000)
     await report(stub, await join(stub, "a"), deployments="v1", daemonsets="v1")
-    path = f"/{storage_versions.SERVICE}/WatchStorageVersions"
+    path = f"/{storage_versions.SERVICE.full_name}/WatchStorageVersions"
     async with grpc.aio.insecure_channel(served.target) as channel:
         method: grpc.aio.UnaryStreamMultiCallable[bytes, bytes] = channel.unary_stream(path)
         call = method(b"")

@@ -27,6 +27,7 @@ from apidiscovery_service.openapi.recipe import Recipe
 from apidiscovery_service.serving.feature_gates import FeatureGates
 from apidiscovery_service.serving.grpc import AdmissionInterceptor, DiscoveryService, GrpcServer
 from apidiscovery_service.serving.grpc import openapi as openapi_service
+from apidiscovery_service.serving.grpc.calls import Stream
 from apidiscovery_service.serving.grpc.openapi import CHUNK_BYTES, OpenAPIService
 from google.rpc import (  # pyright: ignore[reportMissingTypeStubs] - typed, without py.typed
     error_details_pb2,
@@ -261,12 +262,12 @@ async def test_a_bundle_of_many_keys_does_not_hold_the_loop(served: Served) -> N
     counting = asyncio.create_task(count())
     keys = [f"apis/none{number}.example/v1" for number in range(20_000)]
     service = OpenAPIService(served.documents, Metrics())
-    context = AsyncMock(spec=grpc.aio.ServicerContext)
-    await service.bundle(openapi_pb2.GetBundleRequest(keys=keys), context)
+    stream = AsyncMock(spec=Stream)
+    await service.bundle(openapi_pb2.GetBundleRequest(keys=keys), stream)
     counting.cancel()
     assert yields >= 30
-    (written,) = context.write.await_args_list
-    assert len(written.args[0].outline.gone) == 20_000
+    (sent,) = stream.send.await_args_list
+    assert len(sent.args[0].outline.gone) == 20_000
 
 
 # --------------------------------------------------------------------------------------------------

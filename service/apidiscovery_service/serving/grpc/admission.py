@@ -14,16 +14,8 @@ from typing import Any, NoReturn
 
 import grpc
 import grpc.aio
-from apidiscovery.service.v1 import (
-    discovery_pb2,
-    fleet_pb2,
-    history_pb2,
-    openapi_pb2,
-    registry_pb2,
-    storage_version_pb2,
-)
 from google.protobuf.message import DecodeError
-from grpc_health.v1 import health_pb2
+from grpc_health.v1 import health
 from grpc_reflection.v1alpha import reflection
 
 from apidiscovery_service.access import LOCAL, Caller, Role
@@ -42,30 +34,22 @@ from apidiscovery_service.serving.grpc.calls import (
     abort_exhausted,
 )
 
-_DISCOVERY = discovery_pb2.DESCRIPTOR.services_by_name["DiscoveryService"].full_name
-_FLEET = fleet_pb2.DESCRIPTOR.services_by_name["FleetService"].full_name
-_HISTORY = history_pb2.DESCRIPTOR.services_by_name["HistoryService"].full_name
-_OPENAPI = openapi_pb2.DESCRIPTOR.services_by_name["OpenAPIService"].full_name
-_REGISTRY = registry_pb2.DESCRIPTOR.services_by_name["RegistryService"].full_name
-_STORAGE_VERSIONS = storage_version_pb2.DESCRIPTOR.services_by_name[
-    "StorageVersionService"
-].full_name
-_HEALTH = health_pb2.DESCRIPTOR.services_by_name["Health"].full_name
+_PACKAGE = "/apidiscovery.service.v1"
 
 # The needed role by service, and by method where methods of a service differ.
 _NEEDED = {
-    f"/{_HEALTH}": Role.NONE,
-    f"/{_DISCOVERY}": Role.READER,
-    f"/{_FLEET}": Role.READER,
-    f"/{_HISTORY}": Role.READER,
-    f"/{_OPENAPI}": Role.READER,
+    f"/{health.SERVICE_NAME}": Role.NONE,
     f"/{reflection.SERVICE_NAME}": Role.READER,
-    f"/{_REGISTRY}": Role.PUBLISHER,
-    f"/{_REGISTRY}/ListRegistrations": Role.READER,
-    f"/{_STORAGE_VERSIONS}": Role.READER,
-    f"/{_STORAGE_VERSIONS}/Heartbeat": Role.PUBLISHER,
-    f"/{_STORAGE_VERSIONS}/Depart": Role.PUBLISHER,
-    f"/{_STORAGE_VERSIONS}/Report": Role.PUBLISHER,
+    f"{_PACKAGE}.DiscoveryService": Role.READER,
+    f"{_PACKAGE}.FleetService": Role.READER,
+    f"{_PACKAGE}.HistoryService": Role.READER,
+    f"{_PACKAGE}.OpenAPIService": Role.READER,
+    f"{_PACKAGE}.RegistryService": Role.PUBLISHER,
+    f"{_PACKAGE}.RegistryService/ListRegistrations": Role.READER,
+    f"{_PACKAGE}.StorageVersionService": Role.READER,
+    f"{_PACKAGE}.StorageVersionService/Heartbeat": Role.PUBLISHER,
+    f"{_PACKAGE}.StorageVersionService/Depart": Role.PUBLISHER,
+    f"{_PACKAGE}.StorageVersionService/Report": Role.PUBLISHER,
 }
 
 # Interval of checks of streams, since the end of a certificate's validity is not announced.

@@ -17,8 +17,8 @@ from apidiscovery_service.core.cluster import Cluster
 from apidiscovery_service.kube import wire
 from apidiscovery_service.kube.objects.selectors import LabelSelector
 from apidiscovery_service.serving.grpc.calls import number_of
+from apidiscovery_service.serving.grpc.fields import PART_BYTES
 from apidiscovery_service.serving.grpc.fleet_messages import (
-    PART_BYTES,
     Selection,
     cluster_message,
     digest,
