@@ -10,11 +10,10 @@ from weakref import WeakKeyDictionary
 
 from apidiscovery_formats.negotiation import JSON
 
-from apidiscovery_service.encoding import compression, plain
+from apidiscovery_service.encoding import plain
 from apidiscovery_service.fleet.scope import Scope
 from apidiscovery_service.fleet.state import Fleet
 from apidiscovery_service.kube.objects import errors
-from apidiscovery_service.serving.feature_gates import RESPONSE_COMPRESSION
 from apidiscovery_service.serving.http.clusters import PREFIX as CLUSTERS
 from apidiscovery_service.serving.http.clusters import ClusterAnswers
 from apidiscovery_service.serving.http.conditional import none_match
@@ -37,6 +36,8 @@ from apidiscovery_service.serving.http.statuses import (
     object_error,
     page_not_found,
     restful_refusal,
+    tagged,
+    with_json,
 )
 from apidiscovery_service.serving.http.views import ViewAnswers
 
@@ -137,31 +138,12 @@ class FleetAnswers:
         if text is None:
             text = self._texts[scope] = FleetText()
         listing = await (text.matrix if is_matrix else text.clusters)(scope, query.filter)
-        described = Response(
-            HTTPStatus.NOT_MODIFIED,
-            [
-                (b"etag", f'"{listing.hash}"'.encode()),
-                NOT_CACHED,
-                (b"vary", b"Accept-Encoding"),
-            ],
-            endpoint=path,
-            representation=JSON.media_type,
-            cacheable=True,
-        )
-        start = _start(query, listing)
-        if not none_match(request.if_none_match, f'"{listing.hash}"'):
+        start, etag = _start(query, listing), f'"{listing.hash}"'
+        described = tagged(etag, path)
+        if not none_match(request.if_none_match, etag):
             return described
-        coding = (
-            compression.choose(request.accept_encoding)
-            if self._site.gates[RESPONSE_COMPRESSION]
-            else "identity"
-        )
-        form = Form(start, query.limit, is_pretty(request), coding)
-        body, coding = await text.body(listing, form)
-        headers = [*described.headers, (b"content-type", JSON.media_type.encode())]
-        if coding != "identity":
-            headers.append((b"content-encoding", coding.encode()))
-        return replace(described, status=HTTPStatus.OK, headers=headers, body=body, coding=coding)
+        form = Form(start, query.limit, is_pretty(request), self._site.coding(request))
+        return with_json(described, *await text.body(listing, form))
 
 
 def _page(request: Request, scope: Scope, path: str) -> Response | None:

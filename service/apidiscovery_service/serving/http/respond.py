@@ -38,7 +38,7 @@ from apidiscovery_service.serving.feature_gates import (
 )
 from apidiscovery_service.serving.health import ENDPOINTS, Checks
 from apidiscovery_service.serving.http.conditional import none_match
-from apidiscovery_service.serving.http.messages import Headers, Request, Response
+from apidiscovery_service.serving.http.messages import Headers, Request, Response, coding_headers
 from apidiscovery_service.serving.http.objects.gateway import ObjectAnswers
 from apidiscovery_service.serving.http.openapi import OpenAPIAnswers
 from apidiscovery_service.serving.http.routes import (
@@ -127,6 +127,12 @@ class Site:
         """Answers below `/openapi`, None while the feature gate is off."""
         return self.openapi if self.gates[OPENAPI_V3] else None
 
+    def coding(self, request: Request) -> compression.Coding:
+        """Return the coding for bodies that are large enough to be compressed."""
+        if not self.gates[RESPONSE_COMPRESSION]:
+            return "identity"
+        return compression.choose(request.accept_encoding)
+
 
 async def respond(  # noqa: PLR0911 - one for each kind of path
     request: Request,
@@ -160,7 +166,7 @@ async def respond(  # noqa: PLR0911 - one for each kind of path
         case Page.VERSION:
             return _version(request, site)
         case Page.FACTS if not site.extension:
-            return await site.schemas.facts(request, _coding(request, site.gates))
+            return await site.schemas.facts(request, site.coding(request))
         case _ if not ready or site.awaited():
             return starting(request, _awaiting(request, site) if ready else "")
         case Page.INDEX:
@@ -272,7 +278,7 @@ async def _aggregated(
         # Without Content-Type: httpcache would copy it to the cached body, and client-go would then
         # take an aggregated document for an unaggregated one.
         return described
-    coding = _coding(request, site.gates)
+    coding = site.coding(request)
     body, coding = await encoded.coded_body(target.aggregated, representation, coding)
     if site.is_merged:
         site.metrics.document_bytes.labels(
@@ -300,7 +306,7 @@ async def _plain(
     if site.extension and isinstance(document, APIGroupList):
         document = APIGroupList(site.server_address)
     representation = replace(representation, profile="")
-    coding = _coding(request, site.gates)
+    coding = site.coding(request)
     body, coding = await encoded.coded_body(document, representation, coding)
     return Response(
         200,
@@ -316,7 +322,7 @@ async def _plain(
 async def _openapi(request: Request, target: OpenAPIRoute, site: Site) -> Response:
     if site.openapi_v3 is None:
         return page_not_found()
-    coding = _coding(request, site.gates)
+    coding = site.coding(request)
     try:
         match target:
             case Page.OPENAPI_INDEX:
@@ -333,22 +339,12 @@ async def _openapi(request: Request, target: OpenAPIRoute, site: Site) -> Respon
 async def _schemas(request: Request, target: SchemasRoute, site: Site) -> Response:
     if site.openapi_v3 is None or site.extension:
         return page_not_found()
-    documents, coding = site.openapi_v3.documents, _coding(request, site.gates)
+    documents, coding = site.openapi_v3.documents, site.coding(request)
     return await site.schemas.respond(request, target, documents, coding)
 
 
-def _coding(request: Request, gates: FeatureGates) -> compression.Coding:
-    """Return the coding for bodies that are large enough."""
-    return (
-        compression.choose(request.accept_encoding) if gates[RESPONSE_COMPRESSION] else "identity"
-    )
-
-
 def _content_headers(representation: Representation, coding: compression.Coding) -> Headers:
-    headers = [(b"content-type", representation.content_type.encode())]
-    if coding != "identity":
-        headers += [(b"content-encoding", coding.encode()), (b"vary", b"Accept-Encoding")]
-    return headers
+    return [(b"content-type", representation.content_type.encode()), *coding_headers(coding)]
 
 
 # Missing documents.

@@ -34,8 +34,10 @@ from apidiscovery_service.serving.http.statuses import (
     NOT_CACHED,
     negotiated_status,
     restful_refusal,
+    tagged,
     unavailable,
     with_header,
+    with_json,
 )
 
 CORE: Final = "core"
@@ -174,20 +176,10 @@ def _moved(request: Request) -> Response:
 def _described(request: Request, body: SchemaBody) -> Response:
     """Answer with a text, or that it is the one that the client has."""
     etag = f'"{body.etag}"'
-    described = Response(
-        HTTPStatus.NOT_MODIFIED,
-        [NOT_CACHED, (b"etag", etag.encode()), (b"vary", b"Accept-Encoding")],
-        representation=JSON.media_type,
-        cacheable=True,
-    )
+    described = tagged(etag)
     if not none_match(request.if_none_match, etag):
         return described
-    headers = [*described.headers, (b"content-type", JSON.media_type.encode())]
-    if body.coding != "identity":
-        headers.append((b"content-encoding", body.coding.encode()))
-    return replace(
-        described, status=HTTPStatus.OK, headers=headers, body=body.data, coding=body.coding
-    )
+    return with_json(described, body.data, body.coding)
 
 
 @cache

@@ -12,6 +12,7 @@ from apidiscovery_formats.go_text import parse_bool
 from apidiscovery_formats.negotiation import JSON, Representation, negotiate, route_accepts
 
 from apidiscovery_service.encoding import plain
+from apidiscovery_service.encoding.compression import Coding
 from apidiscovery_service.encoding.plain import PlainDocument
 from apidiscovery_service.kube.go_json import JSONValue
 from apidiscovery_service.kube.objects.errors import Cause, Details, ObjectError
@@ -81,6 +82,28 @@ def text_response(code: int, text: str, endpoint: str = "other") -> Response:
 def with_header(response: Response, name: bytes, value: bytes) -> Response:
     """Return a response with one more header field."""
     return replace(response, headers=[*response.headers, (name, value)])
+
+
+# JSON with an ETag.
+
+
+def tagged(etag: str, endpoint: str = "other") -> Response:
+    """Return 304 for JSON with an ETag, which is given in its double quotes."""
+    return Response(
+        HTTPStatus.NOT_MODIFIED,
+        [NOT_CACHED, (b"etag", etag.encode()), (b"vary", b"Accept-Encoding")],
+        endpoint=endpoint,
+        representation=JSON.media_type,
+        cacheable=True,
+    )
+
+
+def with_json(described: Response, body: bytes, coding: Coding) -> Response:
+    """Return 200 with the JSON that `tagged` describes."""
+    headers = [*described.headers, (b"content-type", JSON.media_type.encode())]
+    if coding != "identity":
+        headers.append((b"content-encoding", coding.encode()))
+    return replace(described, status=HTTPStatus.OK, headers=headers, body=body, coding=coding)
 
 
 # Errors that do not depend on objects.
