@@ -26,6 +26,7 @@ from apidiscovery_service.serving.http.clusters import ClusterAnswers
 from apidiscovery_service.serving.http.fleet import FleetAnswers, is_fleet_path
 from apidiscovery_service.serving.http.past import PastAnswers
 from apidiscovery_service.serving.http.views import ViewAnswers, oldest_release
+from apidiscovery_service.sources.upstreams.cluster_documents import ClusterDocuments
 from fleet_clusters import cluster, group
 from raw_http import AGG, BETA, PBAGG, YAMLAGG
 
@@ -90,7 +91,7 @@ class Service:
             fleet=FleetAnswers(
                 self.fleet,
                 site,
-                ClusterAnswers(self.fleet, site, NoDocuments()),
+                ClusterAnswers(self.fleet, site, cast("ClusterDocuments", NoDocuments())),
                 ViewAnswers(site, documents),
                 PastAnswers(None, site),
             ),

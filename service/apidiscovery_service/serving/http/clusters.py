@@ -4,10 +4,8 @@ A cluster that does not answer now is served as it was last known, byte for byte
 (RFC 7234, 299, as kube-apiserver sends them) says so, and kubectl prints it.
 """
 
-from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Protocol
 
 from apidiscovery_service.core.cluster import Cluster
 from apidiscovery_service.core.model import CORE_GROUP
@@ -15,8 +13,9 @@ from apidiscovery_service.core.source import SourceState
 from apidiscovery_service.encoding import Aggregated, APIResourceList, EncodedSnapshot
 from apidiscovery_service.fleet.scope import Scope
 from apidiscovery_service.fleet.state import Fleet
+from apidiscovery_service.serving.http.conditional import ModificationTimes
 from apidiscovery_service.serving.http.messages import Request, Response
-from apidiscovery_service.serving.http.openapi import Documents, OpenAPIAnswers
+from apidiscovery_service.serving.http.openapi import OpenAPIAnswers
 from apidiscovery_service.serving.http.respond import Site, answer_documents
 from apidiscovery_service.serving.http.routes import (
     DocumentRoute,
@@ -33,36 +32,14 @@ from apidiscovery_service.serving.http.statuses import (
     with_header,
 )
 from apidiscovery_service.sources.priorities import BUILT_IN_GROUPS
+from apidiscovery_service.sources.upstreams.cluster_documents import ClusterDocuments
 
 PREFIX = "/clusters/"
 
 ENDPOINT = "/clusters/{name}"
 _RETRY_S = 5
-_MAX_KEPT = 128  # clusters
 
 _NOT_IN_QUOTES = str.maketrans({'"': r"\"", "\\": r"\\"})
-
-
-class DocumentsOfCluster(Documents, Protocol):
-    """The OpenAPI documents of a cluster."""
-
-    @property
-    def is_untyped(self) -> bool:
-        """Whether it names media types as kube-apiservers before 1.27."""
-        ...
-
-
-class DocumentsOfClusters(Protocol):
-    """The OpenAPI documents of all clusters."""
-
-    @property
-    def revision(self) -> int:
-        """A counter that changes with what any cluster publishes."""
-        ...
-
-    def of(self, name: str) -> DocumentsOfCluster | None:
-        """Return those of a cluster, the same until they are others; None while none are known."""
-        ...
 
 
 class ClusterAnswers:
@@ -74,11 +51,11 @@ class ClusterAnswers:
         documents: Their OpenAPI documents.
     """
 
-    def __init__(self, fleet: Fleet, site: Site, documents: DocumentsOfClusters) -> None:
+    def __init__(self, fleet: Fleet, site: Site, documents: ClusterDocuments) -> None:
         self._fleet = fleet
         self._site = site
         self._documents = documents
-        self._openapi: OrderedDict[str, tuple[Documents, OpenAPIAnswers]] = OrderedDict()
+        self._times = ModificationTimes()
 
     @property
     def revision(self) -> int:
@@ -116,15 +93,9 @@ class ClusterAnswers:
         documents = self._documents.of(name)
         if documents is None:
             return None
-        known, answers = self._openapi.get(name, (None, None))
-        if answers is None or known is not documents:
-            prefix, untyped = f"{PREFIX}{name}", documents.is_untyped
-            answers = OpenAPIAnswers(documents, prefix=prefix, untyped=untyped)
-            self._openapi[name] = documents, answers
-        self._openapi.move_to_end(name)
-        if len(self._openapi) > _MAX_KEPT:
-            self._openapi.popitem(last=False)
-        return answers
+        return OpenAPIAnswers(
+            documents, self._times, prefix=f"{PREFIX}{name}", untyped=documents.is_untyped
+        )
 
 
 def site_of(site: Site, cluster: Cluster, openapi: OpenAPIAnswers | None) -> Site:

@@ -3,15 +3,14 @@
 import re
 from collections.abc import Collection, Iterable
 from dataclasses import replace
-from typing import Protocol
-from weakref import WeakKeyDictionary
 
 from apidiscovery_service.core.cluster import Cluster
-from apidiscovery_service.encoding import EncodedSnapshot
 from apidiscovery_service.fleet.scope import Scope
+from apidiscovery_service.fleet.view_documents import ViewDocuments
 from apidiscovery_service.serving.http.clusters import is_custom, is_of_core
+from apidiscovery_service.serving.http.conditional import ModificationTimes
 from apidiscovery_service.serving.http.messages import Request, Response
-from apidiscovery_service.serving.http.openapi import Documents, OpenAPIAnswers
+from apidiscovery_service.serving.http.openapi import OpenAPIAnswers
 from apidiscovery_service.serving.http.past import asks_for_past, without_past
 from apidiscovery_service.serving.http.respond import Site, answer_documents
 from apidiscovery_service.serving.http.routes import HealthRoute, Page, Route, is_openapi, route
@@ -25,14 +24,6 @@ _RETRY_S = 5
 _RELEASE = re.compile(r"v(\d+)\.(\d+)(?:\.(\d+))?")
 
 
-class ViewDocuments(Protocol):
-    """The OpenAPI documents of views."""
-
-    def of(self, scope: Scope, name: str, encoded: EncodedSnapshot) -> Documents:
-        """Return those of a view, the same object while it is kept."""
-        ...
-
-
 class ViewAnswers:
     """Answers with the documents of the views of a scope.
 
@@ -44,7 +35,7 @@ class ViewAnswers:
     def __init__(self, site: Site, documents: ViewDocuments) -> None:
         self._site = site
         self._documents = documents
-        self._openapi: WeakKeyDictionary[Documents, OpenAPIAnswers] = WeakKeyDictionary()
+        self._times = ModificationTimes()
 
     async def respond(self, request: Request, scope: Scope) -> Response:
         """Answer a request below `/views/`, with views over what a scope sees."""
@@ -66,7 +57,9 @@ class ViewAnswers:
             site = replace(
                 self._site,
                 version_body=oldest_release(clusters.values()),
-                openapi=self._openapi_of(scope, name, encoded),
+                openapi=OpenAPIAnswers(
+                    self._documents.of(scope, name, encoded), self._times, prefix=f"{PREFIX}{name}"
+                ),
                 is_defined=is_custom,
                 is_merged=False,
             )
@@ -78,14 +71,6 @@ class ViewAnswers:
             # Documents change when clusters publish others, whatever these serve.
             cacheable=response.cacheable and not is_openapi(target),
         )
-
-    def _openapi_of(self, scope: Scope, name: str, encoded: EncodedSnapshot) -> OpenAPIAnswers:
-        documents = self._documents.of(scope, name, encoded)
-        found = self._openapi.get(documents)
-        if found is None:
-            found = OpenAPIAnswers(documents, prefix=f"{PREFIX}{name}")
-            self._openapi[documents] = found
-        return found
 
 
 def oldest_release(clusters: Iterable[Cluster]) -> bytes | None:
