@@ -2,7 +2,8 @@
 
 import ipaddress
 import time
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Generator, Hashable
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -122,6 +123,16 @@ class Counts(Generic[Key]):
             return False
         self._counts[key] = count + 1
         return True
+
+    @contextmanager
+    def counted(self, key: Key) -> Generator[bool]:
+        """Count one while the body runs; yield False, and count nothing, at the limit."""
+        is_counted = self.enter(key)
+        try:
+            yield is_counted
+        finally:
+            if is_counted:
+                self.leave(key)
 
     def leave(self, key: Key) -> None:
         """Count one less."""

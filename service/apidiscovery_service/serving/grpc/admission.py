@@ -8,8 +8,8 @@ revoked or its role taken away.
 import asyncio
 import contextlib
 import inspect
-import math
-from collections.abc import AsyncIterable, Awaitable, Callable, Coroutine, Generator, Iterable
+from collections.abc import AsyncIterable, Awaitable, Callable, Coroutine, Iterable
+from functools import partial
 from typing import Any, NoReturn
 
 import grpc
@@ -18,8 +18,9 @@ from google.protobuf.message import DecodeError
 from grpc_health.v1 import health
 from grpc_reflection.v1alpha import reflection
 
-from apidiscovery_service.access import LOCAL, Caller, Role
+from apidiscovery_service.access import Caller, Role
 from apidiscovery_service.access.authenticator import (
+    EVERYTHING,
     Access,
     Admission,
     NoCredentials,
@@ -33,6 +34,7 @@ from apidiscovery_service.serving.grpc.calls import (
     OptionalHandler,
     abort_exhausted,
 )
+from apidiscovery_service.serving.revocation import revoked
 
 _PACKAGE = "/apidiscovery.service.v1"
 
@@ -52,13 +54,8 @@ _NEEDED = {
     f"{_PACKAGE}.StorageVersionService/Report": Role.PUBLISHER,
 }
 
-# Interval of checks of streams, since the end of a certificate's validity is not announced.
-_CHECK_EVERY_S = 10.0
-
 # When to retry a stream: another one of the caller may have ended.
 _STREAM_RETRY_S = 5.0
-
-_OPEN = Admission(LOCAL, Role.ADMIN, "", math.inf, None)
 
 
 class CallAccess:
@@ -79,7 +76,7 @@ class CallAccess:
             Unauthenticated: They are wrong or have expired.
         """
         if self._access is None:
-            return _OPEN
+            return EVERYTHING
         return self._access.admit(connection_name(context.peer()), _authorization(context))
 
     def may_change(self, caller: Caller, api_groups: Iterable[str]) -> str | None:
@@ -133,7 +130,7 @@ class AdmissionInterceptor(grpc.aio.ServerInterceptor):
 
         async def followed(requests: AsyncIterable[object], context: Context) -> None:
             limit_key = await self._admit(context, method, needed)
-            with self._watching(limit_key) as may_watch:
+            with self._access.watches.counted(limit_key) as may_watch:
                 if not may_watch:
                     await self._exhausted(context, method, "too many streams", _STREAM_RETRY_S)
                 work = writing(behaviour)(await read(requests, context), context)
@@ -183,48 +180,23 @@ class AdmissionInterceptor(grpc.aio.ServerInterceptor):
         if retry_s:
             await self._exhausted(context, method, "too many requests", retry_s)
 
-    @contextlib.contextmanager
-    def _watching(self, limit_key: str) -> Generator[bool]:
-        """Count a stream while it lasts; yield False if it would be one too many."""
-        if not self._access.begin_watch(limit_key):
-            yield False
-            return
-        try:
-            yield True
-        finally:
-            self._access.end_watch(limit_key)
-
     async def _follow(
         self, work: Coroutine[Any, Any, None], context: Context, needed: Role
     ) -> None:
         """Run a stream for as long as its caller may have it."""
         working = asyncio.create_task(work)
+        refusal = partial(self._refusal, context, needed)
+        revoking = asyncio.create_task(revoked(self._access, refusal))
         try:
-            refusal = await self._until_refused(working, context, needed)
-            if refusal is None:
+            await asyncio.wait((working, revoking), return_when=asyncio.FIRST_COMPLETED)
+            if working.done():
                 await working
             else:
                 await _cancelled(working)
-                await context.abort(*refusal)
+                await context.abort(*revoking.result())
         finally:
+            revoking.cancel()
             await _cancelled(working)
-
-    async def _until_refused(
-        self, working: asyncio.Task[None], context: Context, needed: Role
-    ) -> tuple[grpc.StatusCode, str] | None:
-        """Wait until a stream ends, or must end; return why it must, None if it has ended."""
-        changed = asyncio.Event()
-        unsubscribe = self._access.subscribe(changed.set)
-        try:
-            while not working.done():
-                refusal = self._refusal(context, needed)
-                if refusal is not None:
-                    return refusal
-                changed.clear()
-                await _either(working, changed)
-        finally:
-            unsubscribe()
-        return None
 
     def _refusal(self, context: Context, needed: Role) -> tuple[grpc.StatusCode, str] | None:
         try:
@@ -266,16 +238,6 @@ def writing(behaviour: Callable[..., Any]) -> Callable[..., Coroutine[Any, Any, 
     return write
 
 
-async def _either(working: asyncio.Task[None], changed: asyncio.Event) -> None:
-    waiting = asyncio.create_task(changed.wait())
-    try:
-        await asyncio.wait(
-            (working, waiting), timeout=_CHECK_EVERY_S, return_when=asyncio.FIRST_COMPLETED
-        )
-    finally:
-        waiting.cancel()
-
-
 async def _cancelled(working: asyncio.Task[None]) -> None:
     """Cancel a task and wait for its end, whatever its result."""
     working.cancel()
@@ -285,7 +247,7 @@ async def _cancelled(working: asyncio.Task[None]) -> None:
 
 
 def _denied(admission: Admission, needed: Role) -> str:
-    return f"user {admission.caller.user!r} has not the role {needed.name.lower()!r}"
+    return f"user {admission.user!r} has not the role {needed.name.lower()!r}"
 
 
 def _authorization(context: Context) -> bytes | None:
