@@ -467,7 +467,7 @@ class _Server:
         )
         allowed = self._settings.cors_origins
         application = CrossOrigin(gateway, allowed) if allowed else gateway
-        listener = HttpListener(address, application, self._security.fronts)
+        listener = HttpListener(address, application, self._security)
         # Port 0 is replaced by a free one only now.
         site.server_address = str(listener.address)
         return listener
@@ -503,7 +503,7 @@ class _Server:
             return None
         interceptors = (*self._security.interceptors(self._metrics), counted)
         server = GrpcServer(*services, interceptors=interceptors)
-        return GrpcListener(address, server, self._security.fronts)
+        return GrpcListener(address, server, self._security)
 
     def _services(self) -> Sequence[Service]:
         """Return the services, which both listeners serve."""

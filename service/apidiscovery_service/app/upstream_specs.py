@@ -101,8 +101,7 @@ class ClusterSpecs:
         with _placed(settings.place):
             keys = ENDPOINT_KEYS if settings.url else ()
             Fields(settings.options).only((*_SPEC_KEYS, *keys))
-            own = {key: value for key, value in settings.options.items() if key in _SPEC_KEYS}
-            options = self._options(settings.name, own)
+            options = self._options(settings.name, _of(settings.options, _SPEC_KEYS))
             kind = Kind.SERVER if settings.url else Kind.CLUSTER
             return self._shared(self._spec(settings.name, _endpoint(settings), options, kind))
 

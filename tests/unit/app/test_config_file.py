@@ -258,7 +258,7 @@ def test_a_manifest_that_is_not_there_exits_with_2_and_names_it(tmp_path: Path) 
             id="credentials",
         ),
         pytest.param(
-            "services: x\n", ":1, services: want keys and values, got str", id="services-text"
+            "services: x\n", ":1, services: want keys and values, got text", id="services-text"
         ),
         pytest.param(
             "services:\n  remote: http://a\n", ":2, services.remote: want NAME", id="service"
@@ -273,7 +273,7 @@ def test_a_manifest_that_is_not_there_exits_with_2_and_names_it(tmp_path: Path) 
             ":2, services.a/b: want a URL such as https://host:6443",
             id="service-url",
         ),
-        pytest.param("access: {}\n", ":1, access: want a list of grants", id="access"),
+        pytest.param("access: {}\n", ":1, access: want a list, got a mapping", id="access"),
         pytest.param(
             "access:\n- role: reader\n  users: [ada]\n- users: [bob]\n  role: owner\n",
             ":5, access[1].role: want one of reader, publisher, admin, got 'owner'",
@@ -281,7 +281,7 @@ def test_a_manifest_that_is_not_there_exits_with_2_and_names_it(tmp_path: Path) 
         ),
         pytest.param(
             "access:\n- role: reader\n  users:\n  - ada\n  - 7\n",
-            ":5, access[0].users[1]: want a text",
+            ":5, access[0].users[1]: want text, got a number",
             id="user",
         ),
         pytest.param(
@@ -316,7 +316,7 @@ def test_a_manifest_that_is_not_there_exits_with_2_and_names_it(tmp_path: Path) 
         ),
         pytest.param(
             "cluster-options:\n  east: x\n",
-            ":2, cluster-options.east: want keys and values, got str",
+            ":2, cluster-options.east: want keys and values, got text",
             id="cluster-options-text",
         ),
         pytest.param(
@@ -349,7 +349,9 @@ def test_a_manifest_that_is_not_there_exits_with_2_and_names_it(tmp_path: Path) 
             ":2, views.eu.clusters: want labels such as region=eu: ",
             id="view-labels",
         ),
-        pytest.param("views: [eu]\n", ":1, views: want keys and values, got list", id="views-list"),
+        pytest.param(
+            "views: [eu]\n", ":1, views: want keys and values, got a list", id="views-list"
+        ),
     ],
 )
 def test_what_is_wrong_in_a_key_without_a_flag_is_named_with_its_own_line(

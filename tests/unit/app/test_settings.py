@@ -1,11 +1,14 @@
 """What may be asked for: addresses, flags that belong together, and files that they name."""
 
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
+from apidiscovery_service.access import Grant, Role
 from apidiscovery_service.app.command import serve
 from apidiscovery_service.app.settings import Address, Catalog, Security, Settings
+from apidiscovery_service.app.structured import configured_grants
 from apidiscovery_service.errors import InvalidConfiguration
 from click.testing import CliRunner
 
@@ -256,3 +259,53 @@ def test_a_rate_that_is_no_number_is_refused(rate: float) -> None:
     }
     with pytest.raises(InvalidConfiguration, match="--max-requests-per-second: want a number"):
         Security(**files, max_requests_per_second=rate)
+
+
+# Grants.
+
+
+def test_grants_are_read() -> None:
+    value = [
+        {"role": "reader", "groups": ["system:authenticated"]},
+        {"role": "publisher", "users": ["ann"], "api-groups": ["*.example.com", ""]},
+        {"role": "admin", "users": ["bob"], "groups": ["system:masters"]},
+        {"role": "reader", "users": ["eve"], "clusters": ["prod-*"]},
+    ]
+    assert configured_grants(value) == (
+        Grant(Role.READER, groups=frozenset({"system:authenticated"})),
+        Grant(Role.PUBLISHER, frozenset({"ann"}), api_groups=("*.example.com", "")),
+        Grant(Role.ADMIN, frozenset({"bob"}), frozenset({"system:masters"})),
+        Grant(Role.READER, frozenset({"eve"}), clusters=("prod-*",)),
+    )
+    assert configured_grants([]) == ()
+
+
+READER, PUBLISHER, ADMIN = ({"role": r, "users": ["a"]} for r in ("reader", "publisher", "admin"))
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (None, "access: want a list, got nothing"),
+        ({}, "access: want a list, got a mapping"),
+        (["x"], "access[0]: want keys and values, got text"),
+        ([{"users": ["a"]}], "access[0].role: want one of reader, publisher, admin, got nothing"),
+        ([READER, {**READER, "user": ["a"]}], "access[1].user: unknown key; did you mean users?"),
+        ([{"role": "reader"}], "access[0]: want at least one name in users or groups, got none"),
+        ([{**READER, "users": "a"}], "access[0].users: want a list, got text"),
+        ([{**READER, "groups": ["a", ""]}], "access[0].groups[1]: want a name, got an empty text"),
+        ([PUBLISHER], "access[0].api-groups: want at least one pattern"),
+        (
+            [{**ADMIN, "api-groups": [""]}],
+            "access[0].api-groups: only a publisher has API groups, this is 'admin'",
+        ),
+        (
+            [{**ADMIN, "clusters": ["east"]}],
+            "access[0].clusters: an admin may read about every cluster",
+        ),
+        ([{**READER, "clusters": "east"}], "access[0].clusters: want a list, got text"),
+    ],
+)
+def test_wrong_grants_are_named_by_their_path(value: object, message: str) -> None:
+    with pytest.raises(InvalidConfiguration, match=f"^{re.escape(message)}"):
+        configured_grants(value)

@@ -11,10 +11,12 @@ from apidiscovery_service.app.settings import (
     Address,
     Settings,
     UpstreamSettings,
+    flagged_upstreams,
+)
+from apidiscovery_service.app.structured import (
     configured_cluster_options,
     configured_services,
     configured_upstreams,
-    flagged_upstreams,
 )
 from apidiscovery_service.app.upstream_specs import ClusterSpecs, service_settings
 from apidiscovery_service.errors import InvalidConfiguration
