@@ -1,4 +1,4 @@
-"""Authenticates callers by connection and bearer token, and decides what they may do.
+"""Authenticates and authorizes callers, by connection and bearer token.
 
 The order is kube-apiserver's: a client certificate, then a bearer token, then anonymous. An unknown
 token is refused even where anonymous access is on. Sources: k8s.io/kubernetes
@@ -23,7 +23,7 @@ _NAME_BYTES = 16
 
 
 class Unauthenticated(DiscoveryError):
-    """The caller is unknown; the text says why, without the credentials.
+    """The caller is unknown; the text has the reason, without the credentials.
 
     Attributes:
         limit_key: Key by which the attempts are limited; None for a connection that is not from
@@ -176,7 +176,7 @@ class Access:
         self.watches: Counts[str] = Counts(self.limits.watches)
 
     def use_tokens(self, tokens: Tokens) -> None:
-        """Replace the bearer tokens, and tell the listeners."""
+        """Replace the bearer tokens, and call the listeners."""
         self._tokens = tokens
         self._issue = object()
         for listener in tuple(self._listeners):

@@ -1,4 +1,4 @@
-"""Limits for one caller or address: token buckets for rates, counters for what is open."""
+"""Limits for one caller or address: token buckets for rates, counters for concurrent use."""
 
 import ipaddress
 import time
@@ -106,7 +106,7 @@ class Buckets(Generic[Key]):
 
 
 class Counts(Generic[Key]):
-    """Counts what each key has open at a time.
+    """Counts the concurrent uses of each key.
 
     Args:
         most: Limit for each key; 0 for none.

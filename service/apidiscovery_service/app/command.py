@@ -1,4 +1,4 @@
-"""`apidiscovery serve`: flags, variables and the configuration file into settings."""
+"""`apidiscovery serve`: converts flags, variables and the configuration file to settings."""
 
 import signal
 import sys
@@ -387,7 +387,7 @@ def _etcd(flags: Mapping[str, Any]) -> EtcdOptions:
         user=flags["etcd_username"],
         password_file=flags["etcd_password_file"],
     )
-    # Each part by itself, so that the error names its flags.
+    # Each part on its own, so that the error names its flags.
     for names, part in (
         ("--etcd-cafile", EtcdOptions(ca_file=options.ca_file)),
         (

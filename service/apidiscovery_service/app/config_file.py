@@ -113,7 +113,7 @@ def _steps(node: yaml.Node) -> Iterator[tuple[str, yaml.Node, int]]:
 
 
 def _is_at_end(path: str, length: int) -> bool:
-    """Tell whether a key of a path ends at this length."""
+    """Return whether a key of a path ends at this length."""
     return path[length : length + 1] in (".", "[", ":")
 
 

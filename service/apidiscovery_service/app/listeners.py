@@ -23,7 +23,7 @@ from apidiscovery_service.serving.http.messages import Application
 
 
 class SecureServing:
-    """TLS, authentication and authorization as the settings say.
+    """TLS, authentication and authorization, by the settings.
 
     Attributes:
         access: Authentication and authorization; None allows everything.
@@ -61,7 +61,7 @@ class SecureServing:
         """Listen, if a front is needed: for TLS, and for addresses that other machines can reach.
 
         Plain text on a loopback address needs none: all clients have one address, so limits by
-        address would not tell them apart, and relaying bytes halves the rate of answers.
+        address would treat them as one, and relaying bytes halves the rate of answers.
 
         Raises:
             OSError: The address cannot be listened on.
@@ -137,7 +137,7 @@ class HttpListener:
                 tasks.create_task(self._front.serve())
 
     async def announce_end(self) -> None:
-        """Tell clients to use another server, and answer them until they do."""
+        """Announce the end to clients, and answer them until they use another server."""
         self._server.announce_end()
 
     async def stop(self, grace_s: float) -> None:
@@ -180,7 +180,7 @@ class GrpcListener:
         await self._server.set_ready()
 
     async def announce_end(self) -> None:
-        """Tell clients to use another server, and answer them until they do."""
+        """Announce the end to clients, and answer them until they use another server."""
         await self._server.announce_end()
 
     async def stop(self, grace_s: float) -> None:

@@ -145,13 +145,13 @@ class Security:
             )
         if self.grants and not self.identifies:
             raise InvalidConfiguration(
-                "access: nobody would be identified; give --client-ca-file or --token-auth-file"
+                "access: no caller would be identified; give --client-ca-file or --token-auth-file"
             )
         if not math.isfinite(self.max_requests_per_second or 0):
             raise InvalidConfiguration("--max-requests-per-second: want a number, 0 for no limit")
         if self.max_requests_per_second and not self.identifies:
             raise InvalidConfiguration(
-                "--max-requests-per-second: callers could not be told apart; give --client-ca-file "
+                "--max-requests-per-second: callers could not be identified; give --client-ca-file "
                 "or --token-auth-file"
             )
 
@@ -195,7 +195,7 @@ class UpstreamSettings:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How to run the server.
+    """The settings of a server.
 
     Attributes:
         http: The address of HTTP; None for none.
@@ -208,7 +208,7 @@ class Settings:
         contexts: Patterns of contexts to aggregate, watched.
         clusters: Folders with a file for each cluster, watched.
         trust_clusters: Let these files name programs and other files.
-        no_merge: Serve clusters only below `/clusters`, unless their own options say otherwise.
+        no_merge: Serve clusters only below `/clusters`; their own options override it.
         cluster_options: Options of clusters by a pattern of their names, in order.
         services: URLs of the services of APIServices by `NAMESPACE/NAME[:PORT]`, in place of their
             address in a cluster.
@@ -220,7 +220,7 @@ class Settings:
         ready_file: Written when the server answers, removed when it ends; None for none.
         insecure_bind: Allow addresses that other machines can reach without authentication.
         shutdown_delay_s: How long requests are answered after SIGTERM, without being ready.
-        history: What is remembered of changes; None for nothing.
+        history: How long changes are kept; None for no history.
         web: Whether there are pages for browsers.
         cors_origins: Origins whose pages may read the answers of HTTP; `*` for all.
     """
@@ -269,7 +269,7 @@ class Settings:
         for flag, address in (("--http", self.http), ("--grpc", self.grpc)):
             if address and not (address.is_loopback or safe or self.insecure_bind):
                 raise InvalidConfiguration(
-                    f"{flag} {address} is reachable from other machines, and nobody who calls is "
+                    f"{flag} {address} is reachable from other machines, and callers are not "
                     "identified over TLS; listen on a loopback address, give --tls-cert-file, "
                     "--tls-private-key-file and --client-ca-file or --token-auth-file, or accept "
                     "that with --insecure-bind"

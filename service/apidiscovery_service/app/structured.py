@@ -88,11 +88,11 @@ def configured_services(value: object) -> dict[str, str]:
 
 @translated()
 def configured_views(value: object) -> tuple[ViewSpec, ...]:
-    """Return the views of the key `views`: a mapping from a name to what the view is of.
+    """Return the views of the key `views`: a mapping from a name to its settings.
 
     Raises:
-        InvalidConfiguration: It is no such mapping, a name is not valid, or a view does not say
-            what it keeps.
+        InvalidConfiguration: It is no such mapping, a name is not valid, or a view has no
+            valid `of`.
     """
     views = Fields(value, "views.")
     return tuple(_view(name, views.raw(name)) for name in views)

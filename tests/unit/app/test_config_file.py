@@ -286,7 +286,7 @@ def test_a_manifest_that_is_not_there_exits_with_2_and_names_it(tmp_path: Path) 
         ),
         pytest.param(
             "access: [{role: reader, users: [ada]}]\n",
-            ":1, access: nobody would be identified",
+            ":1, access: no caller would be identified",
             id="access-without-identities",
         ),
         pytest.param(

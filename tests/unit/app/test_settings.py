@@ -142,22 +142,6 @@ def fixture_file(tmp_path: Path) -> str:
             id="no-certificate",
         ),
         pytest.param(
-            ["--etcd-certfile=FILE"], ["--etcd-certfile and --etcd-keyfile: "], id="without-key"
-        ),
-        pytest.param(
-            ["--etcd-keyfile=FILE"], ["--etcd-certfile and --etcd-keyfile: "], id="key-alone"
-        ),
-        pytest.param(
-            ["--etcd-username=ada"],
-            ["--etcd-username and --etcd-password-file: "],
-            id="without-password",
-        ),
-        pytest.param(
-            ["--etcd-password-file=FILE"],
-            ["--etcd-username and --etcd-password-file: "],
-            id="password-alone",
-        ),
-        pytest.param(
             ["--etcd-username=ada", "--etcd-password-file=none"],
             ["--etcd-password-file", "none: cannot be read"],
             id="password-file",
@@ -165,26 +149,14 @@ def fixture_file(tmp_path: Path) -> str:
         pytest.param(["--store=etcd://a:1"], ["--store", "the PREFIX is missing"], id="prefix"),
         pytest.param(["--store=redis://a"], ["--store", "it begins with 'redis'"], id="store"),
         pytest.param(
-            ["--tls-cert-file=FILE"],
-            ["--tls-cert-file and --tls-private-key-file go together"],
-            id="tls-without-key",
-        ),
-        pytest.param(
-            ["--tls-private-key-file=FILE"],
-            ["--tls-cert-file and --tls-private-key-file go together"],
-            id="tls-key-alone",
-        ),
-        pytest.param(
             ["--tls-cert-file=FILE", "--tls-private-key-file=FILE"], ["FILE: "], id="no-tls-pem"
         ),
-        pytest.param(["--client-ca-file=FILE"], ["--client-ca-file", "need TLS"], id="client-ca"),
-        pytest.param(["--token-auth-file=FILE"], ["--token-auth-file", "need TLS"], id="tokens"),
         pytest.param(
             ["--max-requests-per-second=-1"], ["--max-requests-per-second", "-1"], id="rate"
         ),
         pytest.param(
             ["--max-requests-per-second=5"],
-            ["--max-requests-per-second: callers could not be told apart"],
+            ["--max-requests-per-second: callers could not be identified"],
             id="rate-of-nobody",
         ),
         pytest.param(["--upstream=east"], ["--upstream", "want NAME=URL", "'east'"], id="no-url"),
@@ -203,11 +175,6 @@ def fixture_file(tmp_path: Path) -> str:
             ["--kubeconfig=none"], ["--kubeconfig: ", "none", "cannot"], id="no-kubeconfig"
         ),
         pytest.param(["--kubeconfig=FILE"], ["--kubeconfig: ", "FILE"], id="no-kubeconfig-in-it"),
-        pytest.param(
-            ["--proxy-client-cert-file=FILE"],
-            ["--proxy-client-cert-file and --proxy-client-key-file go together"],
-            id="proxy-without-key",
-        ),
         pytest.param(
             ["--proxy-client-cert-file=none", "--proxy-client-key-file=FILE"],
             ["--proxy-client-cert-file: cannot read none"],
@@ -237,7 +204,7 @@ def test_what_is_identified_over_tls_may_listen_everywhere() -> None:
     assert Settings(PUBLIC, PUBLIC, Catalog(), security=safe).http == PUBLIC
     del files["client_ca_file"]
     for unsafe in (Security(**files), Security()):
-        with pytest.raises(InvalidConfiguration, match="nobody who calls is identified over TLS"):
+        with pytest.raises(InvalidConfiguration, match="callers are not identified over TLS"):
             Settings(PUBLIC, None, Catalog(), security=unsafe)
 
 

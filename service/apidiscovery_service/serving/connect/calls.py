@@ -69,8 +69,7 @@ class ConnectCalls:
 
     Args:
         services: The services, which gRPC may serve as well.
-        interceptors: What admits calls and bounds unread messages. The rate of requests is
-            HTTP's to limit.
+        interceptors: Admit calls and bound unread messages. HTTP limits the rate of requests.
         metrics: Counts streams; other answers are counted by HTTP.
     """
 
@@ -90,7 +89,7 @@ class ConnectCalls:
 
     @property
     def prefix(self) -> str:
-        """What the paths of all methods begin with."""
+        """The prefix of the paths of all methods."""
         return "/apidiscovery."
 
     def refusal(self, request: Request, refused: Refused) -> Response:
@@ -187,8 +186,8 @@ class _Call:
     """One call.
 
     Attributes:
-        method: What is called.
-        form: How it is written.
+        method: The method.
+        form: The form of its messages.
         fields: The header fields of the request, the first of each name.
         scope: As ASGI has it.
         receive: As ASGI has it.

@@ -1,4 +1,4 @@
-"""The methods that can be called, and what is known of them from the protos."""
+"""The methods that can be called, with their properties from the protos."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence

@@ -62,7 +62,7 @@ class CallAccess:
     """Authenticates and authorizes the callers of gRPC methods.
 
     Args:
-        access: Decides; None allows everything to everybody.
+        access: Decides; None allows everything.
     """
 
     def __init__(self, access: Access | None = None) -> None:

@@ -103,7 +103,7 @@ _CODES: tuple[tuple[type[DiscoveryError], int], ...] = (
 
 
 def error_info(reason: str, **metadata: str) -> error_details_pb2.ErrorInfo:
-    """Return the detail that tells clients the reason of an error."""
+    """Return the detail with the reason of an error, for clients."""
     return error_details_pb2.ErrorInfo(reason=reason, domain=_DOMAIN, metadata=metadata)
 
 
@@ -173,13 +173,13 @@ async def _abort_invalid(context: Context, violations: Iterable[FieldViolation])
     details = error_details_pb2.BadRequest()
     listed = list(violations)
     for violation in listed:
-        told = error_details_pb2.BadRequest.FieldViolation(
+        shown = error_details_pb2.BadRequest.FieldViolation(
             field=_shortened(violation.field), description=_shortened(violation.message)
         )
-        if details.ByteSize() + told.ByteSize() > _MAX_DETAIL_BYTES:
+        if details.ByteSize() + shown.ByteSize() > _MAX_DETAIL_BYTES:
             break
-        details.field_violations.append(told)
-        texts.append(f"{told.field}: {told.description}" if told.field else told.description)
+        details.field_violations.append(shown)
+        texts.append(f"{shown.field}: {shown.description}" if shown.field else shown.description)
     message = _shortened("; ".join(texts))
     if len(listed) > len(texts):
         message += f"; and {len(listed) - len(texts)} more"
@@ -353,7 +353,7 @@ class Streams:
     async def end(self) -> None:
         """Take no more calls, and end streams with UNAVAILABLE: callers go on at another replica.
 
-        Returns once they have ended, or soon: a caller that does not read cannot be told. A second
+        Returns once they have ended, but soon, since a caller may not read the status. A second
         call only waits.
         """
         is_first, self._stopping = not self._stopping, True

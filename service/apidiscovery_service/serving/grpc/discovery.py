@@ -36,7 +36,7 @@ class DiscoveryService(Service):
         awaited: Returns the upstreams that are waited for while there is nothing else to serve;
             empty for none.
         statuses: Returns the sources that have a status.
-        access: Tells which clusters a caller may read about; None for all.
+        access: Returns the clusters that a caller may read about; None for all.
     """
 
     def __init__(  # noqa: PLR0913 - each is another part of the server
@@ -173,7 +173,7 @@ class DiscoveryService(Service):
             InvalidFields: A field is wrong.
         """
         if self._awaited():
-            message = "no upstream has answered yet; ListSources tells why"
+            message = "no upstream has answered yet; ListSources has the reasons"
             raise CallFailed(code_pb2.UNAVAILABLE, message)
         return messages.selection(request.accept_versions, request.scope, self._offered)
 

@@ -122,8 +122,8 @@ _CHANGES = number_of(discovery_pb2.WatchDiscoveryResponse, "changes")
 _CHANGES_DELTA = number_of(discovery_pb2.WatchDiscoveryResponse.Changes, "delta")
 
 
-# Name and hash of each group, chunk by chunk: all that a watch keeps of what it has sent. It has no
-# reference to a group, so a slow reader keeps no replaced group alive.
+# Name and hash of each group, chunk by chunk: all that a watch keeps of its last message. It refers to
+# no group, so a slow reader keeps no replaced group alive.
 GroupHashes: TypeAlias = tuple[tuple[tuple[str, str], ...], ...]
 
 _EVERY_CLUSTER = matching(ALL_CLUSTERS)
@@ -320,8 +320,8 @@ def list_sources(
     Without a status a source is stale when it offers anything stale.
 
     Args:
-        registry: What is served.
-        statuses: Those that are known.
+        registry: The registry.
+        statuses: The known statuses.
         clusters: Matches the names of the clusters that the caller may read about.
     """
     known = {status.name: status for status in statuses}

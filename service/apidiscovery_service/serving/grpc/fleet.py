@@ -1,4 +1,4 @@
-"""FleetService: clusters side by side, as much of them as a caller may see."""
+"""FleetService: the clusters that a caller may see, side by side."""
 
 import asyncio
 from collections import OrderedDict
@@ -33,10 +33,10 @@ from apidiscovery_service.serving.grpc.fleet_sheet import (
 
 SERVICE = fleet_pb2.DESCRIPTOR.services_by_name["FleetService"]
 
-# Scopes, with their label selectors, whose encoded rows are kept. Those of other ones are made
-# again, which takes some 0.1 s for a thousand clusters.
+# Scopes with label selectors whose encoded rows are cached. Making those of another one takes 0.1 s
+# for a thousand clusters.
 _MAX_WRITTEN = 32
-# Sheets of which some caller has had a page that is not the last. They share most of their rows.
+# Cached sheets for further pages. They share most of their rows.
 _MAX_PAGED = 8
 
 
@@ -44,7 +44,7 @@ class FleetService(Service):
     """The methods of FleetService.
 
     Args:
-        scope_of: Returns what the caller of a call may see now; the same object for the same part.
+        scope_of: Returns what the caller of a call may see now; equal scopes are one object.
         metrics: Counts calls and watches.
         ready: Whether the local sources have been read.
     """
@@ -173,7 +173,7 @@ class FleetService(Service):
 
 
 class _Followed:
-    """One scope, encoded again once it has changed and somebody asks.
+    """One scope, encoded again on the first request after a change.
 
     Args:
         scope: The scope.
@@ -210,7 +210,7 @@ class _Followed:
 async def _begin(
     stream: Stream, followed: _Followed, selection: Selection, known: str
 ) -> tuple[int, Sent]:
-    """Send the whole state, and return its revision and what was sent."""
+    """Send the whole state; return its revision, and the digests of what was sent."""
     revision, sheet = await followed.sheet(selection)
     sent = sheet.sent
     for message in [heartbeat(sent)] if known == sheet.hash else sheet.whole():
@@ -221,16 +221,16 @@ async def _begin(
 async def _next(
     followed: _Followed, selection: Selection, sent: Sent
 ) -> tuple[int, list[bytes], Sent]:
-    """Return the current revision, the messages that lead to it, and what is sent with them.
+    """Return the current revision, the messages that lead to it, and the digests after them.
 
-    It keeps nothing else: a caller that does not read must not keep a state alive.
+    It refers to nothing else: a caller that does not read must not keep a state alive.
     """
     revision, sheet = await followed.sheet(selection)
     return revision, sheet.delta(sent), sheet.sent
 
 
 def _name_of(selection: fleet_pb2.FleetSelection) -> str:
-    """Return what is the same for pages of the same selection."""
+    """Return a digest of a selection, for page tokens."""
     return messages.digest(selection.SerializeToString(deterministic=True)).hex()
 
 

@@ -124,8 +124,8 @@ def clusters_page(
     """Return a page of clusters.
 
     Args:
-        columns: What is still to be listed, by name.
-        clusters: Those of the columns, by name.
+        columns: The columns that remain, by name.
+        clusters: The clusters of the columns, by name.
         page_size: The largest number of clusters; None for as many as fit.
         with_group_versions: Whether each has its group-versions.
     """

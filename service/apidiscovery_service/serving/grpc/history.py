@@ -1,4 +1,4 @@
-"""HistoryService: what changed when, and what was served at a time, as far as a caller may see."""
+"""HistoryService: changes and their times, and earlier documents, that a caller may see."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -71,10 +71,10 @@ class HistoryService(Service):
     """The methods of HistoryService.
 
     Args:
-        history: What is remembered; None where nothing is.
+        history: The recorded changes; None without a history.
         metrics: Counts calls and watches.
         ready: Whether the local sources have been read.
-        access: Tells which clusters a caller may read about; None for all.
+        access: Returns the clusters that a caller may read about; None for all.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class HistoryService(Service):
         access: CallAccess | None = None,
     ) -> None:
         super().__init__(SERVICE, metrics, ready)
-        self._kept = history
+        self._recorded = history
         self._access = access or CallAccess()
         self._publisher = Publisher()
 
@@ -210,15 +210,16 @@ class HistoryService(Service):
         Raises:
             CallFailed: There is none.
         """
-        if self._kept is None:
+        if self._recorded is None:
             text = "this server keeps no history; start it with --history, such as 90d,2GiB"
             raise CallFailed(code_pb2.FAILED_PRECONDITION, text)
-        return self._kept
+        return self._recorded
 
     def _may_read(self, context: Context) -> Callable[[str], bool] | None:
-        """Return what tells the clusters that a caller may read about; None for all.
+        """Return a filter of the clusters that a caller may read about; None for all.
 
-        What was merged is for those who may read about all: it was merged by the grants of then.
+        Merged documents are for callers that may read about all clusters, since earlier grants
+        decided what was merged.
         """
         patterns = self._access.admit(context).clusters
         if "*" in patterns:
@@ -229,7 +230,7 @@ class HistoryService(Service):
 
 @dataclass(frozen=True, slots=True)
 class _Watch:
-    """A watch, and what it sends.
+    """One call of WatchChanges.
 
     Attributes:
         history: Is read after each message.

@@ -29,7 +29,7 @@ def filter_of(
 
     Args:
         selection: The message.
-        may_read: Tells which clusters the caller may read about; None for all.
+        may_read: Whether the caller may read about a cluster, by name; None for all.
 
     Raises:
         InvalidFields: There are too many names, or a kind of changes is not known.
@@ -49,7 +49,7 @@ def filter_of(
 
 
 def change_message(change: Change, before: Told, after: Told) -> history_pb2.HistoryChange:
-    """Return a change as a message, with what it tells of, as far as that is given."""
+    """Return a change as a message, with the group or version before and after, if given."""
     message = history_pb2.HistoryChange(
         id=change.id,
         time=timestamp(change.time),
@@ -69,11 +69,11 @@ def change_message(change: Change, before: Told, after: Told) -> history_pb2.His
         message.version_before = before
     if isinstance(after, str):
         message.version_after = after
-    for told, side in ((before, "group_before"), (after, "group_after")):
-        if isinstance(told, ContentDamaged):
-            message.damage = str(told)
-        elif isinstance(told, Group):
-            _fill(getattr(message, side), told)
+    for content, side in ((before, "group_before"), (after, "group_after")):
+        if isinstance(content, ContentDamaged):
+            message.damage = str(content)
+        elif isinstance(content, Group):
+            _fill(getattr(message, side), content)
     return message
 
 

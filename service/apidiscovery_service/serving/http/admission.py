@@ -41,7 +41,7 @@ _HTML = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """What a request tells about its caller.
+    """The credentials of a request.
 
     Attributes:
         connection: The name of the connection (`access.authenticator.Peers`).

@@ -161,7 +161,7 @@ class _Incoming:
 
     @property
     def credentials(self) -> Credentials:
-        """What it tells about its caller."""
+        """The credentials of the caller."""
         headers: Headers = self.scope["headers"]
         fields = (value for name, value in headers if name == b"authorization")
         return Credentials(self.front_connection, next(fields, None))
@@ -181,7 +181,7 @@ class Calls(Protocol):
 
     @property
     def prefix(self) -> str:
-        """What the paths of all methods begin with."""
+        """The prefix of the paths of all methods."""
         ...
 
     def refusal(self, request: Request, refused: Refused) -> Response:
@@ -206,8 +206,8 @@ class Gateway:
         unread: Bounds unread answers, also those of gRPC.
         peers: The connections of the front; None without a front.
         fleet: Answers below `/clusters`, `/fleet` and `/views`; None for 404.
-        past: Answers with what was served at a time; None where such requests are refused.
-        interface: Answers browsers; None where there is nothing for them.
+        past: Answers with earlier documents; None to refuse such requests.
+        interface: Answers browsers; None for no pages.
         calls: Answers calls of the services; None for 404.
     """
 
@@ -235,7 +235,7 @@ class Gateway:
         self._ready = ready
         self._cache: ResponseCache[_Key] = ResponseCache()
         self._openapi_cache: ResponseCache[_Key] = ResponseCache(_CACHE_BYTES, _CACHE_S)
-        # What is cached of the fleet is for those who see the same of it.
+        # Callers with the same scope share answers about the fleet.
         self._fleet_caches: WeakKeyDictionary[FleetScope, ResponseCache[_Key]] = WeakKeyDictionary()
         self._peers = Peers() if peers is None else peers  # which is false while it is empty
         self._delivery = Delivery(unread or UnreadBudget())

@@ -1,7 +1,7 @@
-"""Answers below `/clusters/NAME`: what the cluster itself would answer, also when it is down.
+"""Answers below `/clusters/NAME`: those of the cluster itself, also while it is down.
 
-A cluster that does not answer now is served as it was last known, byte for byte; a Warning header
-(RFC 7234, 299, as kube-apiserver sends them) says so, and kubectl prints it.
+For a cluster that does not answer now, the last known documents are served, byte for byte, with a
+Warning header (RFC 7234, 299, as kube-apiserver sends them), which kubectl prints.
 """
 
 from collections.abc import Callable
@@ -47,7 +47,7 @@ class ClusterAnswers:
 
     Args:
         fleet: The clusters.
-        site: What answers depend on besides, and that is the same for all of them.
+        site: Everything else that answers depend on.
         documents: Their OpenAPI documents.
     """
 
@@ -59,7 +59,7 @@ class ClusterAnswers:
 
     @property
     def revision(self) -> int:
-        """A counter that changes with what any cluster publishes; discovery is told by scopes."""
+        """A counter that changes with the OpenAPI documents of any cluster."""
         return self._documents.revision
 
     def find(self, path: str, scope: Scope) -> tuple[str, str] | None:
@@ -99,10 +99,10 @@ class ClusterAnswers:
 
 
 def site_of(site: Site, cluster: Cluster, openapi: OpenAPIAnswers | None) -> Site:
-    """Return what the answers of a cluster depend on besides its snapshot.
+    """Return everything that the answers of a cluster depend on besides its snapshot.
 
     Args:
-        site: What those of this server depend on.
+        site: The site of this server.
         cluster: The cluster.
         openapi: Its OpenAPI documents; None while none are known.
     """
@@ -141,7 +141,7 @@ async def answer(
 
 
 def _missing(cluster: Cluster, target: Route, *, has_openapi: bool) -> str:
-    """Return what nobody has learned of a cluster yet, and the target needs; empty for nothing."""
+    """Return which part of a cluster the target needs and is not known yet; empty for none."""
     if target is Page.VERSION:
         return "" if cluster.dialect.version else "the version"
     if is_openapi(target):
@@ -162,7 +162,7 @@ def is_of_core(target: Route) -> bool:
 
 
 def is_custom(group: str, _version: str) -> bool:
-    """Return whether a group of a cluster is taken for one of definitions: it is not built in."""
+    """Return whether a group of a cluster counts as defined by CustomResourceDefinitions."""
     return group != CORE_GROUP and group not in BUILT_IN_GROUPS
 
 
@@ -171,7 +171,7 @@ def _warning(cluster: Cluster) -> bytes:
     status = cluster.status
     if status.state is SourceState.CURRENT:
         return b""
-    text = f"this is what cluster {cluster.name} said last: {_why(cluster)}"
+    text = f"this is the last known answer of cluster {cluster.name}: {_why(cluster)}"
     printable = "".join(char if char.isprintable() else " " for char in text)
     return f'299 - "{printable.translate(_NOT_IN_QUOTES)}"'.encode()
 

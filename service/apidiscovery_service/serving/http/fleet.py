@@ -1,6 +1,6 @@
-"""Answers below `/fleet`: the clusters, and the matrix of what each of them serves.
+"""Answers below `/fleet`: the clusters, and the matrix of the resources that each of them serves.
 
-Those below `/views`, `/clusters/NAME`, and of former times are made by the modules of these names.
+Other modules answer below `/views` and `/clusters/NAME`, and with the documents of earlier times.
 """
 
 from collections.abc import Iterable, Sequence
@@ -53,21 +53,21 @@ _METHODS = ("GET", "HEAD")
 
 
 def is_fleet_path(path: str) -> bool:
-    """Tell whether a path is answered here."""
-    if not path.startswith(_ROOTS):  # most requests, which are to be answered at once
+    """Return whether a path is answered here."""
+    if not path.startswith(_ROOTS):  # most requests
         return False
     return f"/{path.split('/', 2)[1]}" in _ROOTS
 
 
 class FleetAnswers:
-    """Answers with what a scope of a fleet sees.
+    """Answers with the clusters of a scope.
 
     Args:
         fleet: The fleet.
-        site: What answers depend on besides.
+        site: Everything else that answers depend on.
         clusters: Answers with the documents of clusters.
         views: Answers with the documents of views.
-        past: Answers with documents of former times.
+        past: Answers with documents of earlier times.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class FleetAnswers:
         self._texts: WeakKeyDictionary[Scope, FleetText] = WeakKeyDictionary()
 
     def scope(self, patterns: Iterable[str]) -> Scope:
-        """Return what a caller sees who may read about clusters with such names."""
+        """Return the scope of a caller that may read about clusters with such names."""
         return self._fleet.scope(patterns)
 
     def paths(self, scope: Scope) -> Sequence[str]:
@@ -101,7 +101,7 @@ class FleetAnswers:
         return scope.revision, self._clusters.revision
 
     async def respond(self, request: Request, scope: Scope) -> Response:
-        """Answer a request for a path that `is_fleet_path` names, with what a scope sees."""
+        """Answer a request for a path of `is_fleet_path`, with the clusters of a scope."""
         invalid = invalid_timeout(request)
         if invalid is not None:
             return negotiated_status(request, invalid)
@@ -147,7 +147,7 @@ class FleetAnswers:
 
 
 def _page(request: Request, scope: Scope, path: str) -> Response | None:
-    """Return the answer to a request for what is there; None where it is a listing."""
+    """Return the answer with an index, or a redirection; None for a listing."""
     if request.path in _ALIASES:
         return _moved(_ALIASES[request.path], path)
     if path == _INDEX:
@@ -161,7 +161,7 @@ def _start(query: Query, listing: Listing) -> int:
     """Return where the page begins.
 
     Raises:
-        ObjectError: 410; the list is another than when its first page was read.
+        ObjectError: 410; the list has changed since its first page was read.
     """
     if query.place is None:
         return 0

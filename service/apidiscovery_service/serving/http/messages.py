@@ -111,7 +111,7 @@ class PreparedResponse:
 
 
 def coding_headers(coding: str) -> Headers:
-    """Return the header fields that tell the coding of a body; none for identity."""
+    """Return the header fields for the coding of a body; none for identity."""
     if coding == "identity":
         return []
     return [(b"content-encoding", coding.encode()), (b"vary", b"Accept-Encoding")]

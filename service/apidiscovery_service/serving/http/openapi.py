@@ -99,7 +99,7 @@ def _media_types(version: str) -> tuple[_MediaType, ...]:
 def _untyped(version: str) -> tuple[_MediaType, ...]:
     """Return the media types of a kube-apiserver before 1.27, which names none in its answers.
 
-    Go's net/http then names what the first bytes look like.
+    Go's net/http then guesses the type by the first bytes.
     """
     other = f"com.github.proto-openapi.spec.{version}@v1.0+protobuf"
     return (

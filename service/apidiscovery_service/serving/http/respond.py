@@ -72,7 +72,7 @@ from apidiscovery_service.sources.priorities import BUILT_IN_GROUPS
 # discovery/discovery_client.go, AcceptV2NoPeer.
 _NO_PEER = "nopeer"
 
-# What users of kubectl are told who take us for the server that discovery is about.
+# For users of kubectl who ask this server for objects.
 _NO_OBJECTS = (
     "this server does discovery only and has no objects; ask the API server that stores them"
 )
@@ -82,23 +82,23 @@ _NO_ROUTE = "discovery names the resource, but no route of this server answers t
 
 @dataclass(slots=True)
 class Site:
-    """What answers depend on besides the snapshot.
+    """Everything that answers depend on besides the snapshot.
 
     Attributes:
         checks: The health checks.
         metrics: The metrics.
         gates: The feature gates.
-        server_address: `host:port` that `/api` tells clients.
+        server_address: The `host:port` in the answer of `/api`.
         version: Version of this software.
         release: The recorded release of Kubernetes whose fields `/version` has.
         openapi: Answers below `/openapi`; None for 404.
         objects: Answers about StorageVersions and leases; None for 404.
         extension: Whether this is an extension API server behind kube-aggregator: it has no core
-            group, `/api` is 404, and `/apis` tells its address.
+            group, `/api` is 404, and `/apis` has its address.
         is_defined: Whether CustomResourceDefinitions define a group-version.
         awaited: Returns the upstreams that are waited for while there is nothing else to serve;
             empty for none.
-        addresses: What `/api` tells clients instead of `server_address`; None for that.
+        addresses: The addresses in the answer of `/api`; None for `server_address`.
         aggregated_versions: The versions of the aggregated document; None for those of the gates.
         version_body: The body of `/version`; None for our own.
         is_merged: Whether the snapshot is what this server merges, whose size metrics count.
@@ -150,7 +150,7 @@ async def respond(  # noqa: PLR0911 - one for each kind of path
         site: Everything else that answers depend on.
         ready: Whether the local sources are in the snapshot; until then only health, version and
             metrics are answered, since clients would believe an empty document.
-        more_paths: What `/` lists that others answer.
+        more_paths: Further paths for the list at `/`.
     """
     invalid = invalid_timeout(request)
     if invalid is not None:
@@ -178,7 +178,7 @@ async def respond(  # noqa: PLR0911 - one for each kind of path
 async def answer_documents(  # noqa: PLR0911 - one for each kind of path
     request: Request, target: Route, encoded: EncodedSnapshot, site: Site
 ) -> Response:
-    """Answer a request for what a snapshot or the site has: documents, index, version.
+    """Answer a request for documents, index or version.
 
     Raises:
         ValueError: The route is another.
@@ -387,9 +387,9 @@ def _missing(
 
 
 def _is_of_objects(path: str, target: MissingRoute, encoded: EncodedSnapshot) -> bool:
-    """Tell whether a path is that of objects of a resource in discovery, as of `kubectl get pods`.
+    """Return whether a path is that of objects of a resource in discovery, as `kubectl get` asks.
 
-    Of other resources nothing is added to kube-apiserver's message.
+    For other resources nothing is added to kube-apiserver's message.
     """
     version = encoded.version(target.group or "", target.version)
     below = path.split("/")[4 if target.group else 3 :]

@@ -28,7 +28,7 @@ class ViewAnswers:
     """Answers with the documents of the views of a scope.
 
     Args:
-        site: What answers depend on besides, and that is the same for all views.
+        site: Everything else that answers depend on.
         documents: The OpenAPI documents of views.
     """
 
@@ -38,7 +38,7 @@ class ViewAnswers:
         self._times = ModificationTimes()
 
     async def respond(self, request: Request, scope: Scope) -> Response:
-        """Answer a request below `/views/`, with views over what a scope sees."""
+        """Answer a request below `/views/`, with the views over the clusters of a scope."""
         name, _, rest = request.path.removeprefix(PREFIX).partition("/")
         encoded = await scope.prepared_view(name)
         if encoded is None:
@@ -76,11 +76,11 @@ class ViewAnswers:
 def oldest_release(clusters: Iterable[Cluster]) -> bytes | None:
     """Return the body of `/version` of the oldest release among clusters; None if none is known.
 
-    Whoever decides by the release what he may use then uses nothing that some cluster lacks.
+    A client that decides by the release then uses nothing that some cluster lacks.
     """
     dialects = {cluster.dialect for cluster in clusters}
-    told = [(key, each.version) for each in dialects if (key := _numbers(each.release))]
-    return min(told)[1] if told else None
+    known = [(key, each.version) for each in dialects if (key := _numbers(each.release))]
+    return min(known)[1] if known else None
 
 
 def _numbers(release: str) -> tuple[int, ...]:
@@ -90,6 +90,6 @@ def _numbers(release: str) -> tuple[int, ...]:
 
 
 def _is_known(clusters: Collection[Cluster], target: Route) -> bool:
-    """Return whether anything is known of what the target needs; of no clusters all is known."""
-    told = [cluster.core if is_of_core(target) else cluster.named for cluster in clusters]
-    return not told or any(groups is not None for groups in told)
+    """Return whether the target can be answered: some cluster has answered, or there is none."""
+    parts = [cluster.core if is_of_core(target) else cluster.named for cluster in clusters]
+    return not parts or any(groups is not None for groups in parts)

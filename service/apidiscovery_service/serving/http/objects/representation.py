@@ -96,7 +96,7 @@ class Form:
 
     @property
     def media_type(self) -> str:
-        """The Content-Type of a document, which does not tell the conversion."""
+        """The Content-Type of a document, which does not name the conversion."""
         return self.serializer.media_type
 
     @property
