@@ -19,6 +19,7 @@ from fleet_server import (
     serving,
     stub_of,
 )
+from grpc_errors import refusal
 from metrics_text import sample_sum
 
 APPS = group("apps", "Job", "Cron", versions=("v2", "v1"))
@@ -210,11 +211,12 @@ async def test_a_state_that_is_lost_is_told_as_such(served: Served, stub: Stub) 
         served.fleet.update([cluster("east", group(f"g{number}", "Thing"))])
         await stub.GetMatrix(fleet_pb2.GetMatrixRequest(page_size=1))
 
-    with pytest.raises(grpc.aio.AioRpcError) as caught:
-        await stub.GetMatrix(fleet_pb2.GetMatrixRequest(page_token=first.next_page_token))
+    error = await refusal(
+        stub.GetMatrix(fleet_pb2.GetMatrixRequest(page_token=first.next_page_token))
+    )
 
-    assert caught.value.code() == grpc.StatusCode.ABORTED
-    assert "begin again" in str(caught.value.details())
+    assert error.code() == grpc.StatusCode.ABORTED
+    assert "begin again" in str(error.details())
 
 
 @pytest.mark.parametrize(
@@ -246,37 +248,35 @@ async def test_a_state_that_is_lost_is_told_as_such(served: Served, stub: Stub) 
 async def test_wrong_fields_are_named(
     stub: Stub, request_: fleet_pb2.GetMatrixRequest, said: str
 ) -> None:
-    with pytest.raises(grpc.aio.AioRpcError) as caught:
-        await stub.GetMatrix(request_)
+    error = await refusal(stub.GetMatrix(request_))
 
-    assert caught.value.code() == grpc.StatusCode.INVALID_ARGUMENT
-    assert said in str(caught.value.details())
+    assert error.code() == grpc.StatusCode.INVALID_ARGUMENT
+    assert said in str(error.details())
 
 
 @pytest.mark.parametrize("token", ["nonsense", "W10=", "WzFd", "W3RydWVd", "WyJhIiwgImIiLCAxXQ=="])
 async def test_a_foreign_token_is_refused(stub: Stub, token: str) -> None:
-    with pytest.raises(grpc.aio.AioRpcError) as caught:
-        await stub.ListClusters(fleet_pb2.ListClustersRequest(page_token=token))
-    assert caught.value.code() == grpc.StatusCode.INVALID_ARGUMENT
+    error = await refusal(stub.ListClusters(fleet_pb2.ListClustersRequest(page_token=token)))
+    assert error.code() == grpc.StatusCode.INVALID_ARGUMENT
 
 
 async def test_a_token_is_for_its_own_selection(stub: Stub) -> None:
     first = await stub.GetMatrix(fleet_pb2.GetMatrixRequest(page_size=1))
-    with pytest.raises(grpc.aio.AioRpcError) as caught:
-        await stub.GetMatrix(
+    error = await refusal(
+        stub.GetMatrix(
             fleet_pb2.GetMatrixRequest(
                 selection=fleet_pb2.FleetSelection(only_different=True),
                 page_token=first.next_page_token,
             )
         )
-    assert caught.value.code() == grpc.StatusCode.INVALID_ARGUMENT
+    )
+    assert error.code() == grpc.StatusCode.INVALID_ARGUMENT
 
 
 async def test_it_is_unavailable_until_the_sources_are_read() -> None:
     async with serving(ready=False) as served, stub_of(served) as stub:
-        with pytest.raises(grpc.aio.AioRpcError) as caught:
-            await stub.GetMatrix(fleet_pb2.GetMatrixRequest())
-    assert caught.value.code() == grpc.StatusCode.UNAVAILABLE
+        error = await refusal(stub.GetMatrix(fleet_pb2.GetMatrixRequest()))
+    assert error.code() == grpc.StatusCode.UNAVAILABLE
 
 
 async def test_calls_are_counted(served: Served, stub: Stub) -> None:

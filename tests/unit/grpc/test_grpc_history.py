@@ -18,6 +18,7 @@ from apidiscovery_service.openapi.recipe import Recipe
 from fleet_clusters import group
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
+from grpc_errors import refusal
 from history_server import Remembered, next_message, remembered, stub_of
 
 GROUP = history_pb2.HISTORY_CHANGE_KIND_GROUP
@@ -77,9 +78,8 @@ def kinds(of: history_pb2.HistoryGroup) -> list[str]:
 
 
 async def refused(call: "grpc.aio.UnaryUnaryCall[Any, Any]") -> tuple[grpc.StatusCode, str]:
-    with pytest.raises(grpc.aio.AioRpcError) as caught:
-        await call
-    return caught.value.code(), caught.value.details() or ""
+    error = await refusal(call)
+    return error.code(), error.details() or ""
 
 
 def at(when: datetime) -> Timestamp:

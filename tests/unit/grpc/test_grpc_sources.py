@@ -10,6 +10,7 @@ from apidiscovery.service.v1 import discovery_pb2
 from apidiscovery_service.core.model import Contribution, Offer, Precedence, Version
 from apidiscovery_service.core.source import SourceState, SourceStatus
 from grpc_contributions import APPS, CORE
+from grpc_errors import refusal
 from grpc_server import serving, stub_of
 
 SINCE = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -56,9 +57,8 @@ async def test_a_source_that_offers_nothing_is_told_too() -> None:
 
 async def test_sources_are_not_told_before_they_have_been_read() -> None:
     async with serving(CORE, ready=False) as served, stub_of(served) as stub:
-        with pytest.raises(grpc.aio.AioRpcError) as caught:
-            await stub.ListSources(discovery_pb2.ListSourcesRequest())
-    assert caught.value.code() == grpc.StatusCode.UNAVAILABLE
+        error = await refusal(stub.ListSources(discovery_pb2.ListSourcesRequest()))
+    assert error.code() == grpc.StatusCode.UNAVAILABLE
 
 
 @pytest.mark.parametrize("form", ["document", "delta", "not-modified"])

@@ -1,7 +1,7 @@
 """StorageVersionService with grpcio's stubs: messages, and statuses with their details."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import TypeAlias, cast
 
 import grpc
@@ -13,12 +13,10 @@ from apidiscovery_service.kube.objects.kinds import Object
 from apidiscovery_service.sources.catalog import kubernetes_catalog
 from apidiscovery_service.store import StoreRefused, StoreUnavailable
 from google.protobuf.duration_pb2 import Duration
-from google.protobuf.message import Message
 from google.rpc import (  # pyright: ignore[reportMissingTypeStubs] - typed, without py.typed
     error_details_pb2,
-    status_pb2,
 )
-from grpc_status import rpc_status
+from grpc_errors import details_of, refusal, violations_of
 from storage_version_server import (
     Served,
     Stub,
@@ -82,28 +80,8 @@ METHODS: dict[str, Call] = {
 }
 
 
-async def refusal(call: Awaitable[object]) -> grpc.aio.AioRpcError:
-    with pytest.raises(grpc.aio.AioRpcError) as caught:
-        await call
-    return caught.value
-
-
-def details_of(error: grpc.aio.AioRpcError) -> Sequence[Message]:
-    from_call = cast("Callable[[object], status_pb2.Status]", rpc_status.from_call)  # pyright: ignore[reportUnknownMemberType]
-    found: list[Message] = []
-    for packed in from_call(error).details:
-        message: Message = getattr(error_details_pb2, packed.type_url.rpartition(".")[2])()
-        assert packed.Unpack(message)
-        found.append(message)
-    return found
-
-
 async def violations(call: Awaitable[object]) -> dict[str, str]:
-    error = await refusal(call)
-    assert error.code() is grpc.StatusCode.INVALID_ARGUMENT
-    (details,) = details_of(error)
-    assert isinstance(details, error_details_pb2.BadRequest)
-    return {v.field: v.description for v in details.field_violations}
+    return violations_of(await refusal(call))
 
 
 async def listed(stub: Stub) -> pb.ListStorageVersionsResponse:

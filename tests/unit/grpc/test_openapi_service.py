@@ -2,7 +2,7 @@
 
 import asyncio
 import hashlib
-from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, cast
@@ -31,10 +31,9 @@ from apidiscovery_service.serving.grpc.calls import Stream
 from apidiscovery_service.serving.grpc.openapi import CHUNK_BYTES, OpenAPIService
 from google.rpc import (  # pyright: ignore[reportMissingTypeStubs] - typed, without py.typed
     error_details_pb2,
-    status_pb2,
 )
+from grpc_errors import details_of, refusal, violations_of
 from grpc_server import DEADLINE_S, until
-from grpc_status import rpc_status
 from grpclib.client import Channel
 from grpclib.exceptions import GRPCError
 
@@ -193,19 +192,6 @@ async def bundle_of(
     return parts[0].outline, documents, gone
 
 
-async def failure_of(awaited: Awaitable[object]) -> tuple[grpc.StatusCode, status_pb2.Status]:
-    with pytest.raises(grpc.aio.AioRpcError) as caught:
-        await awaited
-    from_call = cast("Callable[[object], status_pb2.Status]", rpc_status.from_call)  # pyright: ignore[reportUnknownMemberType]
-    return caught.value.code(), from_call(caught.value)
-
-
-def violated(status: status_pb2.Status) -> list[str]:
-    details = error_details_pb2.BadRequest()
-    assert status.details[0].Unpack(details)
-    return [violation.field for violation in details.field_violations]
-
-
 # --------------------------------------------------------------------------------------------------
 # The index.
 
@@ -329,10 +315,10 @@ async def test_a_document_that_the_caller_has_is_neither_made_nor_sent(served: S
 @pytest.mark.parametrize("known", ["", "0" * 128])
 async def test_a_document_that_is_not_there_is_not_found(served: Served, known: str) -> None:
     awaited = document_of(served, key="apis/none/v1", if_none_match=known)
-    code, status = await failure_of(awaited)
-    info = error_details_pb2.ErrorInfo()
-    assert status.details[0].Unpack(info)
-    assert code is grpc.StatusCode.NOT_FOUND
+    error = await refusal(awaited)
+    (info,) = details_of(error)
+    assert isinstance(info, error_details_pb2.ErrorInfo)
+    assert error.code() is grpc.StatusCode.NOT_FOUND
     assert (info.reason, dict(info.metadata)) == ("DOCUMENT_NOT_FOUND", {"key": "apis/none/v1"})
 
 
@@ -348,8 +334,8 @@ async def test_a_document_that_is_not_there_is_not_found(served: Served, known: 
 async def test_requests_for_documents_are_checked(
     served: Served, fields: dict[str, Any], expected: list[str]
 ) -> None:
-    code, status = await failure_of(document_of(served, **fields))
-    assert (code, violated(status)) == (grpc.StatusCode.INVALID_ARGUMENT, expected)
+    error = await refusal(document_of(served, **fields))
+    assert [*violations_of(error)] == expected
 
 
 # --------------------------------------------------------------------------------------------------
@@ -432,8 +418,8 @@ async def test_a_reader_that_goes_ends_the_making(served: Served) -> None:
 async def test_requests_for_bundles_are_checked(
     served: Served, fields: dict[str, Any], expected: list[str]
 ) -> None:
-    code, status = await failure_of(bundle_of(served, **fields))
-    assert (code, violated(status)) == (grpc.StatusCode.INVALID_ARGUMENT, expected)
+    error = await refusal(bundle_of(served, **fields))
+    assert [*violations_of(error)] == expected
 
 
 # --------------------------------------------------------------------------------------------------
@@ -445,8 +431,8 @@ async def test_nothing_is_served_until_the_sources_are_read(
     served: Served, call: Callable[[Served], Any]
 ) -> None:
     served.ready = False
-    code, _ = await failure_of(call(served))
-    assert code is grpc.StatusCode.UNAVAILABLE
+    error = await refusal(call(served))
+    assert error.code() is grpc.StatusCode.UNAVAILABLE
 
 
 @pytest.mark.parametrize("call", [index_of, document_of, bundle_of])
@@ -454,8 +440,8 @@ async def test_without_the_feature_gate_nothing_is_implemented(
     call: Callable[[Served], Any],
 ) -> None:
     async with serving(enabled=False) as served:
-        code, _ = await failure_of(call(served))
-    assert code is grpc.StatusCode.UNIMPLEMENTED
+        error = await refusal(call(served))
+    assert error.code() is grpc.StatusCode.UNIMPLEMENTED
 
 
 async def test_a_document_that_cannot_be_made_fails_with_the_reason(served: Served) -> None:
@@ -463,11 +449,9 @@ async def test_a_document_that_cannot_be_made_fails_with_the_reason(served: Serv
         raise BrokenError("no such luck")
 
     served.documents.on_made = fail
-    code, status = await failure_of(document_of(served, key="api"))
-    assert (code, status.message) == (
-        grpc.StatusCode.UNAVAILABLE,
-        "a document cannot be made: no such luck",
-    )
+    error = await refusal(document_of(served, key="api"))
+    assert error.code() is grpc.StatusCode.UNAVAILABLE
+    assert error.details() == "a document cannot be made: no such luck"
 
 
 # --------------------------------------------------------------------------------------------------
