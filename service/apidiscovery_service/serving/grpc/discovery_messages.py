@@ -122,8 +122,8 @@ _CHANGES = number_of(discovery_pb2.WatchDiscoveryResponse, "changes")
 _CHANGES_DELTA = number_of(discovery_pb2.WatchDiscoveryResponse.Changes, "delta")
 
 
-# Name and hash of each group, chunk by chunk: all that a watch keeps of its last message. It refers to
-# no group, so a slow reader keeps no replaced group alive.
+# Name and hash of each group, chunk by chunk: all that a watch keeps of its last message. Without a
+# reference to a group, a slow reader keeps no replaced group alive.
 GroupHashes: TypeAlias = tuple[tuple[tuple[str, str], ...], ...]
 
 _EVERY_CLUSTER = matching(ALL_CLUSTERS)

@@ -16,7 +16,7 @@ from apidiscovery_service.encoding.compression import Coding
 from apidiscovery_service.encoding.plain import PlainDocument
 from apidiscovery_service.kube.go_json import JSONValue
 from apidiscovery_service.kube.objects.errors import Cause, Details, ObjectError
-from apidiscovery_service.kube.wire import list_meta
+from apidiscovery_service.kube.objects.messages import message_of
 from apidiscovery_service.serving.http.messages import Request, Response
 
 NOT_CACHED = (b"cache-control", b"no-cache, private")
@@ -218,17 +218,10 @@ def _status(
         fields["code"] = code
 
     def to_message() -> status_pb2.Status:
-        list_metadata = list_meta()
-        # The field is called `continue`, which Python cannot write as an attribute.
-        setattr(list_metadata, "continue", continue_token)
-        return status_pb2.Status(
-            metadata=list_metadata,
-            status=status,
-            message=message,
-            reason=reason,
-            details=None if details is None else _details_message(details),
-            code=code,
-        )
+        message = message_of(status_pb2.Status, fields)
+        if details is None:  # a pointer in Go
+            message.ClearField("details")
+        return message
 
     return PlainDocument("Status", "v1", fields, to_message)
 
@@ -249,20 +242,6 @@ def _details(details: Details) -> dict[str, JSONValue]:
 def _cause(cause: Cause) -> dict[str, JSONValue]:
     fields = {"reason": cause.reason, "message": cause.message, "field": cause.field}
     return {name: value for name, value in fields.items() if value}
-
-
-def _details_message(details: Details) -> status_pb2.StatusDetails:
-    return status_pb2.StatusDetails(
-        name=details.name,
-        group=details.group,
-        kind=details.kind,
-        uid=details.uid,
-        causes=[
-            status_pb2.StatusCause(reason=each.reason, message=each.message, field=each.field)
-            for each in details.causes
-        ],
-        retry_after_seconds=details.retry_after_s,
-    )
 
 
 # The parameter `timeout`.
