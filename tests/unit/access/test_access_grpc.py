@@ -133,7 +133,7 @@ async def test_each_method_for_each_caller(served: Secured, method: str) -> None
     assert tuple(found) == expected
 
 
-async def test_a_certificate_says_who_calls(served: Secured) -> None:
+async def test_a_certificate_identifies_the_caller(served: Secured) -> None:
     expected: list[tuple[str, list[str], grpc.StatusCode]]
     expected = [("someone", ["readers"], OK), ("someone", ["writers"], DENIED), ("ada", [], OK)]
     for user, groups, code in expected:
@@ -151,7 +151,7 @@ async def test_foreign_and_expired_certificates_are_refused(
             assert await outcome(health, channel, ()) is grpc.StatusCode.UNAVAILABLE
 
 
-async def test_the_server_behind_answers_nobody_but_the_front(served: Secured) -> None:
+async def test_the_server_answers_only_the_front(served: Secured) -> None:
     """Not even this user, who alone can reach its socket."""
     async with grpc.aio.insecure_channel(f"unix:{served.grpc_front.server_path}") as channel:
         for call, _ in METHODS.values():
@@ -291,7 +291,7 @@ async def test_a_call_without_a_message_of_its_type(served: Secured, messages: l
             assert await call.code() is grpc.StatusCode.INVALID_ARGUMENT
 
 
-async def test_nobody_may_read_only_where_a_grant_says_so(tmp_path: Path) -> None:
+async def test_anonymous_callers_may_read_only_with_a_grant(tmp_path: Path) -> None:
     grants = (*GRANTS, Grant(Role.READER, users=frozenset({"system:anonymous"})))
     async with secured(tmp_path, grants=grants) as served, served.channel() as channel:
         assert await outcome(get, channel, ()) is OK

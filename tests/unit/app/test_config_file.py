@@ -94,15 +94,13 @@ def test_a_file_gives_values_by_parameter(
         pytest.param("http: !!bool maybe\n", ":", id="no-boolean"),
     ],
 )
-def test_what_is_wrong_is_named_with_file_line_and_key(
-    text: str, message: str, tmp_path: Path
-) -> None:
+def test_errors_have_file_line_and_key(text: str, message: str, tmp_path: Path) -> None:
     with pytest.raises(click.UsageError) as caught:
         read(tmp_path, text)
     assert caught.value.message.startswith(f"{tmp_path / 'config.yaml'}{message}")
 
 
-def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
+def test_an_unreadable_file_is_named(tmp_path: Path) -> None:
     path = tmp_path / "config.yaml"
     with pytest.raises(click.UsageError, match="cannot be read: No such file"):
         read_config(path, click.Context(serve))
@@ -152,7 +150,7 @@ def run(folder: Path, *flags: str, config: str = "", env: dict[str, str] | None 
         ),
     ],
 )
-def test_the_address_is_that_of_the_first_who_names_one(
+def test_flag_wins_over_variable_over_file(
     *, flags: list[str], env: dict[str, str], config: str, wanted: str, tmp_path: Path
 ) -> None:
     result = run(tmp_path, *flags, env=env, config=config)
@@ -160,7 +158,7 @@ def test_the_address_is_that_of_the_first_who_names_one(
     assert f"--http {wanted} is reachable from other machines" in result.output
 
 
-def test_what_nobody_names_has_its_default(tmp_path: Path) -> None:
+def test_an_address_that_is_not_given_has_its_default(tmp_path: Path) -> None:
     result = run(tmp_path, "--grpc", FROM_FLAG)
     assert f"--grpc {FROM_FLAG} is reachable" in result.output
     options = {str(p.name): p for p in serve.params}
@@ -170,7 +168,7 @@ def test_what_nobody_names_has_its_default(tmp_path: Path) -> None:
     )
 
 
-def test_both_servers_off_is_bad_usage_whoever_says_so(tmp_path: Path) -> None:
+def test_both_servers_off_is_bad_usage(tmp_path: Path) -> None:
     result = run(tmp_path, "--http=off", env={"APIDISCOVERY_GRPC": "off"})
     assert result.exit_code == 2
     assert "--http and --grpc are both off" in result.output
@@ -354,7 +352,7 @@ def test_a_manifest_that_is_not_there_exits_with_2_and_names_it(tmp_path: Path) 
         ),
     ],
 )
-def test_what_is_wrong_in_a_key_without_a_flag_is_named_with_its_own_line(
+def test_errors_in_keys_without_a_flag_have_their_own_line(
     text: str, message: str, tmp_path: Path
 ) -> None:
     _refused_with(tmp_path, text, message)

@@ -50,7 +50,7 @@ def test_an_address_is_host_and_port(text: str, address: Address) -> None:
         pytest.param("localhost:" + "9" * 5000, "want a port from 0 to 65535", id="many-digits"),
     ],
 )
-def test_what_is_no_address_is_refused(text: str, message: str) -> None:
+def test_a_malformed_address_is_refused(text: str, message: str) -> None:
     with pytest.raises(InvalidConfiguration, match=message):
         Address.parse(text)
 
@@ -70,7 +70,7 @@ def test_what_is_no_address_is_refused(text: str, message: str) -> None:
         pytest.param("127.1", False, id="short-form"),
     ],
 )
-def test_loopback_is_what_only_this_machine_reaches(host: str, *, loopback: bool) -> None:
+def test_loopback_addresses_are_those_of_this_machine(host: str, *, loopback: bool) -> None:
     assert Address(host, 80).is_loopback is loopback
 
 
@@ -196,7 +196,7 @@ def test_a_flag_that_cannot_be_used_is_named(
     assert not list(tmp_path.glob(".local"))
 
 
-def test_what_is_identified_over_tls_may_listen_everywhere() -> None:
+def test_a_server_that_identifies_callers_over_tls_may_listen_everywhere() -> None:
     files: dict[str, Any] = {
         name: Path("x") for name in ("tls_cert_file", "tls_private_key_file", "client_ca_file")
     }

@@ -183,7 +183,7 @@ BAD: list[tuple[bytes, dict[str, str], str]] = [
 ]
 
 
-async def test_malformed_requests_are_told_why() -> None:
+async def test_malformed_requests_are_refused_with_the_reason() -> None:
     async with connected(contribution("a", "example.com/v1")) as served:
         for body, headers, message in BAD:
             answer = await served.http.post(GET, content=body, headers=headers)
@@ -199,7 +199,7 @@ async def test_malformed_requests_are_told_why() -> None:
             assert message in answer.json()["message"]
 
 
-async def test_malformed_envelopes_are_told_why() -> None:
+async def test_malformed_envelopes_are_refused_with_the_reason() -> None:
     two = enveloped(b"") + enveloped(b"")
     async with connected(contribution("a", "example.com/v1")) as served:
         for body in (b"", b"\x00\x00", two, enveloped(b"", 4), enveloped(b"ab")[:-1]):
@@ -240,7 +240,7 @@ async def test_the_message_of_grpc_web_is_percent_encoded() -> None:
         assert b"got '5%C3%84'\r\n" in envelopes(answer.content)[0][1]
 
 
-async def test_other_methods_and_media_types_are_told_what_is_taken() -> None:
+async def test_other_methods_and_media_types_are_refused_with_the_accepted_ones() -> None:
     async with connected(contribution("a", "example.com/v1")) as served:
         answer = await served.http.put(GET)
         assert (answer.status_code, answer.headers["allow"]) == (405, "GET, POST")
@@ -326,7 +326,7 @@ async def test_unknown_fields_of_newer_clients_are_ignored() -> None:
         assert (await served.http.post(GET, content=newer, headers=JSON)).status_code == 200
 
 
-async def test_a_document_is_converted_once_for_all_who_ask_after_a_change(
+async def test_a_document_is_converted_once_for_concurrent_calls(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     converted: list[bytes] = []

@@ -65,7 +65,7 @@ def apply(held: Holding, delta: v1.DiscoveryDelta) -> None:
 
 @pytest.mark.parametrize("scope", SCOPES, ids=str)
 @pytest.mark.parametrize("version", VERSIONS, ids=str)
-async def test_document_is_what_the_other_stub_reads(
+async def test_a_document_has_the_bytes_that_grpcio_reads(
     builtin: Served, scope: v1.DiscoveryScope, version: v1.DiscoveryVersion
 ) -> None:
     request = v1.GetDiscoveryRequest(scope=scope, accept_versions=[version])
@@ -79,7 +79,7 @@ async def test_document_is_what_the_other_stub_reads(
     assert held.etag(scope_number) == response.etag
 
 
-async def test_watch_tells_changes_heartbeats_and_is_forgotten_when_left() -> None:
+async def test_a_watch_gets_changes_and_heartbeats_and_ends_when_left() -> None:
     held = Holding()
     request = v1.WatchDiscoveryRequest(heartbeat_interval=timedelta(seconds=1))
     async with serving(CORE, APPS) as served:

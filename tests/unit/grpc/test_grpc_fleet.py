@@ -80,7 +80,7 @@ async def test_the_matrix_is_that_of_the_fleet(served: Served, stub: Stub) -> No
     ]
 
 
-async def test_columns_tell_who_answers_and_how_much_there_is(stub: Stub) -> None:
+async def test_columns_have_reachability_and_counts(stub: Stub) -> None:
     east, north, west = (await stub.ListClusters(fleet_pb2.ListClustersRequest())).clusters
 
     assert (east.reachable, east.freshness) == (True, fleet_pb2.FLEET_FRESHNESS_CURRENT)
@@ -157,7 +157,7 @@ async def test_clusters_are_selected_by_labels_and_compared_alone(
     assert [each.name for each in listed.clusters] == ["east"]
 
 
-async def test_who_has_the_matrix_gets_not_modified(served: Served, stub: Stub) -> None:
+async def test_a_caller_with_the_matrix_gets_not_modified(served: Served, stub: Stub) -> None:
     (only,) = await pages(stub)
     request = fleet_pb2.GetMatrixRequest(if_none_match=only.hash)
 
@@ -205,7 +205,7 @@ async def test_messages_are_cut_by_size(
     assert told(found) == served.fleet.scope().matrix()
 
 
-async def test_a_state_that_is_lost_is_told_as_such(served: Served, stub: Stub) -> None:
+async def test_a_page_of_a_forgotten_state_is_refused(served: Served, stub: Stub) -> None:
     first = await stub.GetMatrix(fleet_pb2.GetMatrixRequest(page_size=1))
     for number in range(20):
         served.fleet.update([cluster("east", group(f"g{number}", "Thing"))])

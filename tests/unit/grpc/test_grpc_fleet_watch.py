@@ -145,7 +145,7 @@ async def test_rows_leave_a_selection_that_they_fit_no_more(served: Served, stub
     assert not after.rows
 
 
-async def test_only_clusters_with_the_labels_are_told(served: Served, stub: Stub) -> None:
+async def test_only_clusters_with_the_labels_are_sent(served: Served, stub: Stub) -> None:
     served.fleet.update([cluster("east", APPS, labels={"region": "eu"})])
     selection = fleet_pb2.FleetSelection(label_selector="region=eu")
     async with watching(stub, heartbeat_s=1, selection=selection) as call:

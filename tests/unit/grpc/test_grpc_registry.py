@@ -100,7 +100,7 @@ async def fixture_stub(
 Stub: TypeAlias = "registry_pb2_grpc.RegistryServiceAsyncStub"
 
 
-async def test_what_is_published_is_given_back_as_it_was_sent(served: Served, stub: Stub) -> None:
+async def test_published_groups_are_returned_as_they_were_sent(served: Served, stub: Stub) -> None:
     sent = registry_pb2.PublishedGroups(
         groups=[
             registry_pb2.PublishedGroup(
@@ -127,7 +127,7 @@ async def test_what_is_published_is_given_back_as_it_was_sent(served: Served, st
     assert (again.changed, again.registration) == (False, registration)
 
 
-async def test_a_mismatch_tells_which_registration_and_where_it_is(stub: Stub) -> None:
+async def test_a_mismatch_names_the_registration_and_its_revision(stub: Stub) -> None:
     answer = await stub.Publish(publish())
     error = await refusal(
         stub.Publish(publish(groups=groups("b.example.com"), expected_revision=12345))
@@ -317,7 +317,7 @@ async def test_pages_follow_each_other(stub: Stub) -> None:
     assert names == ["n0", "n1", "n2", "n3", "n4"]
 
 
-async def test_withdraw_tells_the_revisions_that_were_there(stub: Stub) -> None:
+async def test_withdraw_returns_the_revisions(stub: Stub) -> None:
     answer = await stub.Publish(publish())
     reference = registry_pb2.RegistrationReference(kind=GROUPS, name="east", expected_revision=99)
     error = await refusal(stub.Withdraw(registry_pb2.WithdrawRequest(registrations=[reference])))
@@ -410,7 +410,7 @@ async def test_without_its_store_nothing_is_acknowledged() -> None:
     assert failing in metrics.text().decode()
 
 
-async def test_callers_are_not_told_where_the_store_is() -> None:
+async def test_errors_do_not_show_the_path_of_the_store() -> None:
     refusing = failing_at(StoreRefused("/var/lib/secret-place/store.sqlite: removed"), "get")
     async with serving(refusing) as served, stub_of(served) as stub:
         error = await refusal(stub.Publish(publish()))
@@ -438,7 +438,7 @@ class Publishers(CallAccess):
         return f"not yours: {', '.join(sorted(denied))}" if denied else None
 
 
-async def test_callers_may_change_what_they_may() -> None:
+async def test_callers_may_change_only_their_own_groups() -> None:
     async with serving(access=Publishers()) as served, stub_of(served) as stub:
         assert set(await codes_of(stub)) == {grpc.StatusCode.UNAUTHENTICATED}
         east, west = (("user", "east"),), (("user", "west"),)
@@ -479,7 +479,7 @@ async def test_an_admin_may_do_what_an_owner_may() -> None:
         assert served.replica.served() == {}
 
 
-async def test_what_cannot_be_read_hides_nothing_else_and_goes_at_an_admins_word() -> None:
+async def test_an_unreadable_registration_hides_no_other_and_an_admin_removes_it() -> None:
     async with serving(access=Publishers()) as served, stub_of(served) as stub:
         east, admin = (("user", "east"),), (("user", "admin"),)
         await stub.Publish(publish(), metadata=east)

@@ -95,7 +95,7 @@ async def test_publish_list_renew_and_withdraw(stub: v1.RegistryServiceStub) -> 
     assert caught.value.status == Status.NOT_FOUND
 
 
-async def test_apply_tells_outcome_and_object(stub: v1.RegistryServiceStub) -> None:
+async def test_apply_returns_outcome_and_object(stub: v1.RegistryServiceStub) -> None:
     request = v1.ApplyRequest(manifests=[v1.ApplyRequestManifest(content=CRD)])
     for outcome in (
         v1.AppliedDocumentOutcome.OUTCOME_CREATED,

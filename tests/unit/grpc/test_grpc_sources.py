@@ -25,7 +25,7 @@ UPSTREAM = SourceStatus(
 )
 
 
-async def test_every_source_is_told_with_what_it_offers_and_who_shadows_it() -> None:
+async def test_every_source_is_listed_with_its_offers_and_shadows() -> None:
     async with serving(CORE, APPS, CRDS) as served, stub_of(served) as stub:
         answer = await stub.ListSources(discovery_pb2.ListSourcesRequest())
     assert [source.name for source in answer.sources] == sorted(
@@ -40,7 +40,7 @@ async def test_every_source_is_told_with_what_it_offers_and_who_shadows_it() -> 
     ]
 
 
-async def test_a_source_that_offers_nothing_is_told_too() -> None:
+async def test_a_source_without_offers_is_listed() -> None:
     async with serving(CORE) as served, stub_of(served) as stub:
         served.statuses = (UPSTREAM,)
         answer = await stub.ListSources(discovery_pb2.ListSourcesRequest())
@@ -55,7 +55,7 @@ async def test_a_source_that_offers_nothing_is_told_too() -> None:
     assert not told.group_versions
 
 
-async def test_sources_are_not_told_before_they_have_been_read() -> None:
+async def test_sources_are_not_listed_before_they_have_been_read() -> None:
     async with serving(CORE, ready=False) as served, stub_of(served) as stub:
         error = await refusal(stub.ListSources(discovery_pb2.ListSourcesRequest()))
     assert error.code() == grpc.StatusCode.UNAVAILABLE

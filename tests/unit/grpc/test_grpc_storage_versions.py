@@ -268,7 +268,7 @@ async def test_stopping(served: Served, stub: Stub, method: str) -> None:
     ],
     ids=["away", "refuses"],
 )
-async def test_nothing_of_the_store_is_told(
+async def test_errors_do_not_show_details_of_the_store(
     served: Served, stub: Stub, method: str, failure: Exception, code: grpc.StatusCode
 ) -> None:
     async def fail(_operation: str, _key: str) -> None:
@@ -292,7 +292,7 @@ async def test_agreement_is_not_told_by_a_view_whose_store_is_away(
     assert error.code() is grpc.StatusCode.UNAVAILABLE
 
 
-async def test_an_acknowledgement_that_is_lost_is_made_up_for(served: Served, stub: Stub) -> None:
+async def test_a_lost_acknowledgement_is_recovered(served: Served, stub: Stub) -> None:
     server = await join(stub, "a")
 
     async def fail(_operation: str, _key: str) -> None:
@@ -306,7 +306,7 @@ async def test_an_acknowledgement_that_is_lost_is_made_up_for(served: Served, st
     assert told.outcome == UNCHANGED
 
 
-async def test_who_is_no_member_may_not_report(stub: Stub) -> None:
+async def test_a_server_that_is_no_member_may_not_report(stub: Stub) -> None:
     error = await refusal(report(stub, NODE_1, deployments="v1"))
     assert error.code() is grpc.StatusCode.FAILED_PRECONDITION
     (info,) = details_of(error)
@@ -424,7 +424,7 @@ async def test_calls_that_are_cut_short_leave_the_service_alone(served: Served, 
     assert not (await listed(stub)).list.items
 
 
-async def test_what_is_put_by_others_is_shown_whole(served: Served, stub: Stub) -> None:
+async def test_objects_written_by_others_are_shown_whole(served: Served, stub: Stub) -> None:
     """Such as by HTTP: further conditions, labels, no entries at all."""
     value = cast(
         "Object",

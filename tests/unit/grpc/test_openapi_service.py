@@ -291,7 +291,7 @@ async def test_protobuf_has_its_media_type_and_the_hash_of_the_json(served: Serv
     assert header.size_bytes == len(data)
 
 
-async def test_another_hash_brings_the_current_document_and_says_so(served: Served) -> None:
+async def test_another_hash_returns_the_current_document_as_superseded(served: Served) -> None:
     header, data, _ = await document_of(served, key="api", hash=digest(b"{}"))
     assert (header.superseded, data) == (False, b"{}")
     header, data, _ = await document_of(served, key="api", hash="0" * 128)
@@ -375,7 +375,7 @@ async def test_a_bundle_of_chosen_keys_has_no_others(served: Served) -> None:
     assert (list(outline.unchanged), list(outline.gone)) == (["api"], ["apis/none/v1"])
 
 
-async def test_a_document_that_goes_meanwhile_is_told_in_its_place(served: Served) -> None:
+async def test_a_document_removed_meanwhile_is_named_in_its_place(served: Served) -> None:
     content = served.documents.content
     served.documents.on_made = lambda key: content.pop("api/v1", None) if key == "api" else None
     outline, documents, gone = await bundle_of(served)
@@ -384,7 +384,7 @@ async def test_a_document_that_goes_meanwhile_is_told_in_its_place(served: Serve
     assert gone == ["api/v1"]
 
 
-async def test_a_slow_reader_holds_up_the_making_of_what_comes_next(served: Served) -> None:
+async def test_a_slow_reader_delays_the_next_documents(served: Served) -> None:
     served.documents.content = {f"apis/g{n}/v1": LARGE for n in range(20)}
     async with stub_of(served) as stub:
         call = stub.GetBundle(openapi_pb2.GetBundleRequest(), timeout=DEADLINE_S)
@@ -482,7 +482,7 @@ async def test_betterproto_reads_index_document_and_bundle(served: Served) -> No
         assert headers == sorted(CONTENT.keys() - {"apis/apps/v1"})
 
 
-async def test_betterproto_is_told_what_is_not_there(served: Served) -> None:
+async def test_betterproto_gets_not_found(served: Served) -> None:
     async with betterproto_stub_of(served) as stub:
         with pytest.raises(GRPCError) as caught:
             async for _ in stub.get_document(v1.GetDocumentRequest(key="none")):

@@ -158,7 +158,9 @@ async def test_clusters_are_the_columns_of_the_matrix(service: Service) -> None:
 
 
 @pytest.mark.parametrize("path", ["/fleet/matrix", "/fleet/clusters"])
-async def test_who_has_it_gets_304_until_it_changes(service: Service, path: str) -> None:
+async def test_a_client_with_the_document_gets_304_until_it_changes(
+    service: Service, path: str
+) -> None:
     first = await service.get(path)
     etag = first.headers["etag"]
 
