@@ -347,7 +347,7 @@ def settings_of(flags: Mapping[str, Any], structured: Mapping[str, object]) -> S
         raise InvalidConfiguration("--trust-clusters: there is no --clusters folder to trust")
     store = flags["store"] or StoreUrl.parse(default_store_url())
     other_sources = flags["manifests"] or upstreams or patterns or clusters
-    converted = {
+    converted: dict[str, Any] = {
         "http": None if flags["http"] == "off" else flags["http"],
         "grpc": None if flags["grpc"] == "off" else flags["grpc"],
         "catalog": flags["catalog"] or Catalog.parse("none" if other_sources else "kubernetes"),

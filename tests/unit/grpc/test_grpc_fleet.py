@@ -3,7 +3,6 @@
 from collections.abc import AsyncGenerator
 
 import grpc
-import grpc.aio
 import pytest
 from apidiscovery.service.v1 import fleet_pb2
 from apidiscovery_client.fleet._wire import Received

@@ -9,7 +9,6 @@ from typing import cast
 
 import betterproto
 import grpc
-import grpc.aio
 import pytest
 from apidiscovery.service.v1 import fleet_pb2
 from apidiscovery_betterproto.apidiscovery.service import v1

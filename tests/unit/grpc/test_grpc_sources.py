@@ -4,7 +4,6 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 import grpc
-import grpc.aio
 import pytest
 from apidiscovery.service.v1 import discovery_pb2
 from apidiscovery_service.core.model import Contribution, Offer, Precedence, Version
