@@ -103,7 +103,7 @@ def test_a_cluster_is_served_as_it_answers_and_after_it_died(serve: Serve, tmp_p
     assert (dead.status, dead.body) == (200, alive.body)
     assert dead.etag == alive.etag
     assert dead.values("warning")[0].startswith(
-        '299 - "this is what cluster east said last: since '
+        '299 - "this is the last known answer of cluster east: since '
     )
     again = ask(server, "/clusters/east/apis", AGG, ("If-None-Match", alive.etag))
     assert again.status == 304
@@ -178,4 +178,4 @@ def test_without_a_history_a_time_is_refused(serve: Serve) -> None:
     server = serve("--store", "memory", "--history", "off")
     answer = ask(server, "/apis?at=2026-11-20T10:00:00Z", "application/json")
     assert answer.status == 400
-    assert "remembers nothing" in str(answer.json()["message"])
+    assert "keeps no history" in str(answer.json()["message"])

@@ -312,7 +312,7 @@ def test_comparing_tells_of_a_cluster_that_has_died(clusters: Clusters, capsys: 
     listed = run(capsys, "api-resources", "--no-cache", "--server", url)
     missing = command(clusters, capsys, "diff", "cluster:east", "cluster:south")
 
-    assert two.stderr.startswith("Warning: this is what cluster west said last: ")
+    assert two.stderr.startswith("Warning: this is the last known answer of cluster west: ")
     assert "connection refused by 127.0.0.1:" in two.stderr
     assert two.exit_code == 1
     assert listed.stderr == two.stderr  # one line, though two requests were answered with it

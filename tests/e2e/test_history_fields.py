@@ -195,7 +195,7 @@ def test_a_server_without_a_history_says_so(tmp_path: Path) -> None:
         sides = ("cluster:east@2026-11-20", "cluster:east")
         done = finished(tmp_path, "diff", *sides, "--server", server.url)
         assert done.exit_code == 2
-        assert "this server remembers nothing; start it with --history" in done.stderr
+        assert "this server keeps no history; start it with --history" in done.stderr
 
 
 def test_manifests_are_checked_against_a_cluster_of_a_service(kept: Remembered) -> None:

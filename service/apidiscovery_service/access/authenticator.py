@@ -1,4 +1,4 @@
-"""Authenticates callers by connection and bearer token, and decides what they may do.
+"""Authenticates and authorizes callers, by connection and bearer token.
 
 The order is kube-apiserver's: a client certificate, then a bearer token, then anonymous. An unknown
 token is refused even where anonymous access is on. Sources: k8s.io/kubernetes
@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from apidiscovery_service.access import ALL_CLUSTERS, ANONYMOUS, Caller, Grant, Role
+from apidiscovery_service.access import ALL_CLUSTERS, ANONYMOUS, LOCAL, Caller, Grant, Role
 from apidiscovery_service.access.credentials import Tokens
 from apidiscovery_service.access.grants import Roles
 from apidiscovery_service.access.limits import Buckets, Counts, Limits, address_key
@@ -23,7 +23,7 @@ _NAME_BYTES = 16
 
 
 class Unauthenticated(DiscoveryError):
-    """The caller is unknown; the text says why, without the credentials.
+    """The caller is unknown; the text has the reason, without the credentials.
 
     Attributes:
         limit_key: Key by which the attempts are limited; None for a connection that is not from
@@ -58,6 +58,15 @@ class Admission:
     valid_until: float
     issue: object = field(repr=False)
     clusters: tuple[str, ...] = ALL_CLUSTERS
+
+    @property
+    def user(self) -> str:
+        """The name of the caller."""
+        return self.caller.user
+
+
+# Without authentication; such a server listens on loopback only.
+EVERYTHING = Admission(LOCAL, Role.ADMIN, "", math.inf, None)
 
 
 @dataclass(slots=True, eq=False)
@@ -140,6 +149,11 @@ class Access:
         peers: The connections of the front.
         limits: Limits for one caller.
         now: Unix time in seconds.
+
+    Attributes:
+        peers: The connections of the front.
+        limits: Limits for one caller.
+        watches: Counts the streams of each caller, by its limit key.
     """
 
     def __init__(
@@ -159,10 +173,10 @@ class Access:
         self._issue = object()
         self._listeners: list[Callable[[], None]] = []
         self._requests: Buckets[str] = Buckets(self.limits.requests_per_second, self.limits.burst_s)
-        self._watches: Counts[str] = Counts(self.limits.watches)
+        self.watches: Counts[str] = Counts(self.limits.watches)
 
     def use_tokens(self, tokens: Tokens) -> None:
-        """Replace the bearer tokens, and tell the listeners."""
+        """Replace the bearer tokens, and call the listeners."""
         self._tokens = tokens
         self._issue = object()
         for listener in tuple(self._listeners):
@@ -213,14 +227,6 @@ class Access:
     def throttle(self, limit_key: str) -> float:
         """Count a request; return 0, or the seconds after which to retry instead."""
         return self._requests.take(limit_key)
-
-    def begin_watch(self, limit_key: str) -> bool:
-        """Count a stream; False if the caller has reached its limit."""
-        return self._watches.enter(limit_key)
-
-    def end_watch(self, limit_key: str) -> None:
-        """Count the end of a stream."""
-        self._watches.leave(limit_key)
 
     def _admit(self, peer: Peer, authorization: bytes | None) -> Admission:
         caller = peer.caller or self._token_caller(peer, authorization)

@@ -47,7 +47,7 @@ def valid_until(certificate: Mapping[str, object]) -> float:
 class Tokens:
     """The caller of each bearer token.
 
-    Digests are compared, so the time of a look-up tells nothing about a token. Neither errors nor
+    Digests are compared, so the time of a look-up reveals nothing about a token. Neither errors nor
     warnings nor `repr` contain a token or any other text of a line.
 
     Attributes:

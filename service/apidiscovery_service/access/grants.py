@@ -1,16 +1,9 @@
-"""Grants: parsed from the configuration, and the roles that callers have by them."""
+"""The roles that callers have by grants."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from typing import cast
+from collections.abc import Iterable, Sequence
 
 from apidiscovery_service.access import ALL_CLUSTERS, Caller, Grant, Role
-from apidiscovery_service.errors import InvalidConfiguration
-
-KEY = "access"
-
-_ROLES = {role.name.lower(): role for role in Role if role is not Role.NONE}
-_KEYS = ("role", "users", "groups", "api-groups", "clusters")
 
 
 class Roles:
@@ -75,83 +68,3 @@ def matching(patterns: Iterable[str]) -> re.Pattern[str]:
     ]
     # Without an alternative nothing must match, not even the empty name of the core group.
     return re.compile("|".join(alternatives) if alternatives else r"(?!)", re.DOTALL)
-
-
-def parse_grants(value: object) -> tuple[Grant, ...]:
-    """Parse the value of the key `access`.
-
-    It is a list; each element has `role` (`reader`, `publisher` or `admin`), at least one name in
-    `users` or `groups`, and for a publisher `api-groups`: patterns in which `*` matches any text,
-    with the empty text for the core group. But for an admin it may have `clusters`: patterns of the
-    clusters that these callers read about, by default all.
-
-    Raises:
-        InvalidConfiguration: It is not that; the message begins with the path of the key.
-    """
-    elements = _list(KEY, "a list of grants", value)
-    return tuple(_grant(f"{KEY}[{place}]", element) for place, element in enumerate(elements))
-
-
-def _grant(path: str, value: object) -> Grant:
-    if not isinstance(value, Mapping):
-        raise _wrong(path, "a mapping with role, users or groups", value)
-    fields = cast("Mapping[object, object]", value)
-    unknown = [str(key) for key in fields if key not in _KEYS]
-    if unknown:
-        raise InvalidConfiguration(
-            f"{path}.{unknown[0]}: unknown key; want one of {', '.join(_KEYS)}"
-        )
-    role = _role(f"{path}.role", fields.get("role"))
-    users = _names(f"{path}.users", fields.get("users", []))
-    groups = _names(f"{path}.groups", fields.get("groups", []))
-    if not users and not groups:
-        raise InvalidConfiguration(f"{path}: want at least one name in users or groups, got none")
-    patterns = _texts(f"{path}.api-groups", fields.get("api-groups", []))
-    if role is Role.PUBLISHER and not patterns:
-        raise InvalidConfiguration(
-            f"{path}.api-groups: want at least one pattern, for a publisher without any could "
-            "publish nothing; '*' is every group"
-        )
-    if role is not Role.PUBLISHER and patterns:
-        raise InvalidConfiguration(
-            f"{path}.api-groups: only a publisher has API groups, this is {role.name.lower()!r}"
-        )
-    clusters = _names(f"{path}.clusters", fields.get("clusters", list(ALL_CLUSTERS)))
-    if role is Role.ADMIN and "clusters" in fields:
-        raise InvalidConfiguration(f"{path}.clusters: an admin may read about every cluster")
-    return Grant(role, frozenset(users), frozenset(groups), patterns, clusters)
-
-
-def _role(path: str, value: object) -> Role:
-    role = _ROLES.get(value) if isinstance(value, str) else None
-    if role is None:
-        raise _wrong(path, f"one of {', '.join(_ROLES)}", value)
-    return role
-
-
-def _names(path: str, value: object) -> tuple[str, ...]:
-    names = _texts(path, value)
-    if "" in names:
-        raise InvalidConfiguration(f"{path}[{names.index('')}]: want a name, got an empty text")
-    return names
-
-
-def _texts(path: str, value: object) -> tuple[str, ...]:
-    elements = _list(path, "a list of texts", value)
-    for place, element in enumerate(elements):
-        if not isinstance(element, str):
-            raise _wrong(f"{path}[{place}]", "a text", element)
-    return tuple(cast("list[str]", elements))
-
-
-def _list(path: str, wanted: str, value: object) -> list[object]:
-    if not isinstance(value, list):
-        raise _wrong(path, wanted, value)
-    return cast("list[object]", value)
-
-
-def _wrong(path: str, wanted: str, value: object) -> InvalidConfiguration:
-    if value is None:
-        return InvalidConfiguration(f"{path}: want {wanted}, got nothing")
-    shown = repr(value) if isinstance(value, str | int | float) else type(value).__name__
-    return InvalidConfiguration(f"{path}: want {wanted}, got {shown}")

@@ -1,8 +1,9 @@
-"""Limits for one caller or address: token buckets for rates, counters for what is open."""
+"""Limits for one caller or address: token buckets for rates, counters for concurrent use."""
 
 import ipaddress
 import time
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Generator, Hashable
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -105,7 +106,7 @@ class Buckets(Generic[Key]):
 
 
 class Counts(Generic[Key]):
-    """Counts what each key has open at a time.
+    """Counts the concurrent uses of each key.
 
     Args:
         most: Limit for each key; 0 for none.
@@ -122,6 +123,16 @@ class Counts(Generic[Key]):
             return False
         self._counts[key] = count + 1
         return True
+
+    @contextmanager
+    def counted(self, key: Key) -> Generator[bool]:
+        """Count one while the body runs; yield False, and count nothing, at the limit."""
+        is_counted = self.enter(key)
+        try:
+            yield is_counted
+        finally:
+            if is_counted:
+                self.leave(key)
 
     def leave(self, key: Key) -> None:
         """Count one less."""

@@ -1,15 +1,15 @@
-"""`apidiscovery serve`: flags, variables and the configuration file into settings."""
+"""`apidiscovery serve`: converts flags, variables and the configuration file to settings."""
 
 import signal
 import sys
 from collections import Counter
 from collections.abc import Callable, Mapping
+from dataclasses import fields
 from pathlib import Path
-from typing import Generic, Literal, NoReturn, TypedDict, TypeVar, Unpack, cast
+from typing import Any, Generic, Literal, NoReturn, TypeVar, cast
 
 import click
 
-from apidiscovery_service.access.grants import parse_grants
 from apidiscovery_service.app.config_file import STRUCTURED, Entry, located, read_config
 from apidiscovery_service.app.process import LEVELS, configure_logging
 from apidiscovery_service.app.settings import (
@@ -18,13 +18,16 @@ from apidiscovery_service.app.settings import (
     Catalog,
     Security,
     Settings,
-    configured_cluster_options,
-    configured_services,
-    configured_upstreams,
-    configured_views,
     cors_origin,
     duration_s,
     flagged_upstreams,
+)
+from apidiscovery_service.app.structured import (
+    configured_cluster_options,
+    configured_grants,
+    configured_services,
+    configured_upstreams,
+    configured_views,
 )
 from apidiscovery_service.errors import DiscoveryError, InvalidConfiguration
 from apidiscovery_service.history.model import Retention
@@ -38,44 +41,6 @@ _BYTES_IN_MEMORY = 64 * 2**20
 _SWITCH = {"on": True, "true": True, "off": False, "false": False}
 
 T = TypeVar("T")
-
-
-class Flags(TypedDict):
-    """The values of all flags, by name of the parameter."""
-
-    http: Address | Literal["off"]
-    grpc: Address | Literal["off"]
-    catalog: Catalog | None
-    manifests: tuple[Path, ...]
-    upstream: tuple[tuple[str, str], ...]
-    kubeconfig: Path | None
-    context: tuple[str, ...]
-    contexts: tuple[str, ...]
-    clusters: tuple[Path, ...]
-    trust_clusters: bool
-    no_merge: bool
-    proxy_client_cert_file: Path | None
-    proxy_client_key_file: Path | None
-    store: StoreUrl | None
-    etcd_cafile: Path | None
-    etcd_certfile: Path | None
-    etcd_keyfile: Path | None
-    etcd_username: str | None
-    etcd_password_file: Path | None
-    feature_gates: FeatureGates
-    ready_file: Path | None
-    shutdown_delay: float
-    history: Retention | Literal["off"] | None
-    web: bool
-    insecure_bind: bool
-    cors_origin: tuple[str, ...]
-    tls_cert_file: Path | None
-    tls_private_key_file: Path | None
-    client_ca_file: Path | None
-    token_auth_file: Path | None
-    max_requests_per_second: float | None
-    log_level: str
-    log_format: str
 
 
 class Parsed(click.ParamType[object, T], Generic[T]):
@@ -321,7 +286,7 @@ def _end(_number: int, _frame: object) -> NoReturn:
     default="text",
     help="How messages are written to standard error.",
 )
-def serve(**flags: Unpack[Flags]) -> None:
+def serve(**flags: object) -> None:
     """Serve API discovery over HTTP and gRPC until SIGTERM or SIGINT.
 
     Each option is also a variable, APIDISCOVERY_HTTP for --http, and a key of the --config file.
@@ -341,7 +306,7 @@ def serve(**flags: Unpack[Flags]) -> None:
         settings = settings_of(flags, {key: entry.value for key, entry in structured.items()})
     except InvalidConfiguration as error:
         raise click.UsageError(located(str(error), structured)) from None
-    configure_logging(flags["log_level"], as_json=flags["log_format"] == "json")
+    configure_logging(str(flags["log_level"]), as_json=flags["log_format"] == "json")
     try:
         run(settings)
     except InvalidManifests as error:
@@ -356,58 +321,56 @@ def serve(**flags: Unpack[Flags]) -> None:
     leave(0)
 
 
-def settings_of(flags: Flags, structured: Mapping[str, object]) -> Settings:
+def settings_of(flags: Mapping[str, Any], structured: Mapping[str, object]) -> Settings:
     """Return the settings of flags and of keys without a flag.
 
     Args:
-        flags: The flags.
+        flags: The flags, by name of the parameter; those that are fields of `Settings` or
+            `Security` are taken as they are.
         structured: The values of the keys without a flag in the configuration file.
 
     Raises:
         InvalidConfiguration: They are not valid together; the message begins with the flag, or with
             the path of the key.
     """
-    patterns = flags["contexts"]
-    upstreams = flagged_upstreams(
-        flags["upstream"], flags["kubeconfig"], flags["context"], patterns
-    )
-    upstreams += configured_upstreams(structured.get("upstreams", {}))
+    patterns, clusters = flags["contexts"], flags["clusters"]
+    upstreams = [
+        *flagged_upstreams(flags["upstream"], flags["kubeconfig"], flags["context"], patterns),
+        *configured_upstreams(structured.get("upstreams", {})),
+    ]
     for name, count in Counter(upstream.name for upstream in upstreams).items():
         if count > 1:
             raise InvalidConfiguration(
                 f"{count} upstreams are called {name}; want a name of its own for each"
             )
-    store = flags["store"] or StoreUrl.parse(default_store_url())
-    if flags["trust_clusters"] and not flags["clusters"]:
+    if flags["trust_clusters"] and not clusters:
         raise InvalidConfiguration("--trust-clusters: there is no --clusters folder to trust")
-    other_sources = flags["manifests"] or upstreams or patterns or flags["clusters"]
-    return Settings(
-        http=None if flags["http"] == "off" else flags["http"],
-        grpc=None if flags["grpc"] == "off" else flags["grpc"],
-        catalog=flags["catalog"] or Catalog.parse("none" if other_sources else "kubernetes"),
-        manifests=flags["manifests"],
-        upstreams=tuple(upstreams),
-        views=configured_views(structured.get("views", {})),
-        kubeconfig=flags["kubeconfig"],
-        contexts=patterns,
-        clusters=flags["clusters"],
-        trust_clusters=flags["trust_clusters"],
-        no_merge=flags["no_merge"],
-        cluster_options=configured_cluster_options(structured.get("cluster-options", {})),
-        services=configured_services(structured.get("services", {})),
-        proxy_client_cert_file=flags["proxy_client_cert_file"],
-        proxy_client_key_file=flags["proxy_client_key_file"],
-        store=store,
-        etcd=_etcd(flags),
-        gates=flags["feature_gates"],
-        security=_security(flags, structured),
-        ready_file=flags["ready_file"],
-        insecure_bind=flags["insecure_bind"],
-        cors_origins=flags["cors_origin"],
-        shutdown_delay_s=flags["shutdown_delay"],
-        history=_retention(flags["history"], store),
-        web=flags["web"],
-    )
+    store = flags["store"] or StoreUrl.parse(default_store_url())
+    other_sources = flags["manifests"] or upstreams or patterns or clusters
+    converted: dict[str, Any] = {
+        "http": None if flags["http"] == "off" else flags["http"],
+        "grpc": None if flags["grpc"] == "off" else flags["grpc"],
+        "catalog": flags["catalog"] or Catalog.parse("none" if other_sources else "kubernetes"),
+        "upstreams": tuple(upstreams),
+        "views": configured_views(structured.get("views", {})),
+        "cluster_options": configured_cluster_options(structured.get("cluster-options", {})),
+        "services": configured_services(structured.get("services", {})),
+        "store": store,
+        "etcd": _etcd(flags),
+        "gates": flags["feature_gates"],
+        "security": Security(
+            grants=configured_grants(structured.get("access", [])), **_fields_of(Security, flags)
+        ),
+        "cors_origins": flags["cors_origin"],
+        "shutdown_delay_s": flags["shutdown_delay"],
+        "history": _retention(flags["history"], store),
+    }
+    return Settings(**{**_fields_of(Settings, flags), **converted})
+
+
+def _fields_of(settings: type[Settings | Security], flags: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the flags whose names are those of fields."""
+    return {each.name: flags[each.name] for each in fields(settings) if each.name in flags}
 
 
 def _retention(flag: Retention | Literal["off"] | None, store: StoreUrl) -> Retention | None:
@@ -416,7 +379,7 @@ def _retention(flag: Retention | Literal["off"] | None, store: StoreUrl) -> Rete
     return None if flag == "off" else flag
 
 
-def _etcd(flags: Flags) -> EtcdOptions:
+def _etcd(flags: Mapping[str, Any]) -> EtcdOptions:
     options = EtcdOptions(
         ca_file=flags["etcd_cafile"],
         cert_file=flags["etcd_certfile"],
@@ -424,7 +387,7 @@ def _etcd(flags: Flags) -> EtcdOptions:
         user=flags["etcd_username"],
         password_file=flags["etcd_password_file"],
     )
-    # Each part by itself, so that the error names its flags.
+    # Each part on its own, so that the error names its flags.
     for names, part in (
         ("--etcd-cafile", EtcdOptions(ca_file=options.ca_file)),
         (
@@ -441,14 +404,3 @@ def _etcd(flags: Flags) -> EtcdOptions:
         except InvalidConfiguration as error:
             raise InvalidConfiguration(f"{names}: {error}") from None
     return options
-
-
-def _security(flags: Flags, structured: Mapping[str, object]) -> Security:
-    return Security(
-        tls_cert_file=flags["tls_cert_file"],
-        tls_private_key_file=flags["tls_private_key_file"],
-        client_ca_file=flags["client_ca_file"],
-        token_auth_file=flags["token_auth_file"],
-        grants=parse_grants(structured.get("access", [])),
-        max_requests_per_second=flags["max_requests_per_second"],
-    )

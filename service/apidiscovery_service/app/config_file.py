@@ -1,6 +1,6 @@
 """The configuration file: YAML whose keys are the flags without their dashes, and a few more.
 
-Keys whose values have a structure (`STRUCTURED_KEYS`) have no flag.
+Keys whose values have a structure (`structured.KEYS`) have no flag.
 """
 
 import difflib
@@ -12,13 +12,14 @@ import click
 import yaml
 from apidiscovery_formats import yaml_text
 
+from apidiscovery_service.app import structured
+
 # Fields of Kubernetes objects; accepted so that the file can be kept with manifests.
 _API_VERSION = "apidiscovery/v1"
 _KIND = "ServerConfiguration"
 
 
-# Keys without a flag, and the key of `click.Context.meta` for their entries.
-STRUCTURED_KEYS = ("upstreams", "cluster-options", "views", "services", "access")
+# Key of `click.Context.meta` for the entries of keys without a flag.
 STRUCTURED = "apidiscovery.structured"
 
 
@@ -58,12 +59,12 @@ def read_config(path: Path, context: click.Context) -> dict[str, object]:
         if (key, value) in (("apiVersion", _API_VERSION), ("kind", _KIND)):
             continue
         name = key.replace("-", "_")
-        if key in STRUCTURED_KEYS:
-            structured = cast("dict[str, Entry]", context.meta.setdefault(STRUCTURED, {}))
-            structured[key] = entry
+        if key in structured.KEYS:
+            entries = cast("dict[str, Entry]", context.meta.setdefault(STRUCTURED, {}))
+            entries[key] = entry
             continue
         if name not in parameters:
-            known = (*parameters, *STRUCTURED_KEYS)
+            known = (*parameters, *structured.KEYS)
             raise click.UsageError(f"{place}: unknown key{_suggestion(name, known)}")
         if name in values:
             raise click.UsageError(f"{place}: the key is there twice")
@@ -80,13 +81,13 @@ def read_config(path: Path, context: click.Context) -> dict[str, object]:
     return values
 
 
-def located(message: str, structured: Mapping[str, Entry]) -> str:
+def located(message: str, entries: Mapping[str, Entry]) -> str:
     """Return an error with file and line if it begins with the path of a structured key.
 
     Such a path is `upstreams.east.timeout` or `access[0].role`. The line is that of the innermost
     part that the file has.
     """
-    for key, entry in structured.items():
+    for key, entry in entries.items():
         if message.startswith(key) and _is_at_end(message, len(key)):
             line = _line(entry.node, entry.line, message[len(key) :])
             return f"{entry.file}:{line}, {message}"
@@ -112,7 +113,7 @@ def _steps(node: yaml.Node) -> Iterator[tuple[str, yaml.Node, int]]:
 
 
 def _is_at_end(path: str, length: int) -> bool:
-    """Tell whether a key of a path ends at this length."""
+    """Return whether a key of a path ends at this length."""
     return path[length : length + 1] in (".", "[", ":")
 
 

@@ -25,7 +25,7 @@ _SWITCH_INTERVAL_S = 0.0005
 
 
 def _is_coloured() -> bool:
-    """Tell whether messages are coloured: on a terminal that supports it, unless NO_COLOR is set.
+    """Return whether to colour messages: on a terminal that supports it, unless NO_COLOR is set.
 
     Source: no-color.org.
     """
@@ -33,10 +33,8 @@ def _is_coloured() -> bool:
     return is_wanted and sys.stderr.isatty()
 
 
-def _is_no_lost_caller(record: logging.LogRecord) -> bool:
-    """Keep all records but those of a caller that left before its answer.
-
-    grpc logs a traceback for it.
+def _is_worth_logging(record: logging.LogRecord) -> bool:
+    """Return False for the record of a caller that left before its answer: grpc logs a traceback.
 
     Source: grpcio, `_handle_exceptions` of grpc/_cython/_cygrpc/aio/server.pyx.pxi.
     """
@@ -50,7 +48,7 @@ def configure_logging(level: str, *, as_json: bool) -> None:
     """
     threshold = getattr(logging, level.upper())
     logging.basicConfig(level=max(threshold, logging.WARNING), stream=sys.stderr)
-    logging.getLogger("grpc._cython.cygrpc").addFilter(_is_no_lost_caller)
+    logging.getLogger("grpc._cython.cygrpc").addFilter(_is_worth_logging)
     renderer = (
         structlog.processors.JSONRenderer()
         if as_json
@@ -84,16 +82,16 @@ def tune() -> None:
         mallopt(_M_ARENA_MAX, 2)
     # As many descriptors as allowed: a connection through the front takes three.
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with contextlib.suppress(OSError, ValueError):  # macOS allows less than it says
+    with contextlib.suppress(OSError, ValueError):  # macOS allows less than it reports
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 @contextlib.contextmanager
 def without_collections() -> Generator[None]:
-    """Load without garbage collections, and exclude from later ones what is loaded.
+    """Load without garbage collections, and exclude the loaded objects from later ones.
 
-    It is permanent, and each collection of it took 20 ms with 3,000 groups. Memory that was used
-    for reading is given back to the system: 125 MiB with 1,000 real definitions.
+    They are permanent, and each collection of them took 20 ms with 3,000 groups. Memory that was
+    used for reading is returned to the system: 125 MiB with 1,000 real definitions.
     """
     gc.disable()
     try:

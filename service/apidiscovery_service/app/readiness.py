@@ -10,7 +10,7 @@ from apidiscovery_service.sources.upstreams.follower import Upstreams
 # Between checks for a first answer of an upstream.
 _CHECK_S = 0.1
 
-# Sources that are not local: upstreams, and our own API, which says nothing about them.
+# Sources that are not local: upstreams, and our own API for storage versions.
 _NOT_LOCAL = (UPSTREAM, STORAGE_VERSION_SOURCE)
 
 
@@ -27,11 +27,11 @@ class Readiness:
         self._is_loaded = True
 
     def is_loaded(self) -> bool:
-        """Tell whether all sources are loaded."""
+        """Return whether all sources are loaded."""
         return self._is_loaded
 
     def is_ready(self) -> bool:
-        """Tell whether all sources are loaded and there is something to serve."""
+        """Return whether all sources are loaded and there is something to serve."""
         return self._is_loaded and not self.awaited()
 
     def awaited(self) -> str:

@@ -1,6 +1,6 @@
-"""The server: what it is built of and in which order, how it starts, and how it stops.
+"""The server: its parts and their order, its start and its end.
 
-Closed last are the listeners, the worker processes and the store, in this order.
+The listeners, the worker processes and the store are closed last, in this order.
 """
 
 import asyncio
@@ -269,9 +269,9 @@ class _Server:
         return checks
 
     async def open_history(self) -> None:
-        """Remember what changes from now on, if the settings say so.
+        """Record changes from now on, if the settings ask for it.
 
-        Without it everything is served that is served with it, so a full disk ends nothing.
+        A server without a history serves all the same, so an error here is only a warning.
         """
         if self._settings.history is None:
             return
@@ -284,8 +284,8 @@ class _Server:
             )
         except (HistoryError, OSError) as error:
             reason = str(error)
-            _log.warning("nothing is remembered until the next start", reason=reason)
-            self._checks.add_warnings(lambda: [f"nothing is remembered: {reason}"])
+            _log.warning("no history until the next start", reason=reason)
+            self._checks.add_warnings(lambda: [f"no history: {reason}"])
             return
         self._history = history
         self._upstreams.on_clusters(history.clusters_changed)
@@ -320,7 +320,7 @@ class _Server:
         await self._store.close()
 
     async def serve(self) -> None:
-        """Listen, load the sources, announce it, and serve until told to stop."""
+        """Listen, load the sources, announce it, and serve until a signal."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stop)
@@ -371,7 +371,7 @@ class _Server:
                 task.cancel()
 
     def _stop(self) -> None:
-        """Begin to stop; a second time, wait no longer for load balancers."""
+        """Begin to stop; the second time, skip the delay for load balancers."""
         if self._stopping.is_set():
             self._hurried.set()
         self._stopping.set()
@@ -392,7 +392,7 @@ class _Server:
             await grpc.set_ready()
 
     async def _load(self) -> bool:
-        """Load the sources; False if told to stop before the end."""
+        """Load the sources; return False if a signal came first."""
         loading = asyncio.create_task(self._load_sources())
         stopping = asyncio.create_task(self._stopping.wait())
         await asyncio.wait((loading, stopping), return_when=asyncio.FIRST_COMPLETED)
@@ -467,7 +467,7 @@ class _Server:
         )
         allowed = self._settings.cors_origins
         application = CrossOrigin(gateway, allowed) if allowed else gateway
-        listener = HttpListener(address, application, self._security.fronts)
+        listener = HttpListener(address, application, self._security)
         # Port 0 is replaced by a free one only now.
         site.server_address = str(listener.address)
         return listener
@@ -503,7 +503,7 @@ class _Server:
             return None
         interceptors = (*self._security.interceptors(self._metrics), counted)
         server = GrpcServer(*services, interceptors=interceptors)
-        return GrpcListener(address, server, self._security.fronts)
+        return GrpcListener(address, server, self._security)
 
     def _services(self) -> Sequence[Service]:
         """Return the services, which both listeners serve."""
@@ -556,7 +556,7 @@ class _Server:
 
 
 def _shown(addresses: dict[str, str | None], security: Security) -> dict[str, str]:
-    """Return the addresses for people, and a command to try."""
+    """Return the addresses as the log shows them, and a command to try."""
     http, grpc = addresses["http"], addresses["grpc"]
     url = f"{'https' if security.has_tls else 'http'}://{http}"
     command = "api-resources --server " + url if http else f"get sources --grpc-server {grpc}"
@@ -570,7 +570,7 @@ def _shown(addresses: dict[str, str | None], security: Security) -> dict[str, st
 
 
 async def _once_available(load: Callable[[], Awaitable[None]]) -> None:
-    """Load from the store, which may become available later; each reason is logged once."""
+    """Load from the store as soon as it is available; each reason is logged once."""
     logged = ""
     while True:
         try:
@@ -583,7 +583,7 @@ async def _once_available(load: Callable[[], Awaitable[None]]) -> None:
 
 
 def _count_snapshots(registry: Registry, metrics: Metrics) -> None:
-    """Count what a registry publishes from now on."""
+    """Count the snapshots that a registry publishes from now on."""
     before = registry.snapshot
 
     def count(snapshot: Snapshot) -> None:

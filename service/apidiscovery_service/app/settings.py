@@ -6,18 +6,14 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import cast
 
 from apidiscovery_releases import Release, UnknownRelease, newest
 
 from apidiscovery_service.access import Grant
 from apidiscovery_service.access.limits import Limits
 from apidiscovery_service.errors import InvalidConfiguration
-from apidiscovery_service.fleet.view_spec import BUILT_IN_VIEWS, ViewSpec
-from apidiscovery_service.fleet.views import ViewKind
+from apidiscovery_service.fleet.view_spec import ViewSpec
 from apidiscovery_service.history.model import Retention
-from apidiscovery_service.kube.objects.errors import ObjectError
-from apidiscovery_service.kube.objects.selectors import parse_labels
 from apidiscovery_service.serving.feature_gates import FeatureGates
 from apidiscovery_service.store.etcd_options import EtcdOptions
 from apidiscovery_service.store.urls import StoreUrl, default_store_url
@@ -27,11 +23,6 @@ _KUBERNETES = "kubernetes"
 _MAX_PORT = 65535
 
 UPSTREAM_NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9._@:/]*[A-Za-z0-9])?")
-
-_VIEW_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
-_VIEW_KEYS = ("of", "clusters")
-
-_SERVICE = re.compile(r"[a-z0-9][-a-z0-9]*/[a-z0-9][-a-z0-9]*(:[0-9]{1,5})?")
 
 # As browsers send it (RFC 6454, section 6.2).
 _ORIGIN = re.compile(r"[a-z][-a-z0-9+.]*://(\[[0-9a-f:.]+\]|[^\s/:?#@*\[\]A-Z]+)(:[0-9]{1,5})?")
@@ -154,13 +145,13 @@ class Security:
             )
         if self.grants and not self.identifies:
             raise InvalidConfiguration(
-                "access: nobody would be identified; give --client-ca-file or --token-auth-file"
+                "access: no caller would be identified; give --client-ca-file or --token-auth-file"
             )
         if not math.isfinite(self.max_requests_per_second or 0):
             raise InvalidConfiguration("--max-requests-per-second: want a number, 0 for no limit")
         if self.max_requests_per_second and not self.identifies:
             raise InvalidConfiguration(
-                "--max-requests-per-second: callers could not be told apart; give --client-ca-file "
+                "--max-requests-per-second: callers could not be identified; give --client-ca-file "
                 "or --token-auth-file"
             )
 
@@ -204,7 +195,7 @@ class UpstreamSettings:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How to run the server.
+    """The settings of a server.
 
     Attributes:
         http: The address of HTTP; None for none.
@@ -217,7 +208,7 @@ class Settings:
         contexts: Patterns of contexts to aggregate, watched.
         clusters: Folders with a file for each cluster, watched.
         trust_clusters: Let these files name programs and other files.
-        no_merge: Serve clusters only below `/clusters`, unless their own options say otherwise.
+        no_merge: Serve clusters only below `/clusters`; their own options override it.
         cluster_options: Options of clusters by a pattern of their names, in order.
         services: URLs of the services of APIServices by `NAMESPACE/NAME[:PORT]`, in place of their
             address in a cluster.
@@ -229,7 +220,7 @@ class Settings:
         ready_file: Written when the server answers, removed when it ends; None for none.
         insecure_bind: Allow addresses that other machines can reach without authentication.
         shutdown_delay_s: How long requests are answered after SIGTERM, without being ready.
-        history: What is remembered of changes; None for nothing.
+        history: How long changes are kept; None for no history.
         web: Whether there are pages for browsers.
         cors_origins: Origins whose pages may read the answers of HTTP; `*` for all.
     """
@@ -278,7 +269,7 @@ class Settings:
         for flag, address in (("--http", self.http), ("--grpc", self.grpc)):
             if address and not (address.is_loopback or safe or self.insecure_bind):
                 raise InvalidConfiguration(
-                    f"{flag} {address} is reachable from other machines, and nobody who calls is "
+                    f"{flag} {address} is reachable from other machines, and callers are not "
                     "identified over TLS; listen on a loopback address, give --tls-cert-file, "
                     "--tls-private-key-file and --client-ca-file or --token-auth-file, or accept "
                     "that with --insecure-bind"
@@ -322,113 +313,3 @@ def flagged_upstreams(
         )
         for context in contexts
     ]
-
-
-def configured_upstreams(value: object) -> list[UpstreamSettings]:
-    """Return the upstreams of the key `upstreams`: a mapping from a name to its settings.
-
-    Raises:
-        InvalidConfiguration: It is no such mapping, or an upstream has no `url` and no
-            `kubeconfig` or `context`, or both.
-    """
-    return [_upstream(name, settings) for name, settings in _mapping("upstreams", value).items()]
-
-
-def _upstream(name: str, value: object) -> UpstreamSettings:
-    where = f"upstreams.{name}"
-    if not UPSTREAM_NAME.fullmatch(name):
-        raise InvalidConfiguration(f"{where}: want a name of letters, digits, dots and dashes")
-    if isinstance(value, str):
-        return UpstreamSettings(name, value, place=f"{where}.")
-    options = _mapping(where, value)
-    url, kubeconfig, context = (
-        _text(where, options, key) for key in ("url", "kubeconfig", "context")
-    )
-    if bool(url) == bool(kubeconfig or context):
-        raise InvalidConfiguration(f"{where}: want url, or kubeconfig or context, one of the two")
-    file = Path(kubeconfig) if kubeconfig else None
-    return UpstreamSettings(name, url, file, context, options, f"{where}.")
-
-
-def configured_cluster_options(value: object) -> dict[str, Mapping[str, object]]:
-    """Return the key `cluster-options`: options by a pattern of names of clusters, in order.
-
-    Raises:
-        InvalidConfiguration: It is no such mapping.
-    """
-    return {
-        pattern: _mapping(f"cluster-options.{pattern}", options)
-        for pattern, options in _mapping("cluster-options", value).items()
-    }
-
-
-def configured_services(value: object) -> dict[str, str]:
-    """Return the key `services`: addresses by `NAMESPACE/NAME` or `NAMESPACE/NAME:PORT`.
-
-    Raises:
-        InvalidConfiguration: It is no such mapping.
-    """
-    services: dict[str, str] = {}
-    for name, url in _mapping("services", value).items():
-        if not _SERVICE.fullmatch(name):
-            raise InvalidConfiguration(
-                f"services.{name}: want NAMESPACE/NAME or NAMESPACE/NAME:PORT"
-            )
-        if not isinstance(url, str):
-            raise InvalidConfiguration(f"services.{name}: want a URL")
-        services[name] = url
-    return services
-
-
-def configured_views(value: object) -> tuple[ViewSpec, ...]:
-    """Return the views of the key `views`: a mapping from a name to what the view is of.
-
-    Raises:
-        InvalidConfiguration: It is no such mapping, a name is not valid, or a view does not say
-            what it keeps.
-    """
-    return tuple(_view(name, settings) for name, settings in _mapping("views", value).items())
-
-
-def _view(name: str, value: object) -> ViewSpec:
-    where = f"views.{name}"
-    if not _VIEW_NAME.fullmatch(name):
-        raise InvalidConfiguration(
-            f"{where}: want a name of at most 63 small letters, digits and dashes"
-        )
-    if name in {spec.name for spec in BUILT_IN_VIEWS}:
-        raise InvalidConfiguration(
-            f"{where}: a view of this name is built in, over all clusters; want another name"
-        )
-    options = _mapping(where, value)
-    kind, selector = _text(where, options, "of"), _text(where, options, "clusters")
-    if options:
-        raise InvalidConfiguration(
-            f"{where}.{next(iter(options))}: unknown key; want {' and '.join(_VIEW_KEYS)}"
-        )
-    if kind not in tuple(ViewKind):
-        wanted = " or ".join(ViewKind)
-        raise InvalidConfiguration(
-            f"{where}.of: want {wanted}, got {f'{kind!r}' if kind else 'nothing'}"
-        )
-    try:
-        return ViewSpec(name, ViewKind(kind), parse_labels(selector))
-    except ObjectError as error:
-        raise InvalidConfiguration(
-            f"{where}.clusters: want labels such as region=eu: {error.message}"
-        ) from None
-
-
-def _mapping(where: str, value: object) -> dict[str, object]:
-    if not isinstance(value, Mapping):
-        seen = "nothing" if value is None else type(value).__name__
-        raise InvalidConfiguration(f"{where}: want keys and values, got {seen}")
-    entries = cast("Mapping[object, object]", value)
-    return {str(key): element for key, element in entries.items()}
-
-
-def _text(where: str, options: dict[str, object], key: str) -> str:
-    value = options.pop(key, None)
-    if value is not None and not isinstance(value, str):
-        raise InvalidConfiguration(f"{where}.{key}: want text, got {type(value).__name__}")
-    return value or ""

@@ -1,4 +1,4 @@
-"""The settings of upstreams into the specifications that sources take; reads their files."""
+"""Converts the settings of upstreams to specifications for sources; reads their files."""
 
 import contextlib
 from collections.abc import Callable, Generator, Mapping
@@ -55,7 +55,7 @@ _SPEC_KEYS = (
     "timeout",
 )
 
-# In the place of a server, where only options are read.
+# Where only options are validated, there is no server.
 _NOWHERE = Endpoint("http://127.0.0.1")
 
 _log = structlog.get_logger(__name__)
@@ -67,8 +67,8 @@ class ClusterSpecs:
     Args:
         options: Options by a pattern of names, in order.
         openapi: Whether OpenAPI documents are polled; if not, no option can change that.
-        merge: Whether clusters are merged unless their options say otherwise.
-        may_all_read: Tells whether every caller may read about a cluster, by its name.
+        merge: Whether clusters are merged by default.
+        may_all_read: Returns whether every caller may read about a cluster, by name.
 
     Raises:
         InvalidConfiguration: An option of a pattern is unknown or not valid; the message begins
@@ -101,8 +101,7 @@ class ClusterSpecs:
         with _placed(settings.place):
             keys = ENDPOINT_KEYS if settings.url else ()
             Fields(settings.options).only((*_SPEC_KEYS, *keys))
-            own = {key: value for key, value in settings.options.items() if key in _SPEC_KEYS}
-            options = self._options(settings.name, own)
+            options = self._options(settings.name, _of(settings.options, _SPEC_KEYS))
             kind = Kind.SERVER if settings.url else Kind.CLUSTER
             return self._shared(self._spec(settings.name, _endpoint(settings), options, kind))
 
@@ -121,7 +120,7 @@ class ClusterSpecs:
     def _options(self, name: str, own: Mapping[str, object]) -> dict[str, object]:
         """Return the options of a cluster: of each pattern that fits, in order, then its own.
 
-        Of an option that is there several times the last counts; labels are taken together.
+        The last value of an option counts; labels are joined.
         """
         fitting = [each for pattern, each in self._patterns.items() if fnmatchcase(name, pattern)]
         options: dict[str, object] = {}
@@ -167,9 +166,9 @@ class ClusterSpecs:
         )
 
     def _shared(self, spec: UpstreamSpec) -> UpstreamSpec:
-        """Return a specification that is not merged where some caller may not read of it.
+        """Return a specification that is not merged if some caller may not read about it.
 
-        What is merged is there for all callers.
+        All callers can read merged documents.
         """
         if not spec.merge or self._may_all_read(spec.name):
             return spec

@@ -26,7 +26,7 @@ from apidiscovery_service.sources.declarations import Declarations
 from apidiscovery_service.sources.document_recipes import DocumentRecipes
 
 _SOURCE = "application"
-# Clients ask here first; 404 tells them that there is no core group.
+# Clients ask here first; the answer is 404, as there is no core group.
 _CORE = ("/api", "/api/")
 _NONE: OwnDocuments = MappingProxyType({})
 _NO_CHECKS: Mapping[str, Probe] = MappingProxyType({})

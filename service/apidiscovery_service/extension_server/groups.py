@@ -35,7 +35,7 @@ class ApiSubresource:
 
 
 class Declared(TypedDict, total=False):
-    """The fields of `ApiResource` that a model does not tell."""
+    """The fields of `ApiResource` that a model does not have."""
 
     namespaced: bool
     verbs: Sequence[str]

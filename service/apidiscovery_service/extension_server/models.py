@@ -19,7 +19,7 @@ _REFERENCE = "#/$defs/"
 # Fields of every object, which are added to each schema.
 _OF_OBJECTS = ("apiVersion", "kind", "metadata")
 
-# What says nothing of values, or has been followed already.
+# Keywords that do not constrain values, or have been resolved already.
 _TITLES = frozenset(("title", "deprecated", "readOnly", "writeOnly", "$defs", "$comment"))
 _SAME = frozenset(
     {
@@ -28,7 +28,7 @@ _SAME = frozenset(
         *("minItems", "maxItems", "minProperties", "maxProperties"),
     }
 )
-# What has no structural form, and what to declare instead.
+# Keywords without a structural form, and what to declare instead.
 _WITHOUT_FORM = {
     "oneOf": "a union; declare one model with optional fields",
     "prefixItems": "a tuple; declare a list of one type, or a model",
@@ -189,7 +189,7 @@ class _Converting:
                 self._keep(keyword, value, made, path)
 
     def _keep(self, keyword: str, value: object, made: Schema, path: _Path) -> None:
-        """Keep a keyword that is the same in both forms; None as a default says nothing more."""
+        """Copy a keyword that is the same in both forms; None as a default means no default."""
         if keyword in _SAME or keyword.startswith("x-kubernetes-"):
             if value is not None:
                 made[keyword] = value

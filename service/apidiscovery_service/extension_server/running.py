@@ -89,25 +89,25 @@ async def _lifespan(app: Application) -> AsyncGenerator[dict[str, Any]]:
     }
     running = asyncio.ensure_future(app(scope, to_app.get, from_app.put))
     try:
-        has_lifespan = await _told("startup", to_app, from_app, running)
+        has_lifespan = await _answered("startup", to_app, from_app, running)
         yield state
         if has_lifespan:
-            await _told("shutdown", to_app, from_app, running)
+            await _answered("shutdown", to_app, from_app, running)
     finally:
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
 
 
-async def _told(
+async def _answered(
     event: str,
     to_app: asyncio.Queue[Message],
     from_app: asyncio.Queue[Message],
     running: "asyncio.Future[None]",
 ) -> bool:
-    """Tell the application of an event; return whether it answered, so has a lifespan.
+    """Send a lifespan event; return whether the application answered, and so has a lifespan.
 
     Raises:
-        RuntimeError: The application says that it failed.
+        RuntimeError: The application reports a failure.
     """
     to_app.put_nowait({"type": f"lifespan.{event}"})
     answering = asyncio.ensure_future(from_app.get())

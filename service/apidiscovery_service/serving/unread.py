@@ -79,7 +79,7 @@ def cut_where(matches: Callable[[socket.socket], bool]) -> None:
 
 
 def bound_unsent(listening: socket.socket) -> None:
-    """Bound what the kernel buffers of unread answers, where it has the options.
+    """Bound the kernel's buffers of unread answers, where it has the options.
 
     Otherwise it takes 2.5 MB for each connection, for any time.
     """
@@ -145,7 +145,7 @@ class UnreadBudget(Collector):
         self._reservations: dict[str, set[Reservation]] = {}
         self._by_caller: dict[str, int] = {}
         self.total = 0
-        # Callers that wait for room each have a queue: none waits for the turn of another.
+        # Each caller that waits for room has its own queue, so none waits for another caller.
         self._queues: dict[str, deque[tuple[Reservation, asyncio.Future[None]]]] = {}
         self._checking: asyncio.Task[None] | None = None
         self._to_cut: set[str] = set()
@@ -176,7 +176,7 @@ class UnreadBudget(Collector):
             connection: The connection.
             caller: The caller.
             size: Bytes that it counts as.
-            is_made: Whether there is anything to read; otherwise `resize` says when.
+            is_made: Whether there is anything to read; if not, `resize` is called when there is.
 
         Raises:
             TimeoutError: There was none for `UnreadLimits.stalled_s`.

@@ -268,14 +268,14 @@ class WebInterface:
         if self._streams >= _MAX_STREAMS:
             return None
         access = self._access
-        if access is not None and not access.begin_watch(limit_key):
+        if access is not None and not access.watches.enter(limit_key):
             return None
         self._streams += 1
 
         def end() -> None:
             self._streams -= 1
             if access is not None:
-                access.end_watch(limit_key)
+                access.watches.leave(limit_key)
 
         return end
 

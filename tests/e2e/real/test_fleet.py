@@ -282,7 +282,7 @@ def _warning(service: Service, release: str) -> str:
 
 def _sees(service: Service, release: str, why: str) -> None:
     """Wait until our server says that a cluster does not answer, and why."""
-    words = f"this is what cluster {NAMED[release]} said last"
+    words = f"this is the last known answer of cluster {NAMED[release]}"
 
     def is_told() -> bool:
         warning = _warning(service, release)
@@ -297,4 +297,4 @@ def _prints(service: Service, folder: Path, told: dict[str, tuple[int, str]]) ->
         ours = through(folder, service.of(DEAD), command)
         assert (command, *printed(ours)) == (command, *wanted)
         if not command.startswith("explain"):  # the rest is in its cache by then
-            assert f"Warning: this is what cluster {NAMED[DEAD]} said last" in ours.stderr
+            assert f"Warning: this is the last known answer of cluster {NAMED[DEAD]}" in ours.stderr

@@ -18,7 +18,7 @@ HEARTBEAT = "/apidiscovery.service.v1.StorageVersionService/Heartbeat"
 DEADLINE_S = 10.0
 
 
-async def test_callers_are_told_apart(tmp_path: Path) -> None:
+async def test_callers_are_identified(tmp_path: Path) -> None:
     async with secured(tmp_path) as server:
         async with server.client("rita") as http:
             assert (await http.get(READ)).status_code == 200
@@ -36,7 +36,7 @@ async def test_callers_are_told_apart(tmp_path: Path) -> None:
             assert (wrong.status_code, wrong.json()["code"]) == (401, "unauthenticated")
 
 
-async def test_the_refused_are_told_in_their_protocol(tmp_path: Path) -> None:
+async def test_refusals_are_written_in_the_protocol_of_the_call(tmp_path: Path) -> None:
     async with secured(tmp_path) as server, server.client("nemo") as http:
         answer = await http.post(WATCH, content=enveloped(b"{}"), headers=STREAM)
         ((flags, end),) = envelopes(answer.content)

@@ -82,7 +82,7 @@ async def test_each_endpoint_for_each_caller(served: Secured, http2: bool) -> No
 
 
 @pytest.mark.parametrize("http2", [False, True])
-async def test_a_certificate_says_who_calls(served: Secured, http2: bool) -> None:  # noqa: FBT001
+async def test_a_certificate_identifies_the_caller(served: Secured, http2: bool) -> None:  # noqa: FBT001
     reader = served.authority.client("someone", ["readers"])
     nobody = served.authority.client("someone", ["writers"])
     admin = served.authority.client("ada", [])
@@ -122,7 +122,7 @@ async def test_a_certificate_that_expires_on_an_open_connection_counts_no_more(
         assert (await client.get("/healthz")).status_code == 401
 
 
-async def test_what_is_refused_reads_as_with_kube_apiserver(served: Secured) -> None:
+async def test_refusals_have_the_form_of_kube_apiserver(served: Secured) -> None:
     async with served.client() as client:
         no_one = await client.get("/apis")
         nemo = await client.get("/apis", headers=given("nemo"))
@@ -143,7 +143,7 @@ async def test_what_is_refused_reads_as_with_kube_apiserver(served: Secured) -> 
     assert message == 'forbidden: User "nemo" cannot put path "/a\\"&lt;é\\x01"'
 
 
-async def test_nobody_may_read_only_where_a_grant_says_so(tmp_path: Path) -> None:
+async def test_anonymous_callers_may_read_only_with_a_grant(tmp_path: Path) -> None:
     grants = (*GRANTS, Grant(Role.READER, groups=frozenset({"system:unauthenticated"})))
     async with secured(tmp_path, grants=grants) as served, served.client() as client:
         assert (await client.get("/apis")).status_code == 200
@@ -181,7 +181,7 @@ async def test_cached_documents_are_for_readers_alone(served: Secured, path: str
     assert refused.json()["reason"] == "Forbidden"
 
 
-async def test_the_server_behind_answers_nobody_but_the_front(served: Secured) -> None:
+async def test_the_server_answers_only_the_front(served: Secured) -> None:
     """Not even this user, who alone can reach its socket."""
     transport = httpx2.AsyncHTTPTransport(uds=str(served.http_front.server_path))
     async with httpx2.AsyncClient(transport=transport, headers=bearer("ada")) as client:

@@ -34,14 +34,14 @@ class Served:
     "header",
     [b"Bearer abc", b"bearer abc", b"BEARER abc", b"  Bearer abc  ", b"Bearer abc more"],
 )
-def test_a_token_says_who_calls(header: bytes) -> None:
+def test_a_token_identifies_the_caller(header: bytes) -> None:
     admission = Served().admit(header)
     assert admission.caller == Caller("ann", ("east", "system:authenticated"))
     assert (admission.role, admission.limit_key) == (Role.READER, "user ann")
 
 
 @pytest.mark.parametrize("header", [b"Bearer abcd", b"Bearer ab", b"Bearer ABC", b"bearer \xff"])
-def test_a_token_that_is_nobodys_is_refused_even_where_nobody_would_do(header: bytes) -> None:
+def test_an_unknown_token_is_refused_even_with_anonymous_access(header: bytes) -> None:
     anonymous = Grant(Role.READER, users=frozenset({ANONYMOUS.user}))
     with pytest.raises(Unauthenticated, match="the bearer token is not known") as caught:
         Served(None, anonymous).admit(header)
@@ -50,7 +50,7 @@ def test_a_token_that_is_nobodys_is_refused_even_where_nobody_would_do(header: b
 
 
 @pytest.mark.parametrize("header", [None, b"", b"Bearer", b"Bearer ", b"Bearer  abc", b"Basic abc"])
-def test_what_is_no_token_is_nobody(header: bytes | None) -> None:
+def test_a_header_without_a_token_is_anonymous(header: bytes | None) -> None:
     with pytest.raises(NoCredentials):
         Served().admit(header)
     anonymous = Grant(Role.READER, groups=frozenset({"system:unauthenticated"}))
@@ -59,7 +59,7 @@ def test_what_is_no_token_is_nobody(header: bytes | None) -> None:
     assert admission.limit_key == "address 192.0.2.1"
 
 
-def test_nobody_is_not_among_the_known() -> None:
+def test_anonymous_is_not_in_the_group_of_authenticated_users() -> None:
     anonymous = Grant(Role.READER, users=frozenset({ANONYMOUS.user}))
     caller = Served(None, anonymous, *ALL).admit(None).caller
     assert "system:authenticated" not in caller.groups
@@ -71,7 +71,7 @@ def test_a_certificate_goes_before_a_token() -> None:
         assert Served(peer).admit(header).caller.user == "bob"
 
 
-def test_what_a_client_makes_up_is_not_kept_without_end() -> None:
+def test_invented_headers_of_a_client_are_cached_in_bounds() -> None:
     peer = Peer("192.0.2.1", Caller("bob"))
     served = Served(peer)
     for number in range(1000):
@@ -89,7 +89,7 @@ def test_an_expired_certificate_counts_no_more() -> None:
         served.admit(name, None)
 
 
-def test_a_connection_that_is_not_the_fronts_is_nobodys() -> None:
+def test_a_connection_past_the_front_is_refused() -> None:
     with pytest.raises(Unauthenticated, match="does not come through TLS") as caught:
         Served().access.admit("0" * 32, b"Bearer abc")
     assert caught.value.limit_key is None

@@ -135,7 +135,7 @@ async def test_every_byte_arrives_in_both_directions(tmp_path: Path) -> None:
         assert len(served.peers) == 0
 
 
-async def test_what_a_server_says_before_it_closes_arrives(tmp_path: Path) -> None:
+async def test_the_last_bytes_of_a_server_arrive(tmp_path: Path) -> None:
     async def speak(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"x" * MANY)
         writer.close()
@@ -250,7 +250,7 @@ async def test_a_handshake_that_does_not_go_on_is_cut(tmp_path: Path) -> None:
         await close(writer)
 
 
-async def test_what_is_no_tls_is_refused(tmp_path: Path) -> None:
+async def test_bytes_that_are_no_tls_are_refused(tmp_path: Path) -> None:
     async with fronted(tmp_path, echo) as served:
         reader, writer = await asyncio.open_connection(served.host, served.front.port)
         writer.write(b"GET / HTTP/1.1\r\n\r\n")
@@ -261,7 +261,7 @@ async def test_what_is_no_tls_is_refused(tmp_path: Path) -> None:
         await close(writer)
 
 
-async def test_a_request_without_tls_is_told_that_tls_is_wanted(tmp_path: Path) -> None:
+async def test_a_request_without_tls_gets_an_answer_in_plain_http(tmp_path: Path) -> None:
     async with fronted(tmp_path, echo) as there:
         reader, writer = await asyncio.open_connection(there.host, there.front.port)
         writer.write(b"GET /version HTTP/1.1\r\nHost: localhost\r\n\r\n")

@@ -20,12 +20,12 @@ def test_a_file_is_read() -> None:
     assert (len(tokens), tokens.warnings) == (4, ())
 
 
-def test_an_empty_file_knows_nobody() -> None:
+def test_an_empty_file_has_no_callers() -> None:
     assert len(parse_tokens(b"", "t.csv")) == 0
     assert Tokens().caller(b"") is None
 
 
-def test_odd_lines_are_told_and_the_later_one_counts() -> None:
+def test_odd_lines_are_reported_and_the_later_one_counts() -> None:
     tokens = parse_tokens(b"secret,ann,1\nsecret,bob,2\n,cid,3\n", "t.csv")
     assert tokens.caller(b"secret") == Caller("bob")
     assert tokens.caller(b"") is None

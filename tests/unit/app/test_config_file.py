@@ -94,15 +94,13 @@ def test_a_file_gives_values_by_parameter(
         pytest.param("http: !!bool maybe\n", ":", id="no-boolean"),
     ],
 )
-def test_what_is_wrong_is_named_with_file_line_and_key(
-    text: str, message: str, tmp_path: Path
-) -> None:
+def test_errors_have_file_line_and_key(text: str, message: str, tmp_path: Path) -> None:
     with pytest.raises(click.UsageError) as caught:
         read(tmp_path, text)
     assert caught.value.message.startswith(f"{tmp_path / 'config.yaml'}{message}")
 
 
-def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
+def test_an_unreadable_file_is_named(tmp_path: Path) -> None:
     path = tmp_path / "config.yaml"
     with pytest.raises(click.UsageError, match="cannot be read: No such file"):
         read_config(path, click.Context(serve))
@@ -152,7 +150,7 @@ def run(folder: Path, *flags: str, config: str = "", env: dict[str, str] | None 
         ),
     ],
 )
-def test_the_address_is_that_of_the_first_who_names_one(
+def test_flag_wins_over_variable_over_file(
     *, flags: list[str], env: dict[str, str], config: str, wanted: str, tmp_path: Path
 ) -> None:
     result = run(tmp_path, *flags, env=env, config=config)
@@ -160,7 +158,7 @@ def test_the_address_is_that_of_the_first_who_names_one(
     assert f"--http {wanted} is reachable from other machines" in result.output
 
 
-def test_what_nobody_names_has_its_default(tmp_path: Path) -> None:
+def test_an_address_that_is_not_given_has_its_default(tmp_path: Path) -> None:
     result = run(tmp_path, "--grpc", FROM_FLAG)
     assert f"--grpc {FROM_FLAG} is reachable" in result.output
     options = {str(p.name): p for p in serve.params}
@@ -170,7 +168,7 @@ def test_what_nobody_names_has_its_default(tmp_path: Path) -> None:
     )
 
 
-def test_both_servers_off_is_bad_usage_whoever_says_so(tmp_path: Path) -> None:
+def test_both_servers_off_is_bad_usage(tmp_path: Path) -> None:
     result = run(tmp_path, "--http=off", env={"APIDISCOVERY_GRPC": "off"})
     assert result.exit_code == 2
     assert "--http and --grpc are both off" in result.output
@@ -258,7 +256,7 @@ def test_a_manifest_that_is_not_there_exits_with_2_and_names_it(tmp_path: Path) 
             id="credentials",
         ),
         pytest.param(
-            "services: x\n", ":1, services: want keys and values, got str", id="services-text"
+            "services: x\n", ":1, services: want keys and values, got text", id="services-text"
         ),
         pytest.param(
             "services:\n  remote: http://a\n", ":2, services.remote: want NAME", id="service"
@@ -273,7 +271,7 @@ def test_a_manifest_that_is_not_there_exits_with_2_and_names_it(tmp_path: Path) 
             ":2, services.a/b: want a URL such as https://host:6443",
             id="service-url",
         ),
-        pytest.param("access: {}\n", ":1, access: want a list of grants", id="access"),
+        pytest.param("access: {}\n", ":1, access: want a list, got a mapping", id="access"),
         pytest.param(
             "access:\n- role: reader\n  users: [ada]\n- users: [bob]\n  role: owner\n",
             ":5, access[1].role: want one of reader, publisher, admin, got 'owner'",
@@ -281,12 +279,12 @@ def test_a_manifest_that_is_not_there_exits_with_2_and_names_it(tmp_path: Path) 
         ),
         pytest.param(
             "access:\n- role: reader\n  users:\n  - ada\n  - 7\n",
-            ":5, access[0].users[1]: want a text",
+            ":5, access[0].users[1]: want text, got a number",
             id="user",
         ),
         pytest.param(
             "access: [{role: reader, users: [ada]}]\n",
-            ":1, access: nobody would be identified",
+            ":1, access: no caller would be identified",
             id="access-without-identities",
         ),
         pytest.param(
@@ -316,7 +314,7 @@ def test_a_manifest_that_is_not_there_exits_with_2_and_names_it(tmp_path: Path) 
         ),
         pytest.param(
             "cluster-options:\n  east: x\n",
-            ":2, cluster-options.east: want keys and values, got str",
+            ":2, cluster-options.east: want keys and values, got text",
             id="cluster-options-text",
         ),
         pytest.param(
@@ -349,10 +347,12 @@ def test_a_manifest_that_is_not_there_exits_with_2_and_names_it(tmp_path: Path) 
             ":2, views.eu.clusters: want labels such as region=eu: ",
             id="view-labels",
         ),
-        pytest.param("views: [eu]\n", ":1, views: want keys and values, got list", id="views-list"),
+        pytest.param(
+            "views: [eu]\n", ":1, views: want keys and values, got a list", id="views-list"
+        ),
     ],
 )
-def test_what_is_wrong_in_a_key_without_a_flag_is_named_with_its_own_line(
+def test_errors_in_keys_without_a_flag_have_their_own_line(
     text: str, message: str, tmp_path: Path
 ) -> None:
     _refused_with(tmp_path, text, message)

@@ -25,7 +25,7 @@ def test_an_error_of_a_background_task_is_an_error_like_any_other(
         run.run(SETTINGS)
 
 
-def test_what_nobody_thought_of_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unexpected_error_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
     group = ExceptionGroup("tasks", [StoreRefused("the store"), ZeroDivisionError()])
     monkeypatch.setattr(run, "_serve", failing(group))
     with pytest.raises(ExceptionGroup, match="tasks"):

@@ -1,11 +1,14 @@
 """What may be asked for: addresses, flags that belong together, and files that they name."""
 
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
+from apidiscovery_service.access import Grant, Role
 from apidiscovery_service.app.command import serve
 from apidiscovery_service.app.settings import Address, Catalog, Security, Settings
+from apidiscovery_service.app.structured import configured_grants
 from apidiscovery_service.errors import InvalidConfiguration
 from click.testing import CliRunner
 
@@ -47,7 +50,7 @@ def test_an_address_is_host_and_port(text: str, address: Address) -> None:
         pytest.param("localhost:" + "9" * 5000, "want a port from 0 to 65535", id="many-digits"),
     ],
 )
-def test_what_is_no_address_is_refused(text: str, message: str) -> None:
+def test_a_malformed_address_is_refused(text: str, message: str) -> None:
     with pytest.raises(InvalidConfiguration, match=message):
         Address.parse(text)
 
@@ -67,7 +70,7 @@ def test_what_is_no_address_is_refused(text: str, message: str) -> None:
         pytest.param("127.1", False, id="short-form"),
     ],
 )
-def test_loopback_is_what_only_this_machine_reaches(host: str, *, loopback: bool) -> None:
+def test_loopback_addresses_are_those_of_this_machine(host: str, *, loopback: bool) -> None:
     assert Address(host, 80).is_loopback is loopback
 
 
@@ -139,22 +142,6 @@ def fixture_file(tmp_path: Path) -> str:
             id="no-certificate",
         ),
         pytest.param(
-            ["--etcd-certfile=FILE"], ["--etcd-certfile and --etcd-keyfile: "], id="without-key"
-        ),
-        pytest.param(
-            ["--etcd-keyfile=FILE"], ["--etcd-certfile and --etcd-keyfile: "], id="key-alone"
-        ),
-        pytest.param(
-            ["--etcd-username=ada"],
-            ["--etcd-username and --etcd-password-file: "],
-            id="without-password",
-        ),
-        pytest.param(
-            ["--etcd-password-file=FILE"],
-            ["--etcd-username and --etcd-password-file: "],
-            id="password-alone",
-        ),
-        pytest.param(
             ["--etcd-username=ada", "--etcd-password-file=none"],
             ["--etcd-password-file", "none: cannot be read"],
             id="password-file",
@@ -162,26 +149,14 @@ def fixture_file(tmp_path: Path) -> str:
         pytest.param(["--store=etcd://a:1"], ["--store", "the PREFIX is missing"], id="prefix"),
         pytest.param(["--store=redis://a"], ["--store", "it begins with 'redis'"], id="store"),
         pytest.param(
-            ["--tls-cert-file=FILE"],
-            ["--tls-cert-file and --tls-private-key-file go together"],
-            id="tls-without-key",
-        ),
-        pytest.param(
-            ["--tls-private-key-file=FILE"],
-            ["--tls-cert-file and --tls-private-key-file go together"],
-            id="tls-key-alone",
-        ),
-        pytest.param(
             ["--tls-cert-file=FILE", "--tls-private-key-file=FILE"], ["FILE: "], id="no-tls-pem"
         ),
-        pytest.param(["--client-ca-file=FILE"], ["--client-ca-file", "need TLS"], id="client-ca"),
-        pytest.param(["--token-auth-file=FILE"], ["--token-auth-file", "need TLS"], id="tokens"),
         pytest.param(
             ["--max-requests-per-second=-1"], ["--max-requests-per-second", "-1"], id="rate"
         ),
         pytest.param(
             ["--max-requests-per-second=5"],
-            ["--max-requests-per-second: callers could not be told apart"],
+            ["--max-requests-per-second: callers could not be identified"],
             id="rate-of-nobody",
         ),
         pytest.param(["--upstream=east"], ["--upstream", "want NAME=URL", "'east'"], id="no-url"),
@@ -200,11 +175,6 @@ def fixture_file(tmp_path: Path) -> str:
             ["--kubeconfig=none"], ["--kubeconfig: ", "none", "cannot"], id="no-kubeconfig"
         ),
         pytest.param(["--kubeconfig=FILE"], ["--kubeconfig: ", "FILE"], id="no-kubeconfig-in-it"),
-        pytest.param(
-            ["--proxy-client-cert-file=FILE"],
-            ["--proxy-client-cert-file and --proxy-client-key-file go together"],
-            id="proxy-without-key",
-        ),
         pytest.param(
             ["--proxy-client-cert-file=none", "--proxy-client-key-file=FILE"],
             ["--proxy-client-cert-file: cannot read none"],
@@ -226,7 +196,7 @@ def test_a_flag_that_cannot_be_used_is_named(
     assert not list(tmp_path.glob(".local"))
 
 
-def test_what_is_identified_over_tls_may_listen_everywhere() -> None:
+def test_a_server_that_identifies_callers_over_tls_may_listen_everywhere() -> None:
     files: dict[str, Any] = {
         name: Path("x") for name in ("tls_cert_file", "tls_private_key_file", "client_ca_file")
     }
@@ -234,7 +204,7 @@ def test_what_is_identified_over_tls_may_listen_everywhere() -> None:
     assert Settings(PUBLIC, PUBLIC, Catalog(), security=safe).http == PUBLIC
     del files["client_ca_file"]
     for unsafe in (Security(**files), Security()):
-        with pytest.raises(InvalidConfiguration, match="nobody who calls is identified over TLS"):
+        with pytest.raises(InvalidConfiguration, match="callers are not identified over TLS"):
             Settings(PUBLIC, None, Catalog(), security=unsafe)
 
 
@@ -256,3 +226,53 @@ def test_a_rate_that_is_no_number_is_refused(rate: float) -> None:
     }
     with pytest.raises(InvalidConfiguration, match="--max-requests-per-second: want a number"):
         Security(**files, max_requests_per_second=rate)
+
+
+# Grants.
+
+
+def test_grants_are_read() -> None:
+    value = [
+        {"role": "reader", "groups": ["system:authenticated"]},
+        {"role": "publisher", "users": ["ann"], "api-groups": ["*.example.com", ""]},
+        {"role": "admin", "users": ["bob"], "groups": ["system:masters"]},
+        {"role": "reader", "users": ["eve"], "clusters": ["prod-*"]},
+    ]
+    assert configured_grants(value) == (
+        Grant(Role.READER, groups=frozenset({"system:authenticated"})),
+        Grant(Role.PUBLISHER, frozenset({"ann"}), api_groups=("*.example.com", "")),
+        Grant(Role.ADMIN, frozenset({"bob"}), frozenset({"system:masters"})),
+        Grant(Role.READER, frozenset({"eve"}), clusters=("prod-*",)),
+    )
+    assert configured_grants([]) == ()
+
+
+READER, PUBLISHER, ADMIN = ({"role": r, "users": ["a"]} for r in ("reader", "publisher", "admin"))
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (None, "access: want a list, got nothing"),
+        ({}, "access: want a list, got a mapping"),
+        (["x"], "access[0]: want keys and values, got text"),
+        ([{"users": ["a"]}], "access[0].role: want one of reader, publisher, admin, got nothing"),
+        ([READER, {**READER, "user": ["a"]}], "access[1].user: unknown key; did you mean users?"),
+        ([{"role": "reader"}], "access[0]: want at least one name in users or groups, got none"),
+        ([{**READER, "users": "a"}], "access[0].users: want a list, got text"),
+        ([{**READER, "groups": ["a", ""]}], "access[0].groups[1]: want a name, got an empty text"),
+        ([PUBLISHER], "access[0].api-groups: want at least one pattern"),
+        (
+            [{**ADMIN, "api-groups": [""]}],
+            "access[0].api-groups: only a publisher has API groups, this is 'admin'",
+        ),
+        (
+            [{**ADMIN, "clusters": ["east"]}],
+            "access[0].clusters: an admin may read about every cluster",
+        ),
+        ([{**READER, "clusters": "east"}], "access[0].clusters: want a list, got text"),
+    ],
+)
+def test_wrong_grants_are_named_by_their_path(value: object, message: str) -> None:
+    with pytest.raises(InvalidConfiguration, match=f"^{re.escape(message)}"):
+        configured_grants(value)

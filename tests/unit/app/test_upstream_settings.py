@@ -10,10 +10,12 @@ from apidiscovery_service.app.settings import (
     Address,
     Settings,
     UpstreamSettings,
+    flagged_upstreams,
+)
+from apidiscovery_service.app.structured import (
     configured_cluster_options,
     configured_services,
     configured_upstreams,
-    flagged_upstreams,
 )
 from apidiscovery_service.app.upstream_specs import ClusterSpecs, service_settings
 from apidiscovery_service.errors import InvalidConfiguration
@@ -114,7 +116,7 @@ def test_durations_have_units(text: str, seconds: float) -> None:
 @pytest.mark.parametrize(
     "text", ["", "1", "s", "-1s", "1 s", "1m30s", "0ms", "1d", "24.1h", "\u0661s"]
 )
-def test_what_is_no_duration_is_refused(text: str) -> None:
+def test_a_malformed_duration_is_refused(text: str) -> None:
     for key in ("poll-interval", "timeout"):
         with pytest.raises(
             InvalidConfiguration, match=rf"^upstreams\.east\.{key}: want a duration"
@@ -164,7 +166,7 @@ def settings_with(**more: object) -> Settings:
     return Settings(Address("127.0.0.1", 0), None, "none", **more)  # type: ignore[arg-type] # fields of Settings
 
 
-def test_services_are_where_the_file_says() -> None:
+def test_services_have_the_addresses_of_the_file() -> None:
     urls = configured_services({"default/remote": f"{URL}/", "a/b:8443": "http://127.0.0.1:1"})
     found = service_settings(settings_with(services=urls))
     assert found.urls == {"default/remote": URL, "a/b:8443": "http://127.0.0.1:1"}
@@ -226,7 +228,7 @@ def test_options_of_patterns_are_combined_and_the_last_counts() -> None:
     assert specs.upstream(flagged).labels == {"env": "prod", "team": "a"}
 
 
-def test_what_is_not_merged_by_default_may_be_all_the_same() -> None:
+def test_an_option_overrides_the_default_of_merging() -> None:
     specs = ClusterSpecs({"prod": {"merge": True}}, merge=False)
     merged = {name: specs.cluster(name, Endpoint(URL)).merge for name in ("prod", "dev")}
     assert merged == {"prod": True, "dev": False}

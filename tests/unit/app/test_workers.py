@@ -102,7 +102,7 @@ async def test_a_worker_that_ended_while_idle_is_replaced(monkeypatch: pytest.Mo
     assert await workers.run(os.getpid) != first
 
 
-async def test_what_a_call_prints_is_no_result() -> None:
+async def test_printed_text_of_a_call_is_no_result() -> None:
     assert await workers.run(_say) == "said"
 
 

@@ -169,7 +169,7 @@ def test_documents_are_checked(openapi: dict[str, Any], message: str) -> None:
     assert message in found[f"openapi[{name!r}]"]
 
 
-def test_all_that_is_wrong_is_told_at_once() -> None:
+def test_all_errors_are_reported_at_once() -> None:
     with pytest.raises(InvalidFields) as caught:
         discovery_app([group(resource(kind="a", verbs="b"))])
     assert str(caught.value).count(FIRST) == 2
@@ -191,7 +191,7 @@ def test_all_that_is_wrong_is_told_at_once() -> None:
         ("checks", {"": lambda: None}, "want a name"),
     ],
 )
-def test_an_argument_that_is_wrong_is_told_by_name(argument: str, value: object, told: str) -> None:
+def test_a_wrong_argument_is_named(argument: str, value: object, told: str) -> None:
     arguments: dict[str, Any] = {"groups": [group()], argument: value}
     with pytest.raises(InvalidFields, match=rf"(?s){argument}.*{told}"):
         discovery_app(**arguments)

@@ -364,7 +364,7 @@ async def test_checks_of_the_application_decide_whether_it_is_ready() -> None:
         assert (await http.get("/readyz")).text == "ok"
 
 
-async def test_who_asks_makes_no_difference() -> None:
+async def test_answers_do_not_depend_on_the_caller() -> None:
     async with client(extension()) as http:
         want = await http.get("/apis", headers={"accept": AGG})
         for user in ("system:kube-aggregator", "system:anonymous"):

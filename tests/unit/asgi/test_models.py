@@ -179,7 +179,7 @@ def test_fields_without_a_structural_form_are_named() -> None:
     ]
 
 
-def test_a_model_that_is_no_object_is_told_so() -> None:
+def test_a_model_that_is_no_object_is_refused() -> None:
     class Names(RootModel[list[str]]):
         pass
 
@@ -187,7 +187,7 @@ def test_a_model_that_is_no_object_is_told_so() -> None:
         discovery_app(groups(Names))
 
 
-def test_a_model_that_pydantic_cannot_describe_is_told_so() -> None:
+def test_a_model_without_a_schema_is_refused() -> None:
     class Calls(BaseModel):
         function: Callable[[], int]
 

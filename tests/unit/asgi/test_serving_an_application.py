@@ -135,7 +135,7 @@ run(Starlette(lifespan=lifespan), port=0)
     assert (process.returncode, said, errors) == (0, "ended\n", "")
 
 
-def test_without_the_extra_its_name_is_told(tmp_path: Path) -> None:
+def test_without_the_extra_the_error_names_it(tmp_path: Path) -> None:
     program = (
         "import sys; sys.modules['orjson'] = None\n"
         "try:\n    import apidiscovery_service.extension_server\n"

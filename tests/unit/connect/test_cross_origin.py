@@ -46,7 +46,7 @@ async def test_pages_of_other_origins_may_not_read() -> None:
             assert "access-control-allow-origin" not in answer.headers
 
 
-async def test_a_refused_origin_is_logged_once_with_what_allows_it() -> None:
+async def test_a_refused_origin_is_logged_once_with_the_flag_that_allows_it() -> None:
     async with connected(FIRST, origins=[PAGE]) as served:
         with capture_logs() as logs:
             for origin in (PAGE, "http://127.0.0.1:5173", "http://127.0.0.1:5173"):
@@ -86,6 +86,6 @@ def test_an_origin_is_taken_as_browsers_send_it(origin: str) -> None:
 @pytest.mark.parametrize(
     "origin", ["", "localhost", "http://localhost/", "http://*", "HTTP://A", "http://a:b", "null"]
 )
-def test_what_no_browser_sends_is_refused(origin: str) -> None:
+def test_a_malformed_origin_is_refused(origin: str) -> None:
     with pytest.raises(InvalidConfiguration, match="want an origin without a path, such as"):
         cors_origin(origin)

@@ -99,7 +99,7 @@ async def test_a_watch_ends_at_its_deadline() -> None:
         await served.until_watchers(0)
 
 
-async def test_a_stream_that_ends_says_so() -> None:
+async def test_a_finished_stream_has_an_end_message() -> None:
     request = openapi_pb2.GetDocumentRequest(key=DOCUMENT_KEY).SerializeToString()
     async with connected(FIRST) as served:
         answer = await served.http.post(DOCUMENT, content=enveloped(request), headers=PROTO)
@@ -147,7 +147,7 @@ async def test_streams_are_counted_when_they_begin() -> None:
         assert f'endpoint="{WATCH}"' in text
 
 
-async def test_what_a_client_leaves_unread_is_counted() -> None:
+async def test_unread_bytes_of_a_client_are_counted() -> None:
     document = b'{"openapi":"3.0.0","x-filler":"' + b"f" * 12_000_000 + b'"}'
     request = enveloped(openapi_pb2.GetDocumentRequest(key=DOCUMENT_KEY).SerializeToString())
     head = (

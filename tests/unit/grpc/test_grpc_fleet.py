@@ -3,7 +3,6 @@
 from collections.abc import AsyncGenerator
 
 import grpc
-import grpc.aio
 import pytest
 from apidiscovery.service.v1 import fleet_pb2
 from apidiscovery_client.fleet._wire import Received
@@ -19,6 +18,7 @@ from fleet_server import (
     serving,
     stub_of,
 )
+from grpc_errors import refusal
 from metrics_text import sample_sum
 
 APPS = group("apps", "Job", "Cron", versions=("v2", "v1"))
@@ -79,7 +79,7 @@ async def test_the_matrix_is_that_of_the_fleet(served: Served, stub: Stub) -> No
     ]
 
 
-async def test_columns_tell_who_answers_and_how_much_there_is(stub: Stub) -> None:
+async def test_columns_have_reachability_and_counts(stub: Stub) -> None:
     east, north, west = (await stub.ListClusters(fleet_pb2.ListClustersRequest())).clusters
 
     assert (east.reachable, east.freshness) == (True, fleet_pb2.FLEET_FRESHNESS_CURRENT)
@@ -156,7 +156,7 @@ async def test_clusters_are_selected_by_labels_and_compared_alone(
     assert [each.name for each in listed.clusters] == ["east"]
 
 
-async def test_who_has_the_matrix_gets_not_modified(served: Served, stub: Stub) -> None:
+async def test_a_caller_with_the_matrix_gets_not_modified(served: Served, stub: Stub) -> None:
     (only,) = await pages(stub)
     request = fleet_pb2.GetMatrixRequest(if_none_match=only.hash)
 
@@ -204,17 +204,18 @@ async def test_messages_are_cut_by_size(
     assert told(found) == served.fleet.scope().matrix()
 
 
-async def test_a_state_that_is_lost_is_told_as_such(served: Served, stub: Stub) -> None:
+async def test_a_page_of_a_forgotten_state_is_refused(served: Served, stub: Stub) -> None:
     first = await stub.GetMatrix(fleet_pb2.GetMatrixRequest(page_size=1))
     for number in range(20):
         served.fleet.update([cluster("east", group(f"g{number}", "Thing"))])
         await stub.GetMatrix(fleet_pb2.GetMatrixRequest(page_size=1))
 
-    with pytest.raises(grpc.aio.AioRpcError) as caught:
-        await stub.GetMatrix(fleet_pb2.GetMatrixRequest(page_token=first.next_page_token))
+    error = await refusal(
+        stub.GetMatrix(fleet_pb2.GetMatrixRequest(page_token=first.next_page_token))
+    )
 
-    assert caught.value.code() == grpc.StatusCode.ABORTED
-    assert "begin again" in str(caught.value.details())
+    assert error.code() == grpc.StatusCode.ABORTED
+    assert "begin again" in str(error.details())
 
 
 @pytest.mark.parametrize(
@@ -246,37 +247,35 @@ async def test_a_state_that_is_lost_is_told_as_such(served: Served, stub: Stub) 
 async def test_wrong_fields_are_named(
     stub: Stub, request_: fleet_pb2.GetMatrixRequest, said: str
 ) -> None:
-    with pytest.raises(grpc.aio.AioRpcError) as caught:
-        await stub.GetMatrix(request_)
+    error = await refusal(stub.GetMatrix(request_))
 
-    assert caught.value.code() == grpc.StatusCode.INVALID_ARGUMENT
-    assert said in str(caught.value.details())
+    assert error.code() == grpc.StatusCode.INVALID_ARGUMENT
+    assert said in str(error.details())
 
 
 @pytest.mark.parametrize("token", ["nonsense", "W10=", "WzFd", "W3RydWVd", "WyJhIiwgImIiLCAxXQ=="])
 async def test_a_foreign_token_is_refused(stub: Stub, token: str) -> None:
-    with pytest.raises(grpc.aio.AioRpcError) as caught:
-        await stub.ListClusters(fleet_pb2.ListClustersRequest(page_token=token))
-    assert caught.value.code() == grpc.StatusCode.INVALID_ARGUMENT
+    error = await refusal(stub.ListClusters(fleet_pb2.ListClustersRequest(page_token=token)))
+    assert error.code() == grpc.StatusCode.INVALID_ARGUMENT
 
 
 async def test_a_token_is_for_its_own_selection(stub: Stub) -> None:
     first = await stub.GetMatrix(fleet_pb2.GetMatrixRequest(page_size=1))
-    with pytest.raises(grpc.aio.AioRpcError) as caught:
-        await stub.GetMatrix(
+    error = await refusal(
+        stub.GetMatrix(
             fleet_pb2.GetMatrixRequest(
                 selection=fleet_pb2.FleetSelection(only_different=True),
                 page_token=first.next_page_token,
             )
         )
-    assert caught.value.code() == grpc.StatusCode.INVALID_ARGUMENT
+    )
+    assert error.code() == grpc.StatusCode.INVALID_ARGUMENT
 
 
 async def test_it_is_unavailable_until_the_sources_are_read() -> None:
     async with serving(ready=False) as served, stub_of(served) as stub:
-        with pytest.raises(grpc.aio.AioRpcError) as caught:
-            await stub.GetMatrix(fleet_pb2.GetMatrixRequest())
-    assert caught.value.code() == grpc.StatusCode.UNAVAILABLE
+        error = await refusal(stub.GetMatrix(fleet_pb2.GetMatrixRequest()))
+    assert error.code() == grpc.StatusCode.UNAVAILABLE
 
 
 async def test_calls_are_counted(served: Served, stub: Stub) -> None:

@@ -1,7 +1,7 @@
 """GetDiscovery: documents, ETags, hashes, versions and errors, as grpcio's stub sees them."""
 
 import hashlib
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from typing import NamedTuple, cast
 
 import grpc
@@ -18,21 +18,21 @@ from google.protobuf.message import Message
 from google.rpc import (  # pyright: ignore[reportMissingTypeStubs] - typed, without py.typed
     code_pb2,
     error_details_pb2,
-    status_pb2,
 )
 from grpc_contributions import APPS, CORE, EXAMPLES
+from grpc_errors import details_of, refusal, status_of, violations_of
 from grpc_holding import Holding, document_of
 from grpc_server import (
     DEADLINE_S,
     Served,
     channel_to,
     next_bytes,
+    next_message,
     raw_get,
     raw_watch,
     serving,
     stub_of,
 )
-from grpc_status import rpc_status
 from repository import GOLDEN
 
 RECORDED = GOLDEN / "builtin"
@@ -89,28 +89,10 @@ def expected_etag(scope: discovery_pb2.DiscoveryScope.ValueType) -> str:
     return {Parts(True, False): core, Parts(False, True): named}.get(SCOPES[scope], both)  # noqa: FBT003
 
 
-def rich_status(error: grpc.aio.AioRpcError) -> status_pb2.Status:
-    """Return the status with its details, which must agree with the plain one."""
-    from_call = cast("Callable[[object], status_pb2.Status]", rpc_status.from_call)  # pyright: ignore[reportUnknownMemberType]
-    status = from_call(error)
-    assert status.message == error.details()
-    return status
-
-
-def violated_fields(error: grpc.aio.AioRpcError) -> list[str]:
-    """Return the fields that a BadRequest names."""
-    (packed,) = rich_status(error).details
-    details = error_details_pb2.BadRequest()
-    assert packed.Unpack(details)
-    assert all(violation.description for violation in details.field_violations)
-    return [violation.field for violation in details.field_violations]
-
-
 def offered_versions(error: grpc.aio.AioRpcError) -> list[str]:
     """Return the versions that a PreconditionFailure names."""
-    (packed,) = rich_status(error).details
-    details = error_details_pb2.PreconditionFailure()
-    assert packed.Unpack(details)
+    (details,) = details_of(error)
+    assert isinstance(details, error_details_pb2.PreconditionFailure)
     assert all(v.subject == "accept_versions" for v in details.violations)
     return [violation.description.split()[0] for violation in details.violations]
 
@@ -127,14 +109,9 @@ async def failure_of(
 ) -> grpc.aio.AioRpcError:
     """Return the error that a call ends with."""
     async with stub_of(served) as stub:
-        call = (
-            stub.GetDiscovery(request, timeout=DEADLINE_S)
-            if isinstance(request, discovery_pb2.GetDiscoveryRequest)
-            else stub.WatchDiscovery(request, timeout=DEADLINE_S)
-        )
-        with pytest.raises(grpc.aio.AioRpcError) as caught:
-            await (call.read() if isinstance(call, grpc.aio.UnaryStreamCall) else call)
-    return caught.value
+        if isinstance(request, discovery_pb2.GetDiscoveryRequest):
+            return await refusal(stub.GetDiscovery(request))
+        return await refusal(next_message(stub.WatchDiscovery(request)))
 
 
 @each_scope
@@ -271,7 +248,7 @@ async def test_no_common_version_fails_and_names_those_offered(
     async with serving(CORE, gates=gates) as served:
         error = await failure_of(served, method(accept_versions=accepted))
     assert error.code() == grpc.StatusCode.FAILED_PRECONDITION
-    assert rich_status(error).code == code_pb2.FAILED_PRECONDITION
+    assert status_of(error).code == code_pb2.FAILED_PRECONDITION
     assert offered_versions(error) == offered
 
 
@@ -316,9 +293,7 @@ async def test_a_bad_field_is_named(
 ) -> None:
     async with serving(CORE) as served:
         error = await failure_of(served, request_)
-    assert error.code() == grpc.StatusCode.INVALID_ARGUMENT
-    assert rich_status(error).code == code_pb2.INVALID_ARGUMENT
-    assert violated_fields(error) == fields
+    assert [*violations_of(error)] == fields
 
 
 @pytest.mark.parametrize("seconds", [1, 3600])

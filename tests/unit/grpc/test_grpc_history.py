@@ -18,6 +18,7 @@ from apidiscovery_service.openapi.recipe import Recipe
 from fleet_clusters import group
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
+from grpc_errors import refusal
 from history_server import Remembered, next_message, remembered, stub_of
 
 GROUP = history_pb2.HISTORY_CHANGE_KIND_GROUP
@@ -77,9 +78,8 @@ def kinds(of: history_pb2.HistoryGroup) -> list[str]:
 
 
 async def refused(call: "grpc.aio.UnaryUnaryCall[Any, Any]") -> tuple[grpc.StatusCode, str]:
-    with pytest.raises(grpc.aio.AioRpcError) as caught:
-        await call
-    return caught.value.code(), caught.value.details() or ""
+    error = await refusal(call)
+    return error.code(), error.details() or ""
 
 
 def at(when: datetime) -> Timestamp:
@@ -122,7 +122,7 @@ async def test_selections(run: Remembered) -> None:
     assert await listed(run, until=newest.time) == (await listed(run))[1:]
 
 
-async def test_states_are_told(run: Remembered) -> None:
+async def test_changes_of_state_are_listed(run: Remembered) -> None:
     count = len(await listed(run))
     run.history.clusters_changed([cluster("west", state=SourceState.STALE, error="refused")], ())
     await run.until_written(count + 1)
@@ -136,7 +136,7 @@ async def test_states_are_told(run: Remembered) -> None:
     assert (await run.stub.GetAt(request)).state == discovery_pb2.SOURCE_STATE_STALE
 
 
-async def test_a_moment_is_given_back_whole(run: Remembered) -> None:
+async def test_an_earlier_state_is_returned_whole(run: Remembered) -> None:
     newest = (await listed(run))[0]
     now = await run.stub.GetAt(history_pb2.GetAtRequest(cluster="east", time=newest.time))
     before = newest.time.ToDatetime(UTC).timestamp() - 0.001
@@ -153,7 +153,7 @@ async def test_a_moment_is_given_back_whole(run: Remembered) -> None:
     assert now.core_etag == then.core_etag != ""
 
 
-async def test_a_moment_that_is_not_remembered_is_refused_and_says_why(run: Remembered) -> None:
+async def test_a_time_outside_the_history_is_refused_with_the_reason(run: Remembered) -> None:
     long_ago = at(datetime(2020, 1, 1, tzinfo=UTC))
     code, text = await refused(
         run.stub.GetAt(history_pb2.GetAtRequest(cluster="east", time=long_ago))
@@ -194,14 +194,14 @@ async def test_bad_requests_name_the_field(run: Remembered) -> None:
     assert (code, text) == (grpc.StatusCode.INVALID_ARGUMENT, "time: want a time, got none")
 
 
-async def test_without_a_history_the_answer_says_what_to_do() -> None:
+async def test_without_a_history_the_error_names_the_flag() -> None:
     async with stub_of(None) as stub:
         code, text = await refused(stub.ListChanges(history_pb2.ListChangesRequest()))
         assert code is grpc.StatusCode.FAILED_PRECONDITION
         assert "--history" in text
 
 
-async def test_a_damaged_group_is_told_beside_its_change_and_hides_no_other(
+async def test_a_damaged_group_is_reported_with_its_change_and_hides_no_other(
     tmp_path: Path,
 ) -> None:
     path = tmp_path / "history.sqlite"
@@ -220,7 +220,7 @@ async def test_a_damaged_group_is_told_beside_its_change_and_hides_no_other(
         assert (code, digest in text) == (grpc.StatusCode.DATA_LOSS, True)
 
 
-async def test_a_watch_gets_what_was_written_and_every_change_after(run: Remembered) -> None:
+async def test_a_watch_gets_recorded_and_later_changes(run: Remembered) -> None:
     every = (await listed(run))[::-1]
     request = history_pb2.WatchChangesRequest(after_id=every[1].id)
     call = run.stub.WatchChanges(request)

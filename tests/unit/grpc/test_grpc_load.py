@@ -1,16 +1,20 @@
-"""WatchDiscovery and GetDiscovery under load: slow readers, many watches, large documents."""
+"""The service under load: slow readers, many watches, large documents, many calls at once."""
 
 import asyncio
+import contextlib
 import gc
 import random
 import weakref
+from collections import Counter
 from dataclasses import dataclass, field
 
+import grpc
 from apidiscovery.service.v1 import discovery_pb2, discovery_pb2_grpc
 from grpc_contributions import APPS, CORE, EXAMPLES, large, one_group, random_step, resource
 from grpc_holding import Holding
 from grpc_server import (
     DEADLINE_S,
+    SERVICE,
     Served,
     WatchCall,
     channel_to,
@@ -214,3 +218,25 @@ def _item(changed: discovery_pb2.ChangedGroup) -> bytes:
 
 def _items(response: discovery_pb2.GetDiscoveryResponse) -> list[bytes]:
     return [item.SerializeToString() for item in response.v2.groups.items]
+
+
+_CONNECTIONS, _EACH = 4, 950
+
+
+async def test_no_call_of_a_burst_is_dropped() -> None:
+    request = discovery_pb2.ListSourcesRequest().SerializeToString()
+    async with serving() as served, contextlib.AsyncExitStack() as stack:
+        # Blocking clients: while they begin their calls, the server takes none of them.
+        channels = [
+            stack.enter_context(grpc.insecure_channel(served.target, [("connection", number)]))
+            for number in range(_CONNECTIONS)
+        ]
+        for channel in channels:
+            grpc.channel_ready_future(channel).result(10)
+        calls: list[grpc.Call] = []
+        for channel in channels:
+            method: grpc.UnaryUnaryMultiCallable[bytes, bytes]
+            method = channel.unary_unary(f"/{SERVICE}/ListSources")
+            calls += [method.future(request, timeout=60) for _ in range(_EACH)]
+        ended = await asyncio.to_thread(lambda: Counter(call.code() for call in calls))
+    assert ended == {grpc.StatusCode.OK: _CONNECTIONS * _EACH}

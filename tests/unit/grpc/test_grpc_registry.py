@@ -5,8 +5,8 @@ import json
 import math
 import re
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
-from typing import Any, TypeAlias, cast
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+from typing import Any, TypeAlias
 
 import grpc
 import grpc.aio
@@ -27,9 +27,8 @@ from google.protobuf.duration_pb2 import Duration
 from google.protobuf.message import Message
 from google.rpc import (  # pyright: ignore[reportMissingTypeStubs] - typed, without py.typed
     error_details_pb2,
-    status_pb2,
 )
-from grpc_status import rpc_status
+from grpc_errors import details_of, refusal, violations_of
 from metrics_text import sample_sum
 from registry_server import Served, serving, stub_of
 from server import eventually
@@ -84,25 +83,6 @@ def seconds(count: float) -> Duration:
     return duration
 
 
-def details_of(error: grpc.aio.AioRpcError) -> Sequence[Message]:
-    from_call = cast("Callable[[object], status_pb2.Status]", rpc_status.from_call)  # pyright: ignore[reportUnknownMemberType]
-    status = from_call(error)
-    found: list[Message] = []
-    for packed in status.details:
-        name = packed.type_url.rpartition(".")[2]
-        message: Message = getattr(error_details_pb2, name)()
-        packed.Unpack(message)
-        found.append(message)
-    return found
-
-
-def violations_of(error: grpc.aio.AioRpcError) -> dict[str, str]:
-    assert error.code() is grpc.StatusCode.INVALID_ARGUMENT
-    (details,) = details_of(error)
-    assert isinstance(details, error_details_pb2.BadRequest)
-    return {v.field: v.description for v in details.field_violations}
-
-
 @pytest.fixture(name="served")
 async def fixture_served() -> AsyncGenerator[Served]:
     async with serving() as served:
@@ -120,7 +100,7 @@ async def fixture_stub(
 Stub: TypeAlias = "registry_pb2_grpc.RegistryServiceAsyncStub"
 
 
-async def test_what_is_published_is_given_back_as_it_was_sent(served: Served, stub: Stub) -> None:
+async def test_published_groups_are_returned_as_they_were_sent(served: Served, stub: Stub) -> None:
     sent = registry_pb2.PublishedGroups(
         groups=[
             registry_pb2.PublishedGroup(
@@ -147,12 +127,13 @@ async def test_what_is_published_is_given_back_as_it_was_sent(served: Served, st
     assert (again.changed, again.registration) == (False, registration)
 
 
-async def test_a_mismatch_tells_which_registration_and_where_it_is(stub: Stub) -> None:
+async def test_a_mismatch_names_the_registration_and_its_revision(stub: Stub) -> None:
     answer = await stub.Publish(publish())
-    with pytest.raises(grpc.aio.AioRpcError) as caught:
-        await stub.Publish(publish(groups=groups("b.example.com"), expected_revision=12345))
-    assert caught.value.code() is grpc.StatusCode.ABORTED
-    (info,) = details_of(caught.value)
+    error = await refusal(
+        stub.Publish(publish(groups=groups("b.example.com"), expected_revision=12345))
+    )
+    assert error.code() is grpc.StatusCode.ABORTED
+    (info,) = details_of(error)
     assert isinstance(info, error_details_pb2.ErrorInfo)
     assert (info.reason, info.domain) == ("REVISION_MISMATCH", "apidiscovery")
     assert dict(info.metadata) == {
@@ -168,9 +149,8 @@ async def test_fields_that_are_wrong_have_the_names_of_the_protos(stub: Stub) ->
     )
     wrong.group.versions[0].resources[0].scope = "Everywhere"
     sent = registry_pb2.PublishedGroups(groups=[*groups("a.example.com").groups, wrong])
-    with pytest.raises(grpc.aio.AioRpcError) as caught:
-        await stub.Publish(publish(groups=sent))
-    violations = violations_of(caught.value)
+    error = await refusal(stub.Publish(publish(groups=sent)))
+    violations = violations_of(error)
     assert [*violations] == [
         "groups.groups[1].version_priorities[1]",
         "groups.groups[1].group.versions[0].resources[0].scope",
@@ -210,19 +190,16 @@ async def test_fields_that_are_wrong_have_the_names_of_the_protos(stub: Stub) ->
 async def test_a_publication_is_checked(
     stub: Stub, request_: registry_pb2.PublishRequest, fields: list[str]
 ) -> None:
-    with pytest.raises(grpc.aio.AioRpcError) as caught:
-        await stub.Publish(request_)
-    assert [*violations_of(caught.value)] == fields
+    error = await refusal(stub.Publish(request_))
+    assert [*violations_of(error)] == fields
 
 
 async def test_kinds_sizes_and_tokens_are_checked(stub: Stub) -> None:
     reference = registry_pb2.RegistrationReference(name="x")
-    with pytest.raises(grpc.aio.AioRpcError) as caught:
-        await stub.Withdraw(registry_pb2.WithdrawRequest(registrations=[reference]))
-    assert [*violations_of(caught.value)] == ["registrations[0].kind"]
-    with pytest.raises(grpc.aio.AioRpcError) as caught:
-        await stub.Withdraw(registry_pb2.WithdrawRequest())
-    assert [*violations_of(caught.value)] == ["registrations"]
+    error = await refusal(stub.Withdraw(registry_pb2.WithdrawRequest(registrations=[reference])))
+    assert [*violations_of(error)] == ["registrations[0].kind"]
+    error = await refusal(stub.Withdraw(registry_pb2.WithdrawRequest()))
+    assert [*violations_of(error)] == ["registrations"]
     wrong: list[tuple[str, dict[str, Any]]] = [
         ("kinds[0]", {"kinds": [0]}),
         ("page_size", {"page_size": -1}),
@@ -230,9 +207,10 @@ async def test_kinds_sizes_and_tokens_are_checked(stub: Stub) -> None:
         ("page_token", {"page_token": "bm9uZQ=="}),
     ]
     for field, request in wrong:
-        with pytest.raises(grpc.aio.AioRpcError) as caught:
-            await stub.ListRegistrations(registry_pb2.ListRegistrationsRequest(**request))
-        assert [*violations_of(caught.value)] == [field]
+        error = await refusal(
+            stub.ListRegistrations(registry_pb2.ListRegistrationsRequest(**request))
+        )
+        assert [*violations_of(error)] == [field]
 
 
 async def test_too_many_parts_are_refused_before_they_are_looked_at(stub: Stub) -> None:
@@ -249,11 +227,10 @@ async def test_too_many_parts_are_refused_before_they_are_looked_at(stub: Stub) 
         ),
     }
     for field, call in calls.items():
-        with pytest.raises(grpc.aio.AioRpcError) as caught:
-            await call()
-        assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        error = await refusal(call())
+        assert error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
         details = f"{field}: a request may have 10000 at most, got 10001"
-        assert caught.value.details() == details
+        assert error.details() == details
 
 
 async def test_groups_are_counted_before_they_are_looked_at(stub: Stub) -> None:
@@ -274,19 +251,19 @@ async def test_groups_are_counted_before_they_are_looked_at(stub: Stub) -> None:
         ],
     }
     for details, listed in sent.items():
-        with pytest.raises(grpc.aio.AioRpcError) as caught:
-            await stub.Publish(publish(groups=registry_pb2.PublishedGroups(groups=listed)))
-        assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
-        assert caught.value.details() == details
+        error = await refusal(
+            stub.Publish(publish(groups=registry_pb2.PublishedGroups(groups=listed)))
+        )
+        assert error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        assert error.details() == details
 
 
 async def test_values_are_counted_before_they_are_made(stub: Stub) -> None:
     """8 MB of the shortest values took 21 s and 1.3 GB."""
     begun = time.monotonic()
     content = b"[" + b"1," * 4_000_000 + b"1]"
-    with pytest.raises(grpc.aio.AioRpcError) as caught:
-        await stub.Apply(apply(content))
-    (message,) = violations_of(caught.value).values()
+    error = await refusal(stub.Apply(apply(content)))
+    (message,) = violations_of(error).values()
     assert message.endswith("more than 1000000 values")
     assert time.monotonic() - begun < 3
 
@@ -312,9 +289,8 @@ async def test_wrong_documents_are_named_by_field_file_and_line(stub: Stub) -> N
     wrong = MANIFEST.replace(b"Namespaced", b"Everywhere")
     request = apply(MANIFEST + b"---\n" + wrong.replace(b"widgets", b"gadgets"))
     request.manifests[0].file = "crds.yaml"
-    with pytest.raises(grpc.aio.AioRpcError) as caught:
-        await stub.Apply(request)
-    violations = violations_of(caught.value)
+    error = await refusal(stub.Apply(request))
+    violations = violations_of(error)
     assert [*violations] == ["manifests[0].documents[1].spec.scope"]
     assert violations["manifests[0].documents[1].spec.scope"].startswith("crds.yaml:15: ")
     assert not (await stub.ListRegistrations(registry_pb2.ListRegistrationsRequest())).registrations
@@ -322,9 +298,8 @@ async def test_wrong_documents_are_named_by_field_file_and_line(stub: Stub) -> N
 
 async def test_very_many_wrong_fields_still_make_a_readable_answer(stub: Stub) -> None:
     many = [registry_pb2.PublishedGroup(group=group(f"Wrong-{n}" * 40)) for n in range(200)]
-    with pytest.raises(grpc.aio.AioRpcError) as caught:
-        await stub.Publish(publish(groups=registry_pb2.PublishedGroups(groups=many)))
-    assert 0 < len(violations_of(caught.value)) < 200
+    error = await refusal(stub.Publish(publish(groups=registry_pb2.PublishedGroups(groups=many))))
+    assert 0 < len(violations_of(error)) < 200
 
 
 async def test_pages_follow_each_other(stub: Stub) -> None:
@@ -342,12 +317,11 @@ async def test_pages_follow_each_other(stub: Stub) -> None:
     assert names == ["n0", "n1", "n2", "n3", "n4"]
 
 
-async def test_withdraw_tells_the_revisions_that_were_there(stub: Stub) -> None:
+async def test_withdraw_returns_the_revisions(stub: Stub) -> None:
     answer = await stub.Publish(publish())
     reference = registry_pb2.RegistrationReference(kind=GROUPS, name="east", expected_revision=99)
-    with pytest.raises(grpc.aio.AioRpcError) as caught:
-        await stub.Withdraw(registry_pb2.WithdrawRequest(registrations=[reference]))
-    assert caught.value.code() is grpc.StatusCode.ABORTED
+    error = await refusal(stub.Withdraw(registry_pb2.WithdrawRequest(registrations=[reference])))
+    assert error.code() is grpc.StatusCode.ABORTED
     reference.expected_revision = answer.registration.revision
     withdrawn = await stub.Withdraw(registry_pb2.WithdrawRequest(registrations=[reference]))
     assert list(withdrawn.withdrawn) == [reference]
@@ -365,10 +339,9 @@ async def test_owners_renew_until_they_are_gone(stub: Stub) -> None:
     assert not other.HasField("renew_within")
     withdrawn = await stub.Withdraw(registry_pb2.WithdrawRequest(owner="me"))
     assert [one.name for one in withdrawn.withdrawn] == ["east"]
-    with pytest.raises(grpc.aio.AioRpcError) as caught:
-        await stub.Renew(registry_pb2.RenewRequest(owner="me"))
-    assert caught.value.code() is grpc.StatusCode.NOT_FOUND
-    (info,) = details_of(caught.value)
+    error = await refusal(stub.Renew(registry_pb2.RenewRequest(owner="me")))
+    assert error.code() is grpc.StatusCode.NOT_FOUND
+    (info,) = details_of(error)
     assert isinstance(info, error_details_pb2.ErrorInfo)
     assert info.reason == "NO_SUCH_OWNER"
 
@@ -436,14 +409,13 @@ async def test_without_its_store_nothing_is_acknowledged() -> None:
     assert failing in metrics.text().decode()
 
 
-async def test_callers_are_not_told_where_the_store_is() -> None:
+async def test_errors_do_not_show_the_path_of_the_store() -> None:
     refusing = failing_at(StoreRefused("/var/lib/secret-place/store.sqlite: removed"), "get")
     async with serving(refusing) as served, stub_of(served) as stub:
-        with pytest.raises(grpc.aio.AioRpcError) as caught:
-            await stub.Publish(publish())
-    assert caught.value.code() is grpc.StatusCode.FAILED_PRECONDITION
-    assert "the store of the server refuses" in (caught.value.details() or "")
-    assert "secret-place" not in (caught.value.details() or "")
+        error = await refusal(stub.Publish(publish()))
+    assert error.code() is grpc.StatusCode.FAILED_PRECONDITION
+    assert "the store of the server refuses" in (error.details() or "")
+    assert "secret-place" not in (error.details() or "")
 
 
 class Publishers(CallAccess):
@@ -465,7 +437,7 @@ class Publishers(CallAccess):
         return f"not yours: {', '.join(sorted(denied))}" if denied else None
 
 
-async def test_callers_may_change_what_they_may() -> None:
+async def test_callers_may_change_only_their_own_groups() -> None:
     async with serving(access=Publishers()) as served, stub_of(served) as stub:
         assert set(await codes_of(stub)) == {grpc.StatusCode.UNAUTHENTICATED}
         east, west = (("user", "east"),), (("user", "west"),)
@@ -506,7 +478,7 @@ async def test_an_admin_may_do_what_an_owner_may() -> None:
         assert served.replica.served() == {}
 
 
-async def test_what_cannot_be_read_hides_nothing_else_and_goes_at_an_admins_word() -> None:
+async def test_an_unreadable_registration_hides_no_other_and_an_admin_removes_it() -> None:
     async with serving(access=Publishers()) as served, stub_of(served) as stub:
         east, admin = (("user", "east"),), (("user", "admin"),)
         await stub.Publish(publish(), metadata=east)
@@ -518,10 +490,9 @@ async def test_what_cannot_be_read_hides_nothing_else_and_goes_at_an_admins_word
         assert [one.name for one in listed.registrations] == ["east", "west"]
         reference = registry_pb2.RegistrationReference(kind=GROUPS, name="north")
         request = registry_pb2.WithdrawRequest(registrations=[reference])
-        with pytest.raises(grpc.aio.AioRpcError) as caught:
-            await stub.Withdraw(request, metadata=east)
-        assert caught.value.code() is grpc.StatusCode.FAILED_PRECONDITION
-        assert "registrations/groups/north" in (caught.value.details() or "")
+        error = await refusal(stub.Withdraw(request, metadata=east))
+        assert error.code() is grpc.StatusCode.FAILED_PRECONDITION
+        assert "registrations/groups/north" in (error.details() or "")
         withdrawn = await stub.Withdraw(request, metadata=admin)
         assert [one.name for one in withdrawn.withdrawn] == ["north"]
         assert await served.replica.store.get("registrations/groups/north") is None

@@ -95,7 +95,7 @@ async def test_publish_list_renew_and_withdraw(stub: v1.RegistryServiceStub) -> 
     assert caught.value.status == Status.NOT_FOUND
 
 
-async def test_apply_tells_outcome_and_object(stub: v1.RegistryServiceStub) -> None:
+async def test_apply_returns_outcome_and_object(stub: v1.RegistryServiceStub) -> None:
     request = v1.ApplyRequest(manifests=[v1.ApplyRequestManifest(content=CRD)])
     for outcome in (
         v1.AppliedDocumentOutcome.OUTCOME_CREATED,
@@ -118,15 +118,3 @@ async def test_a_bad_field_is_named(stub: v1.RegistryServiceStub) -> None:
     assert [violation.field for violation in details.field_violations] == [
         "groups.groups[0].group.versions[0].resources[0].scope"
     ]
-
-
-async def test_a_mismatch_tells_the_present_revision(stub: v1.RegistryServiceStub) -> None:
-    first = await stub.publish(v1.PublishRequest(name="east", groups=groups("a.example.com")))
-    with pytest.raises(GRPCError) as caught:
-        await stub.publish(
-            v1.PublishRequest(name="east", groups=groups("b.example.com"), expected_revision=0)
-        )
-    assert caught.value.status == Status.ABORTED
-    (info,) = cast("list[object]", caught.value.details)
-    assert isinstance(info, error_details_pb2.ErrorInfo)
-    assert info.metadata["current_revision"] == str(first.registration.revision)

@@ -202,7 +202,7 @@ async def test_stopping_ends_a_watch_that_is_not_read_when_the_grace_is_over() -
         await until(lambda: served.watchers == 0, 2)
 
 
-async def test_what_comes_after_stopping_is_unavailable() -> None:
+async def test_calls_after_stopping_are_unavailable() -> None:
     async with serving(CORE) as served, stub_of(served) as stub:
         await served.server.stop(0)
         with pytest.raises(grpc.aio.AioRpcError) as caught:

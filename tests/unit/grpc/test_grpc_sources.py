@@ -4,12 +4,12 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 import grpc
-import grpc.aio
 import pytest
 from apidiscovery.service.v1 import discovery_pb2
 from apidiscovery_service.core.model import Contribution, Offer, Precedence, Version
 from apidiscovery_service.core.source import SourceState, SourceStatus
 from grpc_contributions import APPS, CORE
+from grpc_errors import refusal
 from grpc_server import serving, stub_of
 
 SINCE = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -24,7 +24,7 @@ UPSTREAM = SourceStatus(
 )
 
 
-async def test_every_source_is_told_with_what_it_offers_and_who_shadows_it() -> None:
+async def test_every_source_is_listed_with_its_offers_and_shadows() -> None:
     async with serving(CORE, APPS, CRDS) as served, stub_of(served) as stub:
         answer = await stub.ListSources(discovery_pb2.ListSourcesRequest())
     assert [source.name for source in answer.sources] == sorted(
@@ -39,7 +39,7 @@ async def test_every_source_is_told_with_what_it_offers_and_who_shadows_it() -> 
     ]
 
 
-async def test_a_source_that_offers_nothing_is_told_too() -> None:
+async def test_a_source_without_offers_is_listed() -> None:
     async with serving(CORE) as served, stub_of(served) as stub:
         served.statuses = (UPSTREAM,)
         answer = await stub.ListSources(discovery_pb2.ListSourcesRequest())
@@ -54,11 +54,10 @@ async def test_a_source_that_offers_nothing_is_told_too() -> None:
     assert not told.group_versions
 
 
-async def test_sources_are_not_told_before_they_have_been_read() -> None:
+async def test_sources_are_not_listed_before_they_have_been_read() -> None:
     async with serving(CORE, ready=False) as served, stub_of(served) as stub:
-        with pytest.raises(grpc.aio.AioRpcError) as caught:
-            await stub.ListSources(discovery_pb2.ListSourcesRequest())
-    assert caught.value.code() == grpc.StatusCode.UNAVAILABLE
+        error = await refusal(stub.ListSources(discovery_pb2.ListSourcesRequest()))
+    assert error.code() == grpc.StatusCode.UNAVAILABLE
 
 
 @pytest.mark.parametrize("form", ["document", "delta", "not-modified"])

@@ -1,7 +1,7 @@
 """StorageVersionService with grpcio's stubs: messages, and statuses with their details."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import TypeAlias, cast
 
 import grpc
@@ -13,12 +13,10 @@ from apidiscovery_service.kube.objects.kinds import Object
 from apidiscovery_service.sources.catalog import kubernetes_catalog
 from apidiscovery_service.store import StoreRefused, StoreUnavailable
 from google.protobuf.duration_pb2 import Duration
-from google.protobuf.message import Message
 from google.rpc import (  # pyright: ignore[reportMissingTypeStubs] - typed, without py.typed
     error_details_pb2,
-    status_pb2,
 )
-from grpc_status import rpc_status
+from grpc_errors import details_of, refusal, violations_of
 from storage_version_server import (
     Served,
     Stub,
@@ -82,28 +80,8 @@ METHODS: dict[str, Call] = {
 }
 
 
-async def refusal(call: Awaitable[object]) -> grpc.aio.AioRpcError:
-    with pytest.raises(grpc.aio.AioRpcError) as caught:
-        await call
-    return caught.value
-
-
-def details_of(error: grpc.aio.AioRpcError) -> Sequence[Message]:
-    from_call = cast("Callable[[object], status_pb2.Status]", rpc_status.from_call)  # pyright: ignore[reportUnknownMemberType]
-    found: list[Message] = []
-    for packed in from_call(error).details:
-        message: Message = getattr(error_details_pb2, packed.type_url.rpartition(".")[2])()
-        assert packed.Unpack(message)
-        found.append(message)
-    return found
-
-
 async def violations(call: Awaitable[object]) -> dict[str, str]:
-    error = await refusal(call)
-    assert error.code() is grpc.StatusCode.INVALID_ARGUMENT
-    (details,) = details_of(error)
-    assert isinstance(details, error_details_pb2.BadRequest)
-    return {v.field: v.description for v in details.field_violations}
+    return violations_of(await refusal(call))
 
 
 async def listed(stub: Stub) -> pb.ListStorageVersionsResponse:
@@ -290,7 +268,7 @@ async def test_stopping(served: Served, stub: Stub, method: str) -> None:
     ],
     ids=["away", "refuses"],
 )
-async def test_nothing_of_the_store_is_told(
+async def test_errors_do_not_show_details_of_the_store(
     served: Served, stub: Stub, method: str, failure: Exception, code: grpc.StatusCode
 ) -> None:
     async def fail(_operation: str, _key: str) -> None:
@@ -314,7 +292,7 @@ async def test_agreement_is_not_told_by_a_view_whose_store_is_away(
     assert error.code() is grpc.StatusCode.UNAVAILABLE
 
 
-async def test_an_acknowledgement_that_is_lost_is_made_up_for(served: Served, stub: Stub) -> None:
+async def test_a_lost_acknowledgement_is_recovered(served: Served, stub: Stub) -> None:
     server = await join(stub, "a")
 
     async def fail(_operation: str, _key: str) -> None:
@@ -328,7 +306,7 @@ async def test_an_acknowledgement_that_is_lost_is_made_up_for(served: Served, st
     assert told.outcome == UNCHANGED
 
 
-async def test_who_is_no_member_may_not_report(stub: Stub) -> None:
+async def test_a_server_that_is_no_member_may_not_report(stub: Stub) -> None:
     error = await refusal(report(stub, NODE_1, deployments="v1"))
     assert error.code() is grpc.StatusCode.FAILED_PRECONDITION
     (info,) = details_of(error)
@@ -446,7 +424,7 @@ async def test_calls_that_are_cut_short_leave_the_service_alone(served: Served, 
     assert not (await listed(stub)).list.items
 
 
-async def test_what_is_put_by_others_is_shown_whole(served: Served, stub: Stub) -> None:
+async def test_objects_written_by_others_are_shown_whole(served: Served, stub: Stub) -> None:
     """Such as by HTTP: further conditions, labels, no entries at all."""
     value = cast(
         "Object",

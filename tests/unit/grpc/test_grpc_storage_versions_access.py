@@ -142,7 +142,7 @@ async def test_each_method_for_each_caller(running: Both, method: str) -> None:
         assert tuple([await outcome(call(stub, given(user))) for user in CALLERS]) == expected
 
 
-async def test_what_is_denied_changes_nothing(running: Both) -> None:
+async def test_denied_calls_change_nothing(running: Both) -> None:
     async with running.front.channel() as channel:
         stub = storage_version_pb2_grpc.StorageVersionServiceStub(channel)
         with pytest.raises(grpc.aio.AioRpcError) as caught:

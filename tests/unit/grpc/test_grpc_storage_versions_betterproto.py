@@ -1,18 +1,13 @@
 """StorageVersionService through betterproto's stubs, over grpclib: another codec and HTTP/2."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator
 from datetime import timedelta
-from typing import cast
 
 import grpclib
 import pytest
 from apidiscovery_betterproto.apidiscovery.service import v1
 from apidiscovery_service.sources.catalog import kubernetes_catalog
-from google.rpc import (  # pyright: ignore[reportMissingTypeStubs] - typed, without py.typed
-    error_details_pb2,
-)
-from grpclib.exceptions import GRPCError
 from storage_version_server import DEADLINE_S, Served, betterproto_stub_of, serving
 
 Status = grpclib.const.Status
@@ -53,36 +48,6 @@ async def report(stub: Stub, server: str, version: str) -> v1.ReportedStorageVer
     request = v1.ReportRequest(api_server_id=server, resources=[writes(version)])
     (reported,) = (await stub.report(request)).reported
     return reported
-
-
-async def watch(stub: Stub) -> object:
-    request = v1.WatchStorageVersionsRequest()
-    return [event async for event in stub.watch_storage_versions(request)]
-
-
-async def wait(stub: Stub) -> object:
-    request = v1.WaitForAgreementRequest(targets=[v1.AgreementTarget(name=DEPLOYMENTS)])
-    return [progress async for progress in stub.wait_for_agreement(request)]
-
-
-METHODS: dict[str, Callable[[Stub], Awaitable[object]]] = {
-    "Heartbeat": lambda stub: join(stub, "node-1"),
-    "Depart": lambda stub: stub.depart(v1.DepartRequest(api_server_id="a")),
-    "Report": lambda stub: report(stub, "a", "apps/v1"),
-    "GetStorageVersion": lambda stub: stub.get_storage_version(
-        v1.GetStorageVersionRequest(name=DEPLOYMENTS)
-    ),
-    "ListStorageVersions": lambda stub: stub.list_storage_versions(v1.ListStorageVersionsRequest()),
-    "WatchStorageVersions": watch,
-    "WaitForAgreement": wait,
-}
-
-
-async def refusal(call: Awaitable[object]) -> GRPCError:
-    async with asyncio.timeout(DEADLINE_S):
-        with pytest.raises(GRPCError) as caught:
-            await call
-    return caught.value
 
 
 async def test_a_life_of_an_api_server(stub: Stub) -> None:
@@ -149,17 +114,3 @@ async def test_wait_for_agreement(served: Served, stub: Stub) -> None:
     assert messages[-1].done
     assert messages[-1].progress[0].agreeing == sorted([first, second])
     await served.no_streams()
-
-
-async def test_errors_have_details(stub: Stub) -> None:
-    error = await refusal(stub.heartbeat(v1.HeartbeatRequest(hostname="a b")))
-    (details,) = cast("list[object]", error.details)
-    assert isinstance(details, error_details_pb2.BadRequest)
-    assert [violation.field for violation in details.field_violations] == ["hostname"]
-    error = await refusal(report(stub, "a", "apps/v1"))
-    assert error.status is Status.FAILED_PRECONDITION
-    (info,) = cast("list[object]", error.details)
-    assert isinstance(info, error_details_pb2.ErrorInfo)
-    assert info.reason == "NOT_A_MEMBER"
-    error = await refusal(METHODS["GetStorageVersion"](stub))
-    assert error.status is Status.NOT_FOUND

@@ -84,7 +84,7 @@ async def remove(served: Served, name: str) -> None:
     await served.state.collection.remove(found)
 
 
-async def test_a_watch_begins_with_what_is_there(stub: Stub) -> None:
+async def test_a_watch_begins_with_the_current_objects(stub: Stub) -> None:
     server = await join(stub, "a")
     await report(stub, server, deployments="v1", daemonsets="v1")
     call = watching(stub)
@@ -101,9 +101,7 @@ async def test_a_watch_begins_with_what_is_there(stub: Stub) -> None:
     call.cancel()
 
 
-async def test_a_watch_tells_what_changes_and_goes_on_where_it_ended(
-    served: Served, stub: Stub
-) -> None:
+async def test_a_watch_reports_changes_and_resumes(served: Served, stub: Stub) -> None:
     first, second = await join(stub, "a"), await join(stub, "b")
     call = watching(stub)
     bookmark = await next_event(call)
@@ -171,7 +169,7 @@ async def test_a_reader_that_is_too_slow(
 ) -> None:
     """It gets what was under way, and then is told to list again."""
     large_events(monkeypatch, 200_000)
-    path = f"/{storage_versions.SERVICE}/WatchStorageVersions"
+    path = f"/{storage_versions.SERVICE.full_name}/WatchStorageVersions"
     server = await join(stub, "a")
     async with grpc.aio.insecure_channel(served.target) as channel:
         method: grpc.aio.UnaryStreamMultiCallable[bytes, bytes] = channel.unary_stream(path)
@@ -371,7 +369,7 @@ async def test_who_does_not_read_keeps_the_server_no_longer_than_its_grace(
 ) -> None:
     large_events(monkeypatch, 2_000_000)
     await report(stub, await join(stub, "a"), deployments="v1", daemonsets="v1")
-    path = f"/{storage_versions.SERVICE}/WatchStorageVersions"
+    path = f"/{storage_versions.SERVICE.full_name}/WatchStorageVersions"
     async with grpc.aio.insecure_channel(served.target) as channel:
         method: grpc.aio.UnaryStreamMultiCallable[bytes, bytes] = channel.unary_stream(path)
         call = method(b"")
@@ -383,7 +381,7 @@ async def test_who_does_not_read_keeps_the_server_no_longer_than_its_grace(
         call.cancel()
 
 
-async def test_what_another_replica_writes_is_told(served: Served, stub: Stub) -> None:
+async def test_writes_of_another_replica_are_reported(served: Served, stub: Stub) -> None:
     other = Collection(served.store.store, served.state.collection.kind, "storageversions/")
     call = watching(stub)
     await next_event(call)

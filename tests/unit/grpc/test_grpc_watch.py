@@ -103,7 +103,7 @@ async def test_first_message_of_an_empty_server_has_the_etag_of_nothing() -> Non
         assert (await next_changes(call)).etag == Holding().etag(SCOPE_ALL)
 
 
-async def test_each_change_is_one_message_with_what_differs_alone() -> None:
+async def test_each_change_is_one_message_with_the_difference() -> None:
     async with serving(CORE, APPS) as served, watching(served) as call:
         held = Holding()
         held.apply((await next_changes(call)).delta)
@@ -155,7 +155,7 @@ async def test_version_asked_for_is_the_one_sent() -> None:
         pytest.param(SCOPE_GROUPS, "apps", "", id="groups"),
     ],
 )
-async def test_changes_out_of_scope_are_not_heard_of(
+async def test_changes_out_of_scope_are_not_sent(
     scope: discovery_pb2.DiscoveryScope.ValueType, inside: str, outside: str
 ) -> None:
     async with serving(CORE, APPS) as served, watching(served, scope=scope) as call:
@@ -172,7 +172,7 @@ async def test_changes_out_of_scope_are_not_heard_of(
         assert not second.delta.removed
 
 
-async def test_what_changes_nothing_that_is_served_is_not_heard_of() -> None:
+async def test_changes_without_effect_are_not_sent() -> None:
     async with serving(CORE, APPS) as served, watching(served) as call:
         await next_changes(call)
         served.registry.publish(APPS)
@@ -197,7 +197,7 @@ async def test_changes_at_one_moment_arrive_as_one() -> None:
 
 
 @each_scope
-async def test_resuming_at_another_server_with_the_same_content_says_nothing_new(
+async def test_resuming_at_another_server_with_the_same_content_sends_no_change(
     scope: discovery_pb2.DiscoveryScope.ValueType,
 ) -> None:
     async with serving(CORE, APPS, *EXAMPLES) as one, watching(one, scope=scope) as call:
@@ -215,7 +215,7 @@ async def test_resuming_at_another_server_with_the_same_content_says_nothing_new
 
 
 @pytest.mark.parametrize("elsewhere", [False, True], ids=["same-server", "other-server"])
-async def test_resuming_tells_what_was_removed_meanwhile(
+async def test_resuming_sends_removals_of_the_meantime(
     elsewhere: bool,  # noqa: FBT001
 ) -> None:
     """`removed = known - current`, on every first message (istio#41494, kmesh#415)."""

@@ -2,7 +2,7 @@
 
 import asyncio
 import hashlib
-from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, cast
@@ -27,13 +27,13 @@ from apidiscovery_service.openapi.recipe import Recipe
 from apidiscovery_service.serving.feature_gates import FeatureGates
 from apidiscovery_service.serving.grpc import AdmissionInterceptor, DiscoveryService, GrpcServer
 from apidiscovery_service.serving.grpc import openapi as openapi_service
+from apidiscovery_service.serving.grpc.calls import Stream
 from apidiscovery_service.serving.grpc.openapi import CHUNK_BYTES, OpenAPIService
 from google.rpc import (  # pyright: ignore[reportMissingTypeStubs] - typed, without py.typed
     error_details_pb2,
-    status_pb2,
 )
+from grpc_errors import details_of, refusal, violations_of
 from grpc_server import DEADLINE_S, until
-from grpc_status import rpc_status
 from grpclib.client import Channel
 from grpclib.exceptions import GRPCError
 
@@ -192,19 +192,6 @@ async def bundle_of(
     return parts[0].outline, documents, gone
 
 
-async def failure_of(awaited: Awaitable[object]) -> tuple[grpc.StatusCode, status_pb2.Status]:
-    with pytest.raises(grpc.aio.AioRpcError) as caught:
-        await awaited
-    from_call = cast("Callable[[object], status_pb2.Status]", rpc_status.from_call)  # pyright: ignore[reportUnknownMemberType]
-    return caught.value.code(), from_call(caught.value)
-
-
-def violated(status: status_pb2.Status) -> list[str]:
-    details = error_details_pb2.BadRequest()
-    assert status.details[0].Unpack(details)
-    return [violation.field for violation in details.field_violations]
-
-
 # --------------------------------------------------------------------------------------------------
 # The index.
 
@@ -261,12 +248,12 @@ async def test_a_bundle_of_many_keys_does_not_hold_the_loop(served: Served) -> N
     counting = asyncio.create_task(count())
     keys = [f"apis/none{number}.example/v1" for number in range(20_000)]
     service = OpenAPIService(served.documents, Metrics())
-    context = AsyncMock(spec=grpc.aio.ServicerContext)
-    await service.bundle(openapi_pb2.GetBundleRequest(keys=keys), context)
+    stream = AsyncMock(spec=Stream)
+    await service.bundle(openapi_pb2.GetBundleRequest(keys=keys), stream)
     counting.cancel()
     assert yields >= 30
-    (written,) = context.write.await_args_list
-    assert len(written.args[0].outline.gone) == 20_000
+    (sent,) = stream.send.await_args_list
+    assert len(sent.args[0].outline.gone) == 20_000
 
 
 # --------------------------------------------------------------------------------------------------
@@ -304,7 +291,7 @@ async def test_protobuf_has_its_media_type_and_the_hash_of_the_json(served: Serv
     assert header.size_bytes == len(data)
 
 
-async def test_another_hash_brings_the_current_document_and_says_so(served: Served) -> None:
+async def test_another_hash_returns_the_current_document_as_superseded(served: Served) -> None:
     header, data, _ = await document_of(served, key="api", hash=digest(b"{}"))
     assert (header.superseded, data) == (False, b"{}")
     header, data, _ = await document_of(served, key="api", hash="0" * 128)
@@ -328,10 +315,10 @@ async def test_a_document_that_the_caller_has_is_neither_made_nor_sent(served: S
 @pytest.mark.parametrize("known", ["", "0" * 128])
 async def test_a_document_that_is_not_there_is_not_found(served: Served, known: str) -> None:
     awaited = document_of(served, key="apis/none/v1", if_none_match=known)
-    code, status = await failure_of(awaited)
-    info = error_details_pb2.ErrorInfo()
-    assert status.details[0].Unpack(info)
-    assert code is grpc.StatusCode.NOT_FOUND
+    error = await refusal(awaited)
+    (info,) = details_of(error)
+    assert isinstance(info, error_details_pb2.ErrorInfo)
+    assert error.code() is grpc.StatusCode.NOT_FOUND
     assert (info.reason, dict(info.metadata)) == ("DOCUMENT_NOT_FOUND", {"key": "apis/none/v1"})
 
 
@@ -347,8 +334,8 @@ async def test_a_document_that_is_not_there_is_not_found(served: Served, known: 
 async def test_requests_for_documents_are_checked(
     served: Served, fields: dict[str, Any], expected: list[str]
 ) -> None:
-    code, status = await failure_of(document_of(served, **fields))
-    assert (code, violated(status)) == (grpc.StatusCode.INVALID_ARGUMENT, expected)
+    error = await refusal(document_of(served, **fields))
+    assert [*violations_of(error)] == expected
 
 
 # --------------------------------------------------------------------------------------------------
@@ -388,7 +375,7 @@ async def test_a_bundle_of_chosen_keys_has_no_others(served: Served) -> None:
     assert (list(outline.unchanged), list(outline.gone)) == (["api"], ["apis/none/v1"])
 
 
-async def test_a_document_that_goes_meanwhile_is_told_in_its_place(served: Served) -> None:
+async def test_a_document_removed_meanwhile_is_named_in_its_place(served: Served) -> None:
     content = served.documents.content
     served.documents.on_made = lambda key: content.pop("api/v1", None) if key == "api" else None
     outline, documents, gone = await bundle_of(served)
@@ -397,7 +384,7 @@ async def test_a_document_that_goes_meanwhile_is_told_in_its_place(served: Serve
     assert gone == ["api/v1"]
 
 
-async def test_a_slow_reader_holds_up_the_making_of_what_comes_next(served: Served) -> None:
+async def test_a_slow_reader_delays_the_next_documents(served: Served) -> None:
     served.documents.content = {f"apis/g{n}/v1": LARGE for n in range(20)}
     async with stub_of(served) as stub:
         call = stub.GetBundle(openapi_pb2.GetBundleRequest(), timeout=DEADLINE_S)
@@ -431,8 +418,8 @@ async def test_a_reader_that_goes_ends_the_making(served: Served) -> None:
 async def test_requests_for_bundles_are_checked(
     served: Served, fields: dict[str, Any], expected: list[str]
 ) -> None:
-    code, status = await failure_of(bundle_of(served, **fields))
-    assert (code, violated(status)) == (grpc.StatusCode.INVALID_ARGUMENT, expected)
+    error = await refusal(bundle_of(served, **fields))
+    assert [*violations_of(error)] == expected
 
 
 # --------------------------------------------------------------------------------------------------
@@ -444,8 +431,8 @@ async def test_nothing_is_served_until_the_sources_are_read(
     served: Served, call: Callable[[Served], Any]
 ) -> None:
     served.ready = False
-    code, _ = await failure_of(call(served))
-    assert code is grpc.StatusCode.UNAVAILABLE
+    error = await refusal(call(served))
+    assert error.code() is grpc.StatusCode.UNAVAILABLE
 
 
 @pytest.mark.parametrize("call", [index_of, document_of, bundle_of])
@@ -453,8 +440,8 @@ async def test_without_the_feature_gate_nothing_is_implemented(
     call: Callable[[Served], Any],
 ) -> None:
     async with serving(enabled=False) as served:
-        code, _ = await failure_of(call(served))
-    assert code is grpc.StatusCode.UNIMPLEMENTED
+        error = await refusal(call(served))
+    assert error.code() is grpc.StatusCode.UNIMPLEMENTED
 
 
 async def test_a_document_that_cannot_be_made_fails_with_the_reason(served: Served) -> None:
@@ -462,11 +449,9 @@ async def test_a_document_that_cannot_be_made_fails_with_the_reason(served: Serv
         raise BrokenError("no such luck")
 
     served.documents.on_made = fail
-    code, status = await failure_of(document_of(served, key="api"))
-    assert (code, status.message) == (
-        grpc.StatusCode.UNAVAILABLE,
-        "a document cannot be made: no such luck",
-    )
+    error = await refusal(document_of(served, key="api"))
+    assert error.code() is grpc.StatusCode.UNAVAILABLE
+    assert error.details() == "a document cannot be made: no such luck"
 
 
 # --------------------------------------------------------------------------------------------------
@@ -497,7 +482,7 @@ async def test_betterproto_reads_index_document_and_bundle(served: Served) -> No
         assert headers == sorted(CONTENT.keys() - {"apis/apps/v1"})
 
 
-async def test_betterproto_is_told_what_is_not_there(served: Served) -> None:
+async def test_betterproto_gets_not_found(served: Served) -> None:
     async with betterproto_stub_of(served) as stub:
         with pytest.raises(GRPCError) as caught:
             async for _ in stub.get_document(v1.GetDocumentRequest(key="none")):

@@ -111,7 +111,7 @@ def message(response: RawResponse) -> str:
         ("ada", 200, 201),
     ],
 )
-async def test_who_may(
+async def test_roles_of_readers_and_writers(
     guarded: ObjectServer, access: Access, user: str, read: int, written: int
 ) -> None:
     assert (await ask(guarded, access, user, f"GET {PATH}")).status == read
@@ -157,7 +157,7 @@ async def test_who_may(
         ),
     ],
 )
-async def test_what_is_refused_is_told(
+async def test_refusals_have_the_text_of_kube_apiserver(
     guarded: ObjectServer, access: Access, user: str, said: str, told: str
 ) -> None:
     answer = await ask(guarded, access, user, said)
@@ -167,7 +167,9 @@ async def test_what_is_refused_is_told(
     assert answer.json()["reason"] == "Forbidden"
 
 
-async def test_no_body_is_read_of_who_may_not_write(guarded: ObjectServer, access: Access) -> None:
+async def test_no_body_is_read_from_callers_that_may_not_write(
+    guarded: ObjectServer, access: Access
+) -> None:
     """The answer comes although the body never does."""
 
     def exchange() -> bytes:

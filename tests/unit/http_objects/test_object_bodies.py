@@ -90,7 +90,7 @@ def test_types_that_are_not(content_type: str) -> None:
     assert caught.value.code == 415
 
 
-def test_each_warning_is_told_once() -> None:
+def test_each_warning_is_sent_once() -> None:
     assert warning_headers(["a", 'b "c\\', "a", ""]) == [
         (b"warning", b'299 - "a"'),
         (b"warning", b'299 - "b \\"c\\\\"'),

@@ -84,7 +84,7 @@ async def test_what_is_not_there(served: ObjectServer) -> None:
     }
 
 
-async def test_an_error_in_protobuf_says_as_much(served: ObjectServer) -> None:
+async def test_an_error_in_protobuf_has_the_same_fields(served: ObjectServer) -> None:
     answer = await served.get(f"{PATH}/apps.none", PROTOBUF)
     assert answer.status == 404
     assert answer.content_type == [PROTOBUF]
@@ -122,7 +122,7 @@ async def test_a_table(served: ObjectServer) -> None:
     assert whole["rows"][0]["object"]["kind"] == "StorageVersion"
 
 
-async def test_a_table_with_what_it_cannot_have(served: ObjectServer) -> None:
+async def test_a_table_with_an_unknown_include_is_refused(served: ObjectServer) -> None:
     answer = await served.get(f"{PATH}?includeObject=Half", TABLE)
     assert answer.status == 400
     assert read(answer)["message"] == (
@@ -192,7 +192,7 @@ async def test_metadata_alone(served: ObjectServer) -> None:
         ),
     ],
 )
-async def test_what_nobody_can_have(
+async def test_unsupported_forms_are_refused(
     served: ObjectServer, target: str, accept: str, message: str
 ) -> None:
     await served.create("apps.deployments")
@@ -353,7 +353,7 @@ async def test_a_store_that_is_away(served: ObjectServer) -> None:
         assert read(answer)["reason"] == "ServiceUnavailable"
 
 
-async def test_a_store_without_space_says_so(
+async def test_a_full_store_is_reported(
     served: ObjectServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def put(*_: object, **__: object) -> Entry:
@@ -388,7 +388,7 @@ async def test_requests_that_are_none(served: ObjectServer) -> None:
     assert (status, body["reason"]) == (431, "RequestHeaderFieldsTooLarge")
 
 
-async def test_a_failure_is_told_without_why(served: ObjectServer) -> None:
+async def test_an_internal_failure_does_not_show_its_cause(served: ObjectServer) -> None:
     """What goes wrong inside is for the log."""
 
     async def fail() -> dict[str, Any]:

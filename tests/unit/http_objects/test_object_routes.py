@@ -6,25 +6,50 @@ from apidiscovery_service.serving.http.objects.routes import ObjectRoute, object
 from object_server import LEASES, NAMESPACED_LEASES, PATH, WATCH_PATH
 
 READ = ("GET",)
+COLLECTION = ("GET", "POST", "DELETE")
+ITEM = ("GET", "PUT", "PATCH", "DELETE")
+STATUS = ("GET", "PUT", "PATCH")
+ONE = f"{PATH}/{{name}}"
+SOME_LEASES = "/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
 
 
 @pytest.mark.parametrize(
-    ("path", "target"),
+    ("path", "target", "methods", "endpoint"),
     [
-        (PATH, ObjectRoute(STORAGE_VERSION)),
-        (f"{PATH}/", ObjectRoute(STORAGE_VERSION)),
-        (f"{PATH}/core.pods", ObjectRoute(STORAGE_VERSION, name="core.pods")),
-        (f"{PATH}/watch", ObjectRoute(STORAGE_VERSION, name="watch")),
-        (f"{PATH}/core.pods/status", ObjectRoute(STORAGE_VERSION, name="core.pods", status=True)),
-        (WATCH_PATH, ObjectRoute(STORAGE_VERSION, watches=True)),
-        (f"{WATCH_PATH}/core.pods", ObjectRoute(STORAGE_VERSION, name="core.pods", watches=True)),
-        (LEASES, ObjectRoute(LEASE)),
-        (NAMESPACED_LEASES, ObjectRoute(LEASE, "kube-system")),
-        (f"{NAMESPACED_LEASES}/a", ObjectRoute(LEASE, "kube-system", "a")),
+        (PATH, ObjectRoute(STORAGE_VERSION), COLLECTION, PATH),
+        (f"{PATH}/", ObjectRoute(STORAGE_VERSION), COLLECTION, PATH),
+        (f"{PATH}/a.b", ObjectRoute(STORAGE_VERSION, name="a.b"), ITEM, ONE),
+        (f"{PATH}/watch", ObjectRoute(STORAGE_VERSION, name="watch"), ITEM, ONE),
+        (
+            f"{PATH}/a.b/status",
+            ObjectRoute(STORAGE_VERSION, name="a.b", status=True),
+            STATUS,
+            f"{ONE}/status",
+        ),
+        (WATCH_PATH, ObjectRoute(STORAGE_VERSION, watches=True), READ, WATCH_PATH),
+        (
+            f"{WATCH_PATH}/a.b",
+            ObjectRoute(STORAGE_VERSION, name="a.b", watches=True),
+            READ,
+            f"{WATCH_PATH}/{{name}}",
+        ),
+        (LEASES, ObjectRoute(LEASE), READ, LEASES),
+        (NAMESPACED_LEASES, ObjectRoute(LEASE, "kube-system"), READ, SOME_LEASES),
+        (
+            f"{NAMESPACED_LEASES}/a",
+            ObjectRoute(LEASE, "kube-system", "a"),
+            READ,
+            f"{SOME_LEASES}/{{name}}",
+        ),
     ],
 )
-def test_paths_name_objects(path: str, target: ObjectRoute) -> None:
+def test_paths_of_objects(
+    path: str, target: ObjectRoute, methods: tuple[str, ...], endpoint: str
+) -> None:
+    """The endpoint, for metrics, has no names."""
     assert object_route(path) == target
+    assert target.methods == methods
+    assert target.endpoint == endpoint
 
 
 @pytest.mark.parametrize(
@@ -50,42 +75,6 @@ def test_paths_name_objects(path: str, target: ObjectRoute) -> None:
 )
 def test_other_paths_name_none(path: str) -> None:
     assert object_route(path) is None
-
-
-@pytest.mark.parametrize(
-    ("path", "methods"),
-    [
-        (PATH, ("GET", "POST", "DELETE")),
-        (f"{PATH}/a.b", ("GET", "PUT", "PATCH", "DELETE")),
-        (f"{PATH}/a.b/status", ("GET", "PUT", "PATCH")),
-        (WATCH_PATH, READ),
-        (LEASES, READ),
-        (f"{NAMESPACED_LEASES}/a", READ),
-    ],
-)
-def test_methods(path: str, methods: tuple[str, ...]) -> None:
-    target = object_route(path)
-    assert target is not None
-    assert target.methods == methods
-
-
-@pytest.mark.parametrize(
-    ("path", "endpoint"),
-    [
-        (PATH, PATH),
-        (f"{PATH}/a.b", f"{PATH}/{{name}}"),
-        (f"{PATH}/a.b/status", f"{PATH}/{{name}}/status"),
-        (f"{WATCH_PATH}/a.b", f"{WATCH_PATH}/{{name}}"),
-        (
-            f"{NAMESPACED_LEASES}/a",
-            "/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{name}",
-        ),
-    ],
-)
-def test_endpoints_have_no_names(path: str, endpoint: str) -> None:
-    target = object_route(path)
-    assert target is not None
-    assert target.endpoint == endpoint
 
 
 @pytest.mark.parametrize(

@@ -54,7 +54,7 @@ async def test_it_begins_at_once(served: ObjectServer) -> None:
         f"{PATH}?watch=1&fieldSelector=metadata.name%3Dcore.pods",
     ],
 )
-async def test_what_is_there_comes_first(served: ObjectServer, target: str) -> None:
+async def test_current_objects_come_first(served: ObjectServer, target: str) -> None:
     created = (await served.create("core.pods")).json()
     async with served.watch(target) as watch:
         assert await watch.event() == {"type": "ADDED", "object": created}
@@ -155,7 +155,7 @@ async def test_it_ends_when_the_client_goes(served: ObjectServer) -> None:
     await until_no_watcher(served)
 
 
-async def test_what_is_no_longer_known() -> None:
+async def test_a_watch_from_a_forgotten_revision_ends_with_an_error() -> None:
     """The stream begins, and its only event is the error that tells to list again."""
     async with object_server(history=1) as served:
         for name in ("a.a", "b.b", "c.c"):
@@ -193,7 +193,7 @@ async def test_a_client_that_does_not_read() -> None:
             assert set(types[: types.index("ERROR")]) <= {"MODIFIED"}
 
 
-async def test_a_table_says_its_columns_once(served: ObjectServer) -> None:
+async def test_a_watch_of_tables_has_column_definitions_once(served: ObjectServer) -> None:
     await served.create("core.nodes")
     await served.create("core.pods")
     async with served.watch(f"{PATH}?watch=1", ("Accept", TABLE)) as watch:
@@ -229,7 +229,7 @@ async def test_leases(served: ObjectServer) -> None:
         assert await watch.event() is None
 
 
-async def test_many_watchers_are_told_the_same(served: ObjectServer) -> None:
+async def test_many_watchers_get_the_same_events(served: ObjectServer) -> None:
     async with (
         served.watch(f"{PATH}?watch=1") as one,
         served.watch(f"{PATH}?watch=1&resourceVersion=0") as other,

@@ -23,7 +23,7 @@ def test_the_names_are_those_of_kubernetes() -> None:
 
 
 @pytest.mark.parametrize("text", ["", " ", ",", ", ,"])
-def test_what_is_not_named_keeps_its_default(text: str) -> None:
+def test_gates_that_are_not_named_keep_their_defaults(text: str) -> None:
     gates = FeatureGates.parse(text)
     assert gates == FeatureGates()
     assert [gates[name] for name in NAMES] == [True, False, True, True]

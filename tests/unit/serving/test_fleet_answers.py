@@ -26,6 +26,7 @@ from apidiscovery_service.serving.http.clusters import ClusterAnswers
 from apidiscovery_service.serving.http.fleet import FleetAnswers, is_fleet_path
 from apidiscovery_service.serving.http.past import PastAnswers
 from apidiscovery_service.serving.http.views import ViewAnswers, oldest_release
+from apidiscovery_service.sources.upstreams.cluster_documents import ClusterDocuments
 from fleet_clusters import cluster, group
 from raw_http import AGG, BETA, PBAGG, YAMLAGG
 
@@ -90,7 +91,7 @@ class Service:
             fleet=FleetAnswers(
                 self.fleet,
                 site,
-                ClusterAnswers(self.fleet, site, NoDocuments()),
+                ClusterAnswers(self.fleet, site, cast("ClusterDocuments", NoDocuments())),
                 ViewAnswers(site, documents),
                 PastAnswers(None, site),
             ),
@@ -157,7 +158,9 @@ async def test_clusters_are_the_columns_of_the_matrix(service: Service) -> None:
 
 
 @pytest.mark.parametrize("path", ["/fleet/matrix", "/fleet/clusters"])
-async def test_who_has_it_gets_304_until_it_changes(service: Service, path: str) -> None:
+async def test_a_client_with_the_document_gets_304_until_it_changes(
+    service: Service, path: str
+) -> None:
     first = await service.get(path)
     etag = first.headers["etag"]
 

@@ -77,7 +77,7 @@ def test_requests_with_the_same_labels_share_their_statistics() -> None:
     assert metrics.request_stats(APIS) is not metrics.request_stats(PLAIN)
 
 
-def test_aggregated_requests_are_told_as_kubernetes_does() -> None:
+def test_aggregated_requests_have_the_metrics_of_kubernetes() -> None:
     metrics = Metrics()
     for labels, count in ((APIS, 2), (APIS_304, 3), (PLAIN, 5)):
         for _ in range(count):

@@ -126,7 +126,7 @@ async def test_names_of_schemas(path: str, title: str, *, strict: bool) -> None:
 @pytest.mark.parametrize(
     ("path", "method", "status", "said"),
     [
-        (f"/schemas/{GROUP}/none_v1.json", "GET", 404, "/schemas/ lists those that there are"),
+        (f"/schemas/{GROUP}/none_v1.json", "GET", 404, "/schemas/ lists all schemas"),
         (f"/schemas/{GROUP}/thing_v2.json", "GET", 404, "no schema of such a kind here"),
         ("/schemas/none/thing_v1.json", "GET", 404, "there is no schema"),
         (f"{THING}?strict=perhaps", "GET", 400, "strict: want true or false, got 'perhaps'"),

@@ -1,10 +1,9 @@
 """Settings of the OpenAPI documents of upstreams."""
 
-from typing import cast
-
 import pytest
-from apidiscovery_service.app.command import Flags, serve, settings_of
-from apidiscovery_service.app.settings import Settings, configured_upstreams
+from apidiscovery_service.app.command import serve, settings_of
+from apidiscovery_service.app.settings import Settings
+from apidiscovery_service.app.structured import configured_upstreams
 from apidiscovery_service.app.upstream_specs import ClusterSpecs, service_settings
 from apidiscovery_service.errors import InvalidConfiguration
 from apidiscovery_service.sources.upstreams.spec import UpstreamSpec
@@ -23,7 +22,7 @@ def test_documents_are_requested_unless_configured_otherwise() -> None:
 
 def _settings(gates: str) -> Settings:
     context = serve.make_context("serve", ["--feature-gates", gates, "--upstream", "east=http://x"])
-    return settings_of(cast("Flags", context.params), {"upstreams": {"west": "http://y"}})
+    return settings_of(context.params, {"upstreams": {"west": "http://y"}})
 
 
 @pytest.mark.parametrize(("gates", "asked"), [("", True), ("OpenAPIV3=false", False)])

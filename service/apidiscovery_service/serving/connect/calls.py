@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 
 import grpc
 import structlog
+from apidiscovery.service.v1 import discovery_pb2
 from google.protobuf.any_pb2 import Any as ProtoAny
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.message import Message
@@ -26,8 +27,6 @@ from apidiscovery_service.serving.connect.forms import Form
 from apidiscovery_service.serving.connect.methods import (
     Interceptors,
     Method,
-    etag_of,
-    is_of_snapshot,
     methods_of,
 )
 from apidiscovery_service.serving.connect.status import CallEnded, Failure
@@ -70,8 +69,7 @@ class ConnectCalls:
 
     Args:
         services: The services, which gRPC may serve as well.
-        interceptors: What admits calls and bounds unread messages. The rate of requests is
-            HTTP's to limit.
+        interceptors: Admit calls and bound unread messages. HTTP limits the rate of requests.
         metrics: Counts streams; other answers are counted by HTTP.
     """
 
@@ -91,7 +89,7 @@ class ConnectCalls:
 
     @property
     def prefix(self) -> str:
-        """What the paths of all methods begin with."""
+        """The prefix of the paths of all methods."""
         return "/apidiscovery."
 
     def refusal(self, request: Request, refused: Refused) -> Response:
@@ -188,8 +186,8 @@ class _Call:
     """One call.
 
     Attributes:
-        method: What is called.
-        form: How it is written.
+        method: The method.
+        form: The form of its messages.
         fields: The header fields of the request, the first of each name.
         scope: As ASGI has it.
         receive: As ASGI has it.
@@ -380,23 +378,27 @@ async def _answered(call: _Call, request: Request, data: bytes) -> Response:
         body = await call.envelope(data, coding) + form.end(None)
         return Response(200, [NOT_CACHED, *headers], body, method.path, form.media_type)
     headers += [NOT_CACHED, (b"vary", b"Accept-Encoding")]
-    etag, is_kept = "", False
-    if call.parameters is not None and call.request is not None:
-        etag = etag_of(call.request, method.response.FromString(data))
-        is_kept = is_of_snapshot(call.request)
-    if etag:
-        tag = f'"{etag}"'
+    if call.parameters is not None and not _is_with_provenance(call.request):
+        etag = await call.conversions.run(method.etag, data)
+        tag = f'"{etag.decode()}"' if etag else ""
+    else:
+        tag = ""
+    if tag:
         headers.append((b"etag", tag.encode()))
         if request.if_none_match and not none_match(request.if_none_match, tag):
-            kept = is_kept
-            return Response(304, headers, b"", method.path, form.media_type, cacheable=kept)
+            return Response(304, headers, b"", method.path, form.media_type)
     body = await call.encoded(data)
     if coding == "identity" or len(body) < MIN_COMPRESSED_BYTES:
         coding = "identity"
     else:
         body = await call.conversions.run(compress, body, coding)
         headers.append((b"content-encoding", coding.encode()))
-    return Response(200, headers, body, method.path, form.media_type, coding, cacheable=is_kept)
+    return Response(200, headers, body, method.path, form.media_type, coding)
+
+
+def _is_with_provenance(request: Message | None) -> bool:
+    """Return whether an answer may change while its document, and so its ETag, stays the same."""
+    return isinstance(request, discovery_pb2.GetDiscoveryRequest) and request.with_provenance
 
 
 def _fields(scope: Scope) -> dict[str, str]:

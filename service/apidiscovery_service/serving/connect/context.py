@@ -1,4 +1,4 @@
-"""The context of a call over HTTP, with what the services use of grpc's."""
+"""The context of a call over HTTP: the part of grpc's that services use."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import NoReturn

@@ -1,4 +1,4 @@
-"""How a call is written: its protocol, its codec, its compression and its deadline."""
+"""Forms of calls: protocol, codec, compression and deadline."""
 
 import base64
 import binascii
@@ -40,13 +40,13 @@ _MAX_GRPC_DIGITS, _MAX_CONNECT_DIGITS = 8, 10
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """How a call is written.
+    """The form of a call.
 
     Attributes:
         media_type: Content-Type of the answer.
         codec: Encoding of messages.
         timeout_field: Header field of the deadline.
-        encoding_field: Header field that says how messages of the request are compressed.
+        encoding_field: Header field with the compression of the request's messages.
         accept_field: Header field with the codings that the client accepts.
         has_envelopes: Whether messages are in envelopes, the last of which has the status;
             otherwise HTTP's status counts.
@@ -176,7 +176,7 @@ def message_of_query(parameters: Mapping[str, list[str]]) -> bytes:
             padded = texts[0].rstrip("=") + "=" * (-len(texts[0].rstrip("=")) % 4)
             data = base64.b64decode(padded, altchars=b"-_", validate=True)
         except (binascii.Error, ValueError):
-            raise invalid("message: want base64 of the URL alphabet, as base64=1 says") from None
+            raise invalid("message: want base64 of the URL alphabet, since base64=1") from None
     return decompressed(data, parameters.get("compression", [""])[0])
 
 

@@ -1,4 +1,4 @@
-"""What protobuf's parser of JSON lets pass when it ignores unknown fields."""
+"""Checks of JSON that protobuf's parser leaves out when it ignores unknown fields."""
 
 import json
 from collections.abc import Iterator

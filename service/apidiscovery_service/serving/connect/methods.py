@@ -1,4 +1,4 @@
-"""The methods that can be called, and what is known of them from the protos."""
+"""The methods that can be called, with their properties from the protos."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -84,6 +84,13 @@ class Method:
         except (ParseError, ValueError, RecursionError) as error:
             raise invalid(f"the message is no valid JSON of {name}: {error}") from None
 
+    def etag(self, data: bytes) -> bytes:
+        """Return the hash that tells whether an encoded response is current; empty without one."""
+        response = self.response.FromString(data)
+        if isinstance(response, discovery_pb2.GetDiscoveryResponse | openapi_pb2.GetIndexResponse):
+            return response.etag.encode()
+        return response.hash.encode() if isinstance(response, fleet_pb2.GetMatrixResponse) else b""
+
     def json(self, data: bytes) -> bytes:
         """Return an encoded response as JSON."""
         return orjson.dumps(MessageToDict(self.response.FromString(data)))
@@ -129,25 +136,3 @@ def _method(path: str, handler: Handler, described: MethodDescriptor) -> Method:
         GetMessageClass(described.output_type),
         is_read=options.idempotency_level == MethodOptions.NO_SIDE_EFFECTS,
     )
-
-
-# Validators.
-
-
-def etag_of(request: Message, response: Message) -> str:
-    """Return the hash that tells whether a response is still current; empty if it has none."""
-    if isinstance(response, discovery_pb2.GetDiscoveryResponse):
-        return response.etag if is_of_snapshot(request) else ""
-    if isinstance(response, openapi_pb2.GetIndexResponse):
-        return response.etag
-    return response.hash if isinstance(response, fleet_pb2.GetMatrixResponse) else ""
-
-
-def is_of_snapshot(request: Message) -> bool:
-    """Return whether equal requests of all callers get the same answer while a snapshot lasts.
-
-    Not with provenance: the source of a group-version can change while the document stays the same.
-    """
-    if not isinstance(request, discovery_pb2.GetDiscoveryRequest):
-        return False
-    return not request.with_provenance

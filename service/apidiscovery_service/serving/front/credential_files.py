@@ -32,7 +32,7 @@ class Reload(Generic[T]):
     """A value that is read from files, again after each change; errors keep the former value.
 
     Args:
-        what: Name for logs, metrics and warnings.
+        what: The name in logs, metrics and warnings.
         paths: The files.
         read: Reads them, in a worker thread; raises InvalidConfiguration.
         use: Called with each later value, in the loop's thread.
@@ -70,7 +70,7 @@ class Reload(Generic[T]):
         """Return why the files cannot be used now, for `/readyz?verbose`."""
         if not self._problem:
             return []
-        return [f"{self._what}: {self._problem}; what it was before is in use"]
+        return [f"{self._what}: {self._problem}; the former content is in use"]
 
     async def renew(self) -> None:
         """Read again if a file has changed."""
@@ -83,7 +83,9 @@ class Reload(Generic[T]):
         except InvalidConfiguration as error:
             self._problem = str(error)
             self._metrics.count_reload(self._what, success=False)
-            _log.error("reload failed, what was there is kept", file=self._what, error=str(error))
+            _log.error(
+                "reload failed, the former content stays in use", file=self._what, error=str(error)
+            )
             return
         self._problem = ""
         self.value = value
@@ -140,7 +142,7 @@ class TokenFile(Reload[Tokens]):
 
 @dataclass(frozen=True, slots=True)
 class Trust:
-    """What a handshake needs.
+    """The trust settings for handshakes.
 
     Attributes:
         context: For new connections.

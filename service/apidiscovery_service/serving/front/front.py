@@ -45,7 +45,7 @@ _REQUEST_BYTES = 64 * 1024
 _OUT_OF_FILES_S = 0.1
 _OUT_OF_FILES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
-# Time for the TLS shutdown, and for the client to read what was sent before.
+# Time for the TLS shutdown, and for the client to read the last bytes.
 _GOODBYE_S = 5.0
 
 # Time to notice that the connections are cut.

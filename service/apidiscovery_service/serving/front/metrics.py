@@ -61,7 +61,7 @@ class FrontMetrics(Collector):
         )
         broken = GaugeMetricFamily(
             "apidiscovery_reload_error",
-            "1 for a file that cannot be used as it is now; what it was before is in use",
+            "1 for a file that cannot be used as it is now; its former content is in use",
             labels=["file"],
         )
         for front, count in self.open.items():

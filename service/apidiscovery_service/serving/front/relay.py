@@ -1,6 +1,6 @@
 """Relays the bytes of one connection between client and server.
 
-A connection to the server is made once the client has sent the bytes that tell HTTP/1.1 from
+A connection to the server is made once the client has sent the bytes that distinguish HTTP/1.1 and
 HTTP/2: Granian waits for them forever, the front does not. Each side stops reading while the other
 cannot write, so that the buffers of the two transports bound what is in flight. When one side ends,
 its bytes are delivered before the other is closed.
@@ -13,7 +13,7 @@ from typing import cast
 # Unwritten bytes from which on the other side stops reading.
 _HIGH_WATER_BYTES = 256 * 1024
 
-# The connection preface of HTTP/2 (RFC 9113, section 3.4); a part of it tells no version.
+# The connection preface of HTTP/2 (RFC 9113, section 3.4); a part of it may be of either version.
 _PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 
 
@@ -68,7 +68,7 @@ class Relay:
         self._release = release
 
     def release(self) -> None:
-        """Call what `on_release` was given."""
+        """Call the function given to `on_release`, the first time."""
         release, self._release = self._release, None
         if release is not None:
             release()
@@ -89,7 +89,7 @@ class Relay:
         self._ended(self)
 
     def take_early(self, data: bytes) -> None:
-        """Buffer the first bytes of the client, until they tell the HTTP version."""
+        """Buffer the first bytes of the client, until they show the HTTP version."""
         self.early += data
         if self.client is not None and (
             not _PREFACE.startswith(self.early) or len(self.early) == len(_PREFACE)

@@ -8,26 +8,19 @@ revoked or its role taken away.
 import asyncio
 import contextlib
 import inspect
-import math
-from collections.abc import AsyncIterable, Awaitable, Callable, Coroutine, Generator, Iterable
+from collections.abc import AsyncIterable, Awaitable, Callable, Coroutine, Iterable
+from functools import partial
 from typing import Any, NoReturn
 
 import grpc
 import grpc.aio
-from apidiscovery.service.v1 import (
-    discovery_pb2,
-    fleet_pb2,
-    history_pb2,
-    openapi_pb2,
-    registry_pb2,
-    storage_version_pb2,
-)
 from google.protobuf.message import DecodeError
-from grpc_health.v1 import health_pb2
+from grpc_health.v1 import health
 from grpc_reflection.v1alpha import reflection
 
-from apidiscovery_service.access import LOCAL, Caller, Role
+from apidiscovery_service.access import Caller, Role
 from apidiscovery_service.access.authenticator import (
+    EVERYTHING,
     Access,
     Admission,
     NoCredentials,
@@ -41,47 +34,35 @@ from apidiscovery_service.serving.grpc.calls import (
     OptionalHandler,
     abort_exhausted,
 )
+from apidiscovery_service.serving.revocation import revoked
 
-_DISCOVERY = discovery_pb2.DESCRIPTOR.services_by_name["DiscoveryService"].full_name
-_FLEET = fleet_pb2.DESCRIPTOR.services_by_name["FleetService"].full_name
-_HISTORY = history_pb2.DESCRIPTOR.services_by_name["HistoryService"].full_name
-_OPENAPI = openapi_pb2.DESCRIPTOR.services_by_name["OpenAPIService"].full_name
-_REGISTRY = registry_pb2.DESCRIPTOR.services_by_name["RegistryService"].full_name
-_STORAGE_VERSIONS = storage_version_pb2.DESCRIPTOR.services_by_name[
-    "StorageVersionService"
-].full_name
-_HEALTH = health_pb2.DESCRIPTOR.services_by_name["Health"].full_name
+_PACKAGE = "/apidiscovery.service.v1"
 
 # The needed role by service, and by method where methods of a service differ.
 _NEEDED = {
-    f"/{_HEALTH}": Role.NONE,
-    f"/{_DISCOVERY}": Role.READER,
-    f"/{_FLEET}": Role.READER,
-    f"/{_HISTORY}": Role.READER,
-    f"/{_OPENAPI}": Role.READER,
+    f"/{health.SERVICE_NAME}": Role.NONE,
     f"/{reflection.SERVICE_NAME}": Role.READER,
-    f"/{_REGISTRY}": Role.PUBLISHER,
-    f"/{_REGISTRY}/ListRegistrations": Role.READER,
-    f"/{_STORAGE_VERSIONS}": Role.READER,
-    f"/{_STORAGE_VERSIONS}/Heartbeat": Role.PUBLISHER,
-    f"/{_STORAGE_VERSIONS}/Depart": Role.PUBLISHER,
-    f"/{_STORAGE_VERSIONS}/Report": Role.PUBLISHER,
+    f"{_PACKAGE}.DiscoveryService": Role.READER,
+    f"{_PACKAGE}.FleetService": Role.READER,
+    f"{_PACKAGE}.HistoryService": Role.READER,
+    f"{_PACKAGE}.OpenAPIService": Role.READER,
+    f"{_PACKAGE}.RegistryService": Role.PUBLISHER,
+    f"{_PACKAGE}.RegistryService/ListRegistrations": Role.READER,
+    f"{_PACKAGE}.StorageVersionService": Role.READER,
+    f"{_PACKAGE}.StorageVersionService/Heartbeat": Role.PUBLISHER,
+    f"{_PACKAGE}.StorageVersionService/Depart": Role.PUBLISHER,
+    f"{_PACKAGE}.StorageVersionService/Report": Role.PUBLISHER,
 }
-
-# Interval of checks of streams, since the end of a certificate's validity is not announced.
-_CHECK_EVERY_S = 10.0
 
 # When to retry a stream: another one of the caller may have ended.
 _STREAM_RETRY_S = 5.0
-
-_OPEN = Admission(LOCAL, Role.ADMIN, "", math.inf, None)
 
 
 class CallAccess:
     """Authenticates and authorizes the callers of gRPC methods.
 
     Args:
-        access: Decides; None allows everything to everybody.
+        access: Decides; None allows everything.
     """
 
     def __init__(self, access: Access | None = None) -> None:
@@ -95,7 +76,7 @@ class CallAccess:
             Unauthenticated: They are wrong or have expired.
         """
         if self._access is None:
-            return _OPEN
+            return EVERYTHING
         return self._access.admit(connection_name(context.peer()), _authorization(context))
 
     def may_change(self, caller: Caller, api_groups: Iterable[str]) -> str | None:
@@ -149,7 +130,7 @@ class AdmissionInterceptor(grpc.aio.ServerInterceptor):
 
         async def followed(requests: AsyncIterable[object], context: Context) -> None:
             limit_key = await self._admit(context, method, needed)
-            with self._watching(limit_key) as may_watch:
+            with self._access.watches.counted(limit_key) as may_watch:
                 if not may_watch:
                     await self._exhausted(context, method, "too many streams", _STREAM_RETRY_S)
                 work = writing(behaviour)(await read(requests, context), context)
@@ -199,48 +180,23 @@ class AdmissionInterceptor(grpc.aio.ServerInterceptor):
         if retry_s:
             await self._exhausted(context, method, "too many requests", retry_s)
 
-    @contextlib.contextmanager
-    def _watching(self, limit_key: str) -> Generator[bool]:
-        """Count a stream while it lasts; yield False if it would be one too many."""
-        if not self._access.begin_watch(limit_key):
-            yield False
-            return
-        try:
-            yield True
-        finally:
-            self._access.end_watch(limit_key)
-
     async def _follow(
         self, work: Coroutine[Any, Any, None], context: Context, needed: Role
     ) -> None:
         """Run a stream for as long as its caller may have it."""
         working = asyncio.create_task(work)
+        refusal = partial(self._refusal, context, needed)
+        revoking = asyncio.create_task(revoked(self._access, refusal))
         try:
-            refusal = await self._until_refused(working, context, needed)
-            if refusal is None:
+            await asyncio.wait((working, revoking), return_when=asyncio.FIRST_COMPLETED)
+            if working.done():
                 await working
             else:
                 await _cancelled(working)
-                await context.abort(*refusal)
+                await context.abort(*revoking.result())
         finally:
+            revoking.cancel()
             await _cancelled(working)
-
-    async def _until_refused(
-        self, working: asyncio.Task[None], context: Context, needed: Role
-    ) -> tuple[grpc.StatusCode, str] | None:
-        """Wait until a stream ends, or must end; return why it must, None if it has ended."""
-        changed = asyncio.Event()
-        unsubscribe = self._access.subscribe(changed.set)
-        try:
-            while not working.done():
-                refusal = self._refusal(context, needed)
-                if refusal is not None:
-                    return refusal
-                changed.clear()
-                await _either(working, changed)
-        finally:
-            unsubscribe()
-        return None
 
     def _refusal(self, context: Context, needed: Role) -> tuple[grpc.StatusCode, str] | None:
         try:
@@ -282,16 +238,6 @@ def writing(behaviour: Callable[..., Any]) -> Callable[..., Coroutine[Any, Any, 
     return write
 
 
-async def _either(working: asyncio.Task[None], changed: asyncio.Event) -> None:
-    waiting = asyncio.create_task(changed.wait())
-    try:
-        await asyncio.wait(
-            (working, waiting), timeout=_CHECK_EVERY_S, return_when=asyncio.FIRST_COMPLETED
-        )
-    finally:
-        waiting.cancel()
-
-
 async def _cancelled(working: asyncio.Task[None]) -> None:
     """Cancel a task and wait for its end, whatever its result."""
     working.cancel()
@@ -301,7 +247,7 @@ async def _cancelled(working: asyncio.Task[None]) -> None:
 
 
 def _denied(admission: Admission, needed: Role) -> str:
-    return f"user {admission.caller.user!r} has not the role {needed.name.lower()!r}"
+    return f"user {admission.user!r} has not the role {needed.name.lower()!r}"
 
 
 def _authorization(context: Context) -> bytes | None:

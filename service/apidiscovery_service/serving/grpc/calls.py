@@ -1,4 +1,4 @@
-"""What the gRPC services share: methods, streams, statuses of errors, durations."""
+"""What the gRPC services share: handlers, streams, and the statuses of errors."""
 
 import asyncio
 import contextlib
@@ -9,10 +9,12 @@ from typing import Any, Final, NoReturn, TypeAlias
 
 import grpc
 import grpc.aio
-from apidiscovery.service.v1 import discovery_pb2, fleet_pb2, history_pb2, registry_pb2
+from apidiscovery.service.v1 import registry_pb2
 from google.protobuf.any_pb2 import Any as ProtoAny
+from google.protobuf.descriptor import ServiceDescriptor
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.message import Message
+from google.protobuf.message_factory import GetMessageClass
 from google.rpc import (  # pyright: ignore[reportMissingTypeStubs] - typed, without py.typed
     code_pb2,
     error_details_pb2,
@@ -43,6 +45,8 @@ Context: TypeAlias = grpc.aio.ServicerContext[Any, Any]
 # Generic in its stubs alone, so both are text.
 Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
 OptionalHandler: TypeAlias = "grpc.RpcMethodHandler[Any, Any] | None"
+# Takes a request and a Context and returns a message or its bytes, or takes a request and a Stream.
+Behaviour: TypeAlias = Callable[[Any, Any], Awaitable[Any]]
 
 STOPPING: Final = "the server is stopping"
 STARTING: Final = "the server is still reading its sources"
@@ -53,11 +57,6 @@ _DOMAIN = "apidiscovery"
 # Clients of grpc refuse more than 8 KiB of metadata, and details are sent there in base64.
 _MAX_DETAIL_BYTES = 3 * 1024
 _MAX_CHARACTERS = 1024
-
-_MAX_NANOS = 999_999_999
-
-# Between two messages of a watch, in seconds.
-_HEARTBEAT_S, _MIN_HEARTBEAT_S, _MAX_HEARTBEAT_S = 30.0, 1.0, 3600.0
 
 # Time in which a stream ends whose caller reads.
 _END_WITHIN_S = 0.5
@@ -104,7 +103,7 @@ _CODES: tuple[tuple[type[DiscoveryError], int], ...] = (
 
 
 def error_info(reason: str, **metadata: str) -> error_details_pb2.ErrorInfo:
-    """Return the detail that tells clients the reason of an error."""
+    """Return the detail with the reason of an error, for clients."""
     return error_details_pb2.ErrorInfo(reason=reason, domain=_DOMAIN, metadata=metadata)
 
 
@@ -174,13 +173,13 @@ async def _abort_invalid(context: Context, violations: Iterable[FieldViolation])
     details = error_details_pb2.BadRequest()
     listed = list(violations)
     for violation in listed:
-        told = error_details_pb2.BadRequest.FieldViolation(
+        shown = error_details_pb2.BadRequest.FieldViolation(
             field=_shortened(violation.field), description=_shortened(violation.message)
         )
-        if details.ByteSize() + told.ByteSize() > _MAX_DETAIL_BYTES:
+        if details.ByteSize() + shown.ByteSize() > _MAX_DETAIL_BYTES:
             break
-        details.field_violations.append(told)
-        texts.append(f"{told.field}: {told.description}" if told.field else told.description)
+        details.field_violations.append(shown)
+        texts.append(f"{shown.field}: {shown.description}" if shown.field else shown.description)
     message = _shortened("; ".join(texts))
     if len(listed) > len(texts):
         message += f"; and {len(listed) - len(texts)} more"
@@ -212,35 +211,61 @@ class Service(ABC):
     """Base of the gRPC services.
 
     Args:
-        name: The full name of the service.
+        descriptor: The descriptor of the service.
         metrics: Counts calls.
         ready: Whether the local sources are in the snapshot; UNAVAILABLE until then.
         disabled: Why the service is off, for UNIMPLEMENTED; empty if it is on.
 
     Attributes:
+        descriptor: The descriptor of the service.
         name: The full name of the service.
-        streams: The streams that end when the server stops.
+        streams: The open streams of the service.
     """
 
     def __init__(
-        self, name: str, metrics: Metrics, ready: Callable[[], bool], disabled: str = ""
+        self,
+        descriptor: ServiceDescriptor,
+        metrics: Metrics,
+        ready: Callable[[], bool],
+        disabled: str = "",
     ) -> None:
-        self.name = name
+        self.descriptor = descriptor
+        self.name = descriptor.full_name
         self.streams = Streams()
         self._metrics = metrics
         self._ready = ready
         self._disabled = disabled
 
     @abstractmethod
-    def methods(self) -> Mapping[str, Handler]:
-        """Return the handlers of the methods by name."""
+    def behaviours(self) -> Mapping[str, Behaviour]:
+        """Return the functions that answer the methods, by name of the method."""
 
-    def handler(self) -> grpc.GenericRpcHandler:
-        """Return what registers the service with a server."""
-        return grpc.method_handlers_generic_handler(self.name, dict(self.methods()))
+    def translated(self, error: DiscoveryError) -> DiscoveryError:
+        """Return the error whose status ends a call, given the error of a behaviour."""
+        return error
+
+    def methods(self) -> dict[str, Handler]:
+        """Return the handlers of the methods by name; they take messages and return bytes."""
+        return {name: self._handler(name, each) for name, each in self.behaviours().items()}
+
+    def _handler(self, name: str, behaviour: Behaviour) -> Handler:
+        async def unary(request: Message, context: Context) -> bytes:
+            async with self._answering(name, context):
+                answer: Message | bytes = await behaviour(request, context)
+                return answer if isinstance(answer, bytes) else answer.SerializeToString()
+
+        async def streaming(request: Message, context: Context) -> None:
+            async with self._answering(name, context), self.streams.open(context) as stream:
+                await behaviour(request, stream)
+
+        method = self.descriptor.methods_by_name[name]
+        read = GetMessageClass(method.input_type).FromString
+        if method.server_streaming:
+            return grpc.unary_stream_rpc_method_handler(streaming, request_deserializer=read)
+        return grpc.unary_unary_rpc_method_handler(unary, request_deserializer=read)
 
     @contextlib.asynccontextmanager
-    async def answering(self, method: str, context: Context) -> AsyncGenerator[None]:
+    async def _answering(self, method: str, context: Context) -> AsyncGenerator[None]:
         """Count a call, and end it with the status of an error."""
         with _counted(self._metrics, method, context):
             if self._disabled:
@@ -251,28 +276,7 @@ class Service(ABC):
             try:
                 yield
             except DiscoveryError as error:
-                await _abort_for(context, error)
-
-    @contextlib.asynccontextmanager
-    async def streaming(self, method: str, context: Context) -> AsyncGenerator["Stream"]:
-        """Answer a call whose answer goes on until the server stops."""
-        async with self.answering(method, context), self.streams.open(context) as stream:
-            yield stream
-
-
-def unary(
-    behaviour: Callable[[Any, Context], Awaitable[Message]],
-    deserializer: Callable[[bytes], Message],
-) -> Handler:
-    """Return the handler of a method with one message each way."""
-    return grpc.unary_unary_rpc_method_handler(
-        behaviour, request_deserializer=deserializer, response_serializer=serialized
-    )
-
-
-def serialized(message: Message) -> bytes:
-    """Return an encoded message."""
-    return message.SerializeToString()
+                await _abort_for(context, self.translated(error))
 
 
 def number_of(message: type[Message], field: str) -> int:
@@ -290,26 +294,27 @@ class _Ended(Exception):
 class Stream:
     """One stream, for the task that opens it.
 
-    Args:
+    Attributes:
         context: The context of its call.
     """
 
     def __init__(self, context: Context) -> None:
-        self._context = context
+        self.context = context
         self._task = asyncio.current_task()
         self._sending = False
         self._ended = False
 
-    async def send(self, message: bytes) -> None:
-        """Send an encoded message, once the caller has room for it."""
+    async def send(self, message: Message | bytes) -> None:
+        """Send a message, encoded or not, once the caller has room for it."""
+        data = message if isinstance(message, bytes) else message.SerializeToString()
         self._sending = True
         try:
-            await self._context.write(message)
+            await self.context.write(data)
         except grpc.aio.InternalError as error:  # the caller has gone meanwhile
             raise _Ended from error
         self._sending = False
         # grpc can lose the cancellation of a handler that is just writing.
-        if self._ended or self._context.done():
+        if self._ended or self.context.done():
             raise _Ended
 
     def end(self) -> None:
@@ -324,9 +329,14 @@ class Stream:
 
 
 class Streams:
-    """The open streams of one service."""
+    """The open streams of one service.
 
-    def __init__(self) -> None:
+    Args:
+        are_finite: Whether streams end by themselves, so that a server that stops lets them.
+    """
+
+    def __init__(self, *, are_finite: bool = False) -> None:
+        self._are_finite = are_finite
         self._open: set[Stream] = set()
         self._none_open = asyncio.Event()
         self._none_open.set()
@@ -341,14 +351,17 @@ class Streams:
         return self._stopping
 
     async def end(self) -> None:
-        """End every stream with UNAVAILABLE, so that its caller goes on at another replica.
+        """Take no more calls, and end streams with UNAVAILABLE: callers go on at another replica.
 
-        Returns once they have ended, or soon: a caller that does not read cannot be told. A second
+        Returns once they have ended, but soon, since a caller may not read the status. A second
         call only waits.
         """
-        for stream in () if self._stopping else self._open:
-            stream.end()
-        self._stopping = True
+        is_first, self._stopping = not self._stopping, True
+        if self._are_finite:
+            return
+        if is_first:
+            for stream in self._open:
+                stream.end()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_END_WITHIN_S):
                 await self._none_open.wait()
@@ -376,48 +389,3 @@ class Streams:
         # Also called when the call has ended by itself, with nothing left to end.
         if stream in self._open:
             stream.end()
-
-
-# Durations.
-
-
-def seconds_of(field: str, duration: Duration) -> float:
-    """Return the seconds of the duration in a field.
-
-    Raises:
-        InvalidFields: It is malformed. Source: google/protobuf/duration.proto.
-    """
-    seconds, nanos = duration.seconds, duration.nanos
-    if abs(nanos) > _MAX_NANOS or (seconds < 0 < nanos) or (nanos < 0 < seconds):
-        message = (
-            f"want nanos of up to {_MAX_NANOS} and of the sign of seconds, "
-            f"got {seconds} and {nanos}"
-        )
-        raise InvalidFields(FieldViolation(field, message))
-    return seconds + nanos / 1e9
-
-
-def duration_of(seconds: float) -> Duration:
-    """Return seconds as a duration, in whole milliseconds."""
-    duration = Duration()
-    duration.FromMilliseconds(int(seconds * 1000))
-    return duration
-
-
-def heartbeat_s(
-    request: discovery_pb2.WatchDiscoveryRequest
-    | fleet_pb2.WatchFleetRequest
-    | history_pb2.WatchChangesRequest,
-) -> float:
-    """Return the interval between heartbeats of a watch, in seconds.
-
-    Raises:
-        InvalidFields: It is malformed or out of range.
-    """
-    if not request.HasField("heartbeat_interval"):
-        return _HEARTBEAT_S
-    seconds = seconds_of("heartbeat_interval", request.heartbeat_interval)
-    if not _MIN_HEARTBEAT_S <= seconds <= _MAX_HEARTBEAT_S:
-        message = f"want {_MIN_HEARTBEAT_S:g} s to {_MAX_HEARTBEAT_S:g} s, got {seconds:g} s"
-        raise InvalidFields(FieldViolation("heartbeat_interval", message))
-    return seconds

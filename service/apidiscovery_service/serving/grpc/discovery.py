@@ -3,10 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import Callable, Generator, Iterable, Mapping
-from typing import TypeAlias
 
-import grpc
-import grpc.aio
 from apidiscovery.service.v1 import discovery_pb2
 from google.rpc import (  # pyright: ignore[reportMissingTypeStubs] - typed, without py.typed
     code_pb2,
@@ -21,23 +18,14 @@ from apidiscovery_service.metrics import Metrics
 from apidiscovery_service.serving.feature_gates import FeatureGates
 from apidiscovery_service.serving.grpc import discovery_messages as messages
 from apidiscovery_service.serving.grpc.admission import CallAccess
-from apidiscovery_service.serving.grpc.calls import (
-    CallFailed,
-    Handler,
-    Service,
-    Stream,
-    heartbeat_s,
-)
+from apidiscovery_service.serving.grpc.calls import Behaviour, CallFailed, Context, Service, Stream
+from apidiscovery_service.serving.grpc.fields import happens_by, heartbeat_s
 
-SERVICE = discovery_pb2.DESCRIPTOR.services_by_name["DiscoveryService"].full_name
-
-_GetContext: TypeAlias = grpc.aio.ServicerContext[discovery_pb2.GetDiscoveryRequest, bytes]
-_ListContext: TypeAlias = grpc.aio.ServicerContext[discovery_pb2.ListSourcesRequest, bytes]
-_WatchContext: TypeAlias = grpc.aio.ServicerContext[discovery_pb2.WatchDiscoveryRequest, bytes]
+SERVICE = discovery_pb2.DESCRIPTOR.services_by_name["DiscoveryService"]
 
 
 class DiscoveryService(Service):
-    """The methods of DiscoveryService; they return encoded messages.
+    """The methods of DiscoveryService.
 
     Args:
         registry: Announces changes to watches.
@@ -48,7 +36,7 @@ class DiscoveryService(Service):
         awaited: Returns the upstreams that are waited for while there is nothing else to serve;
             empty for none.
         statuses: Returns the sources that have a status.
-        access: Tells which clusters a caller may read about; None for all.
+        access: Returns the clusters that a caller may read about; None for all.
     """
 
     def __init__(  # noqa: PLR0913 - each is another part of the server
@@ -68,68 +56,56 @@ class DiscoveryService(Service):
         self._registry = registry
         self._statuses = statuses
         self._encoding = encoding
-        self._views = messages.Views(encoding.current)
+        self._views: dict[messages.Selection, messages.View] = {}
         self._offered = gates.aggregated_versions
         self._awaited = awaited
         self._changed: set[asyncio.Event] = set()
         registry.subscribe(self._announce)
 
-    def methods(self) -> Mapping[str, Handler]:
-        """Return the handlers; their answers are encoded already."""
+    def behaviours(self) -> Mapping[str, Behaviour]:
+        """Return the functions that answer the methods."""
         return {
-            "GetDiscovery": grpc.unary_unary_rpc_method_handler(
-                self.get, request_deserializer=discovery_pb2.GetDiscoveryRequest.FromString
-            ),
-            "ListSources": grpc.unary_unary_rpc_method_handler(
-                self.list_sources, request_deserializer=discovery_pb2.ListSourcesRequest.FromString
-            ),
-            "WatchDiscovery": grpc.unary_stream_rpc_method_handler(
-                self.watch, request_deserializer=discovery_pb2.WatchDiscoveryRequest.FromString
-            ),
+            "GetDiscovery": self.get,
+            "ListSources": self.list_sources,
+            "WatchDiscovery": self.watch,
         }
 
     def _announce(self, _snapshot: Snapshot) -> None:
-        self._views = messages.Views(self._encoding.current)
+        self._views = {}
         for event in self._changed:
             event.set()
 
-    async def get(self, request: discovery_pb2.GetDiscoveryRequest, context: _GetContext) -> bytes:
+    async def get(self, request: discovery_pb2.GetDiscoveryRequest, _context: Context) -> bytes:
         """Answer GetDiscovery."""
-        async with self.answering("GetDiscovery", context):
-            view = self._views.view(self._selection(request))
-            # Before any await: the registry changes then, the view does not.
-            provenance = (
-                messages.provenance(self._registry, view.groups) if request.with_provenance else b""
-            )
-            if request.if_none_match.strip('"') == view.etag:
-                return view.not_modified + provenance
-            if request.HasField("known_groups"):
-                delta = await asyncio.to_thread(view.delta, request.known_groups.hashes)
-                return view.head + messages.with_delta(delta) + provenance
-            return await view.whole() + provenance
+        view = self._view(self._selection(request))
+        # Before any await: the registry changes then, the view does not.
+        provenance = (
+            messages.provenance(self._registry, view.groups) if request.with_provenance else b""
+        )
+        if request.if_none_match.strip('"') == view.etag:
+            return view.not_modified + provenance
+        if request.HasField("known_groups"):
+            delta = await asyncio.to_thread(view.delta, request.known_groups.hashes)
+            return view.head + messages.with_delta(delta) + provenance
+        return await view.whole() + provenance
 
     async def list_sources(
-        self, _request: discovery_pb2.ListSourcesRequest, context: _ListContext
-    ) -> bytes:
+        self, _request: discovery_pb2.ListSourcesRequest, context: Context
+    ) -> discovery_pb2.ListSourcesResponse:
         """Answer ListSources."""
-        async with self.answering("ListSources", context):
-            may_read = matching(self._access.admit(context).clusters)
-            found = messages.list_sources(self._registry, self._statuses(), may_read)
-            return found.SerializeToString()
+        may_read = matching(self._access.admit(context).clusters)
+        return messages.list_sources(self._registry, self._statuses(), may_read)
 
-    async def watch(
-        self, request: discovery_pb2.WatchDiscoveryRequest, context: _WatchContext
-    ) -> None:
+    async def watch(self, request: discovery_pb2.WatchDiscoveryRequest, stream: Stream) -> None:
         """Answer WatchDiscovery.
 
         Nothing is queued between two messages: each has the difference between what was sent last
         and the snapshot that is current once the caller has taken it.
         """
-        async with self.streaming("WatchDiscovery", context) as stream:
-            selection = self._selection(request)
-            interval_s = heartbeat_s(request)
-            with self._watching() as changed:
-                await self._follow(request, stream, selection, changed, interval_s)
+        selection = self._selection(request)
+        interval_s = heartbeat_s(request)
+        with self._metrics.grpc_watchers.track_inprogress(), self._changes() as changed:
+            await self._follow(request, stream, selection, changed, interval_s)
 
     async def _follow(
         self,
@@ -142,12 +118,13 @@ class DiscoveryService(Service):
         """Send the difference to what the caller knows, then every change and heartbeats."""
         loop = asyncio.get_running_loop()
         # In a thread, since it may be the whole document.
-        message, sent = await asyncio.to_thread(self._first, selection, request.known_groups.hashes)
+        known = request.known_groups.hashes
+        message, sent = await asyncio.to_thread(_first, self._view(selection), known)
         await stream.send(message)
         del message  # it may be large
         heartbeat_at = loop.time() + interval_s
         while True:
-            is_heartbeat = not await _set_by(changed, heartbeat_at)
+            is_heartbeat = not await happens_by(heartbeat_at, changed.wait())
             changed.clear()
             following, sent = self._next(selection, sent, is_heartbeat=is_heartbeat)
             if following is not None:
@@ -155,36 +132,36 @@ class DiscoveryService(Service):
                 del following
                 heartbeat_at = loop.time() + interval_s
 
-    # Both drop their view before anything is awaited: a caller that does not read must not keep a
-    # snapshot alive.
-
-    def _first(
-        self, selection: messages.Selection, known: Mapping[str, str]
-    ) -> tuple[bytes, messages.GroupHashes]:
-        view = self._views.view(selection)
-        return messages.changes(view.etag, view.delta(known)), view.group_hashes
-
     def _next(
         self, selection: messages.Selection, sent: messages.GroupHashes, *, is_heartbeat: bool
     ) -> tuple[bytes | None, messages.GroupHashes]:
-        """Return the next message, None if nothing has changed, and the hashes sent with it."""
-        view = self._views.view(selection)
+        """Return the next message, None if nothing has changed, and the hashes sent with it.
+
+        It drops its view before the message is sent: a caller that does not read must not keep a
+        snapshot alive.
+        """
+        view = self._view(selection)
         delta = view.delta_since(sent)
         if delta is not None:
             return messages.changes(view.etag, delta), view.group_hashes
         return messages.heartbeat(view.etag) if is_heartbeat else None, view.group_hashes
 
     @contextlib.contextmanager
-    def _watching(self) -> Generator[asyncio.Event]:
+    def _changes(self) -> Generator[asyncio.Event]:
         """Yield an event that is set at every change."""
         changed = asyncio.Event()
         self._changed.add(changed)
-        self._metrics.grpc_watchers.inc()
         try:
             yield changed
         finally:
             self._changed.discard(changed)
-            self._metrics.grpc_watchers.dec()
+
+    def _view(self, selection: messages.Selection) -> messages.View:
+        """Return the view of the current snapshot, which all callers with a selection share."""
+        view = self._views.get(selection)
+        if view is None:
+            view = self._views[selection] = messages.View(self._encoding.current, selection)
+        return view
 
     def _selection(
         self, request: discovery_pb2.GetDiscoveryRequest | discovery_pb2.WatchDiscoveryRequest
@@ -196,14 +173,11 @@ class DiscoveryService(Service):
             InvalidFields: A field is wrong.
         """
         if self._awaited():
-            message = "no upstream has answered yet; ListSources tells why"
+            message = "no upstream has answered yet; ListSources has the reasons"
             raise CallFailed(code_pb2.UNAVAILABLE, message)
         return messages.selection(request.accept_versions, request.scope, self._offered)
 
 
-async def _set_by(event: asyncio.Event, deadline: float) -> bool:
-    try:
-        async with asyncio.timeout_at(deadline):
-            return await event.wait()
-    except TimeoutError:
-        return False
+def _first(view: messages.View, known: Mapping[str, str]) -> tuple[bytes, messages.GroupHashes]:
+    """Return the first message to a caller that knows some groups, and the hashes sent with it."""
+    return messages.changes(view.etag, view.delta(known)), view.group_hashes

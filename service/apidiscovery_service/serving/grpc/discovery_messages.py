@@ -13,7 +13,6 @@ from functools import cached_property
 from typing import TypeAlias
 
 from apidiscovery.service.v1 import discovery_pb2
-from google.protobuf.timestamp_pb2 import Timestamp
 from google.rpc import (  # pyright: ignore[reportMissingTypeStubs] - typed, without py.typed
     code_pb2,
     error_details_pb2,
@@ -30,6 +29,7 @@ from apidiscovery_service.encoding import EncodedSnapshot, aggregated
 from apidiscovery_service.errors import FieldViolation, InvalidFields
 from apidiscovery_service.kube import wire
 from apidiscovery_service.serving.grpc.calls import CallFailed, number_of
+from apidiscovery_service.serving.grpc.fields import timestamp
 
 _VERSION_NAMES = {
     discovery_pb2.DISCOVERY_VERSION_V2: "v2",
@@ -122,8 +122,8 @@ _CHANGES = number_of(discovery_pb2.WatchDiscoveryResponse, "changes")
 _CHANGES_DELTA = number_of(discovery_pb2.WatchDiscoveryResponse.Changes, "delta")
 
 
-# Name and hash of each group, chunk by chunk: all that a watch keeps of what it has sent. It has no
-# reference to a group, so a slow reader keeps no replaced group alive.
+# Name and hash of each group, chunk by chunk: all that a watch keeps of its last message. Without a
+# reference to a group, a slow reader keeps no replaced group alive.
 GroupHashes: TypeAlias = tuple[tuple[tuple[str, str], ...], ...]
 
 _EVERY_CLUSTER = matching(ALL_CLUSTERS)
@@ -243,21 +243,6 @@ class View:
         return message.SerializeToString() + encoded
 
 
-class Views:
-    """The views of one snapshot, one for each selection."""
-
-    def __init__(self, encoded: EncodedSnapshot) -> None:
-        self._encoded = encoded
-        self._views: dict[Selection, View] = {}
-
-    def view(self, selection: Selection) -> View:
-        """Return the view of a selection."""
-        view = self._views.get(selection)
-        if view is None:
-            view = self._views[selection] = View(self._encoded, selection)
-        return view
-
-
 def _chunks_of(document: Document) -> Iterator[tuple[int, Chunk]]:
     position = 0
     for chunk in document.chunks:
@@ -335,8 +320,8 @@ def list_sources(
     Without a status a source is stale when it offers anything stale.
 
     Args:
-        registry: What is served.
-        statuses: Those that are known.
+        registry: The registry.
+        statuses: The known statuses.
         clusters: Matches the names of the clusters that the caller may read about.
     """
     known = {status.name: status for status in statuses}
@@ -365,7 +350,7 @@ def _source(
     source = discovery_pb2.DiscoverySource(
         name=status.name,
         state=STATES[status.state],
-        since=_timestamp(status),
+        since=timestamp(status.since),
         error=status.error,
         address=status.address,
         withheld=status.withheld,
@@ -380,11 +365,3 @@ def _source(
             shadowed_by="" if winner == status.name else winner,
         )
     return source
-
-
-def _timestamp(status: SourceStatus) -> Timestamp | None:
-    if status.since is None:
-        return None
-    timestamp = Timestamp()
-    timestamp.FromDatetime(status.since)
-    return timestamp

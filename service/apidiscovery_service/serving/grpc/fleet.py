@@ -1,10 +1,9 @@
-"""FleetService: clusters side by side, as much of them as a caller may see."""
+"""FleetService: the clusters that a caller may see, side by side."""
 
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 
-import grpc
 from apidiscovery.service.v1 import fleet_pb2
 from google.rpc import (  # pyright: ignore[reportMissingTypeStubs] - typed, without py.typed
     code_pb2,
@@ -15,13 +14,13 @@ from apidiscovery_service.fleet.scope import Scope
 from apidiscovery_service.kube.objects.selectors import LabelSelector
 from apidiscovery_service.metrics import Metrics
 from apidiscovery_service.serving.grpc import fleet_messages as messages
-from apidiscovery_service.serving.grpc.calls import (
-    CallFailed,
-    Context,
-    Handler,
-    Service,
-    Stream,
+from apidiscovery_service.serving.grpc.calls import Behaviour, CallFailed, Context, Service, Stream
+from apidiscovery_service.serving.grpc.fields import (
+    happens_by,
     heartbeat_s,
+    page_size_of,
+    page_token,
+    token_parts,
 )
 from apidiscovery_service.serving.grpc.fleet_messages import Selection
 from apidiscovery_service.serving.grpc.fleet_sheet import (
@@ -32,20 +31,20 @@ from apidiscovery_service.serving.grpc.fleet_sheet import (
     write,
 )
 
-SERVICE = fleet_pb2.DESCRIPTOR.services_by_name["FleetService"].full_name
+SERVICE = fleet_pb2.DESCRIPTOR.services_by_name["FleetService"]
 
-# Scopes, with their label selectors, whose encoded rows are kept. Those of other ones are made
-# again, which takes some 0.1 s for a thousand clusters.
+# Scopes with label selectors whose encoded rows are cached. Making those of another one takes 0.1 s
+# for a thousand clusters.
 _MAX_WRITTEN = 32
-# Sheets of which some caller has had a page that is not the last. They share most of their rows.
+# Cached sheets for further pages. They share most of their rows.
 _MAX_PAGED = 8
 
 
 class FleetService(Service):
-    """The methods of FleetService; they return encoded messages.
+    """The methods of FleetService.
 
     Args:
-        scope_of: Returns what the caller of a call may see now; the same object for the same part.
+        scope_of: Returns what the caller of a call may see now; equal scopes are one object.
         metrics: Counts calls and watches.
         ready: Whether the local sources have been read.
     """
@@ -62,89 +61,73 @@ class FleetService(Service):
         self._followed: OrderedDict[tuple[Scope, str], _Followed] = OrderedDict()
         self._paged: OrderedDict[tuple[Scope, str], Sheet] = OrderedDict()
 
-    def methods(self) -> Mapping[str, Handler]:
-        """Return the handlers; their answers are encoded already."""
+    def behaviours(self) -> Mapping[str, Behaviour]:
+        """Return the functions that answer the methods."""
         return {
-            "ListClusters": grpc.unary_unary_rpc_method_handler(
-                self.list_clusters,
-                request_deserializer=fleet_pb2.ListClustersRequest.FromString,
-            ),
-            "GetMatrix": grpc.unary_unary_rpc_method_handler(
-                self.get_matrix, request_deserializer=fleet_pb2.GetMatrixRequest.FromString
-            ),
-            "WatchFleet": grpc.unary_stream_rpc_method_handler(
-                self.watch, request_deserializer=fleet_pb2.WatchFleetRequest.FromString
-            ),
+            "ListClusters": self.list_clusters,
+            "GetMatrix": self.get_matrix,
+            "WatchFleet": self.watch,
         }
 
     async def list_clusters(
         self, request: fleet_pb2.ListClustersRequest, context: Context
-    ) -> bytes:
+    ) -> fleet_pb2.ListClustersResponse:
         """Answer ListClusters."""
-        async with self.answering("ListClusters", context):
-            labels = messages.labels_of("label_selector", request.label_selector)
-            page_size = messages.page_size_of(request.page_size)
-            after = ""
-            if request.page_token:
-                after = str(messages.parts_of(request.page_token, str)[0])
-            scope = self._followed_by(context, labels).scope
-            page = await asyncio.to_thread(
-                messages.clusters_page,
-                [column for column in scope.columns() if column.name > after],
-                scope.clusters,
-                page_size,
-                with_group_versions=request.with_group_versions,
-            )
-            return page.SerializeToString()
+        labels = messages.labels_of("label_selector", request.label_selector)
+        page_size = page_size_of(request.page_size)
+        after = str(token_parts(request.page_token, str)[0]) if request.page_token else ""
+        scope = self._followed_by(context, labels).scope
+        return await asyncio.to_thread(
+            messages.clusters_page,
+            [column for column in scope.columns() if column.name > after],
+            scope.clusters,
+            page_size,
+            with_group_versions=request.with_group_versions,
+        )
 
     async def get_matrix(self, request: fleet_pb2.GetMatrixRequest, context: Context) -> bytes:
         """Answer GetMatrix."""
-        async with self.answering("GetMatrix", context):
-            selection = messages.selection_of(request.selection)
-            page_size = messages.page_size_of(request.page_size)
-            selected = _name_of(request.selection)
-            begin = 0
-            if request.page_token:
-                of, hash_, begin = _place_of(request.page_token)
-                if of != selected:
-                    text = "want the selection of the first page"
-                    raise InvalidFields(FieldViolation("selection", text))
-                sheet = self._paged_sheet(context, hash_)
-            else:
-                _, sheet = await self._followed_by(context, selection.labels).sheet(selection)
-                if request.if_none_match == sheet.hash:
-                    return sheet.not_modified
-            page = await asyncio.to_thread(sheet.page, begin, page_size)
-            if page.end is None:
-                return page.with_token("")
-            self._keep_paged(context, sheet)
-            return page.with_token(messages.token(selected, sheet.hash, page.end))
+        selection = messages.selection_of(request.selection)
+        page_size = page_size_of(request.page_size)
+        selected = _name_of(request.selection)
+        begin = 0
+        if request.page_token:
+            of, hash_, begin = _place_of(request.page_token)
+            if of != selected:
+                text = "want the selection of the first page"
+                raise InvalidFields(FieldViolation("selection", text))
+            sheet = self._paged_sheet(context, hash_)
+        else:
+            _, sheet = await self._followed_by(context, selection.labels).sheet(selection)
+            if request.if_none_match == sheet.hash:
+                return sheet.not_modified
+        page = await asyncio.to_thread(sheet.page, begin, page_size)
+        if page.end is None:
+            return page.with_token("")
+        self._keep_paged(context, sheet)
+        return page.with_token(page_token(selected, sheet.hash, page.end))
 
-    async def watch(self, request: fleet_pb2.WatchFleetRequest, context: Context) -> None:
+    async def watch(self, request: fleet_pb2.WatchFleetRequest, stream: Stream) -> None:
         """Answer WatchFleet.
 
         Nothing is queued between two messages: each has the difference between what was sent last
         and the state that is current once the caller has taken it.
         """
-        async with self.streaming("WatchFleet", context) as stream:
-            selection = messages.selection_of(request.selection)
-            interval_s = heartbeat_s(request)
-            self._metrics.grpc_watchers.inc()
-            try:
-                await self._follow(context, stream, selection, request.if_none_match, interval_s)
-            finally:
-                self._metrics.grpc_watchers.dec()
+        selection = messages.selection_of(request.selection)
+        interval_s = heartbeat_s(request)
+        with self._metrics.grpc_watchers.track_inprogress():
+            await self._follow(stream, selection, request.if_none_match, interval_s)
 
     async def _follow(
-        self, context: Context, stream: Stream, selection: Selection, known: str, interval_s: float
+        self, stream: Stream, selection: Selection, known: str, interval_s: float
     ) -> None:
         """Send all, or a heartbeat to a caller that has it, then every change and heartbeats."""
-        loop = asyncio.get_running_loop()
+        loop, context = asyncio.get_running_loop(), stream.context
         scope, followed = self._scope_of(context), self._followed_by(context, selection.labels)
         revision, sent = await _begin(stream, followed, selection, known)
         heartbeat_at = loop.time() + interval_s
         while True:
-            is_heartbeat = not await _is_other(followed.scope, revision, heartbeat_at)
+            is_heartbeat = not await happens_by(heartbeat_at, followed.scope.wait(revision))
             if self._scope_of(context) is not scope:  # the caller may see more now, or less
                 scope = self._scope_of(context)
                 followed = self._followed_by(context, selection.labels)
@@ -190,7 +173,7 @@ class FleetService(Service):
 
 
 class _Followed:
-    """One scope, encoded again once it has changed and somebody asks.
+    """One scope, encoded again on the first request after a change.
 
     Args:
         scope: The scope.
@@ -227,7 +210,7 @@ class _Followed:
 async def _begin(
     stream: Stream, followed: _Followed, selection: Selection, known: str
 ) -> tuple[int, Sent]:
-    """Send the whole state, and return its revision and what was sent."""
+    """Send the whole state; return its revision, and the digests of what was sent."""
     revision, sheet = await followed.sheet(selection)
     sent = sheet.sent
     for message in [heartbeat(sent)] if known == sheet.hash else sheet.whole():
@@ -238,16 +221,16 @@ async def _begin(
 async def _next(
     followed: _Followed, selection: Selection, sent: Sent
 ) -> tuple[int, list[bytes], Sent]:
-    """Return the current revision, the messages that lead to it, and what is sent with them.
+    """Return the current revision, the messages that lead to it, and the digests after them.
 
-    It keeps nothing else: a caller that does not read must not keep a state alive.
+    It refers to nothing else: a caller that does not read must not keep a state alive.
     """
     revision, sheet = await followed.sheet(selection)
     return revision, sheet.delta(sent), sheet.sent
 
 
 def _name_of(selection: fleet_pb2.FleetSelection) -> str:
-    """Return what is the same for pages of the same selection."""
+    """Return a digest of a selection, for page tokens."""
     return messages.digest(selection.SerializeToString(deterministic=True)).hex()
 
 
@@ -257,15 +240,5 @@ def _place_of(token: str) -> tuple[str, str, int]:
     Raises:
         InvalidFields: It is no token.
     """
-    of, hash_, begin = messages.parts_of(token, str, str, int)
+    of, hash_, begin = token_parts(token, str, str, int)
     return str(of), str(hash_), max(int(begin), 0)
-
-
-async def _is_other(scope: Scope, revision: int, deadline: float) -> bool:
-    """Wait until a scope has another revision; return False after the deadline."""
-    try:
-        async with asyncio.timeout_at(deadline):
-            await scope.wait(revision)
-    except TimeoutError:
-        return False
-    return True

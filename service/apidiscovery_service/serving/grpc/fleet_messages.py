@@ -1,16 +1,12 @@
 """Messages of FleetService, from clusters and rows of the matrix."""
 
-import base64
-import binascii
 import hashlib
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import cast
+from datetime import datetime
 
 from apidiscovery.service.v1 import fleet_pb2
 from apidiscovery_formats.matrix import Agreement, Cell, Column, Freshness, Row
-from google.protobuf.timestamp_pb2 import Timestamp
 
 from apidiscovery_service.core.cluster import Cluster
 from apidiscovery_service.core.model import Freshness as VersionFreshness
@@ -18,13 +14,13 @@ from apidiscovery_service.core.source import SourceState
 from apidiscovery_service.errors import FieldViolation, InvalidFields
 from apidiscovery_service.kube.objects.errors import ObjectError
 from apidiscovery_service.kube.objects.selectors import LabelSelector, parse_labels
+from apidiscovery_service.serving.grpc.fields import (
+    PART_BYTES,
+    check_names,
+    page_token,
+    timestamp,
+)
 
-# Of a message. gRPC clients accept 4 MiB by default, and one part may be as large as a row of some
-# thousand clusters.
-PART_BYTES = 3 * 1024 * 1024
-
-# Names in one request; each is compared with every row.
-_MAX_NAMES = 1_000
 _MAX_SELECTOR = 4_096  # characters
 
 _ALL_CLUSTERS = LabelSelector()
@@ -72,9 +68,7 @@ def selection_of(message: fleet_pb2.FleetSelection) -> Selection:
         InvalidFields: The label selector is malformed, or there are too many names.
     """
     for field, names in (("groups", message.groups), ("kinds", message.kinds)):
-        if len(names) > _MAX_NAMES:
-            text = f"has {len(names)} elements, want at most {_MAX_NAMES}"
-            raise InvalidFields(FieldViolation(f"selection.{field}", text))
+        check_names(f"selection.{field}", names)
     return Selection(
         labels_of("selection.label_selector", message.label_selector),
         frozenset(message.groups),
@@ -99,41 +93,6 @@ def labels_of(field: str, selector: str) -> LabelSelector:
         raise InvalidFields(FieldViolation(field, text)) from None
 
 
-def page_size_of(page_size: int) -> int | None:
-    """Return the largest number of items of a page; None for as many as fit.
-
-    Raises:
-        InvalidFields: It is negative.
-    """
-    if page_size < 0:
-        raise InvalidFields(FieldViolation("page_size", f"want 0 or more, got {page_size}"))
-    return page_size or None
-
-
-# Page tokens are JSON in base64: readable for us, opaque for others.
-
-
-def token(*parts: str | int) -> str:
-    """Return a page token of these parts."""
-    return base64.urlsafe_b64encode(json.dumps(parts).encode()).decode()
-
-
-def parts_of(text: str, *kinds: type) -> list[str | int]:
-    """Return the parts of a page token, which are of these types.
-
-    Raises:
-        InvalidFields: It is no token.
-    """
-    try:
-        found: object = json.loads(base64.b64decode(text.encode(), altchars=b"-_", validate=True))
-    except (binascii.Error, ValueError, RecursionError):
-        found = None
-    parts = cast("list[str | int]", found) if isinstance(found, list) else []
-    if not parts or [type(each) for each in parts] != list(kinds):
-        raise InvalidFields(FieldViolation("page_token", "want the next_page_token of an answer"))
-    return parts
-
-
 # Clusters.
 
 
@@ -145,7 +104,7 @@ def cluster_message(column: Column, cluster: Cluster) -> fleet_pb2.FleetCluster:
         labels=dict(column.labels),
         reachable=cluster.status.state is SourceState.CURRENT,
         freshness=_FRESHNESS[column.freshness],
-        since=_timestamp(column.since),
+        since=timestamp(datetime.fromisoformat(column.since) if column.since else None),
         reason=column.reason,
         version=column.version,
         group_count=len(groups),
@@ -165,8 +124,8 @@ def clusters_page(
     """Return a page of clusters.
 
     Args:
-        columns: What is still to be listed, by name.
-        clusters: Those of the columns, by name.
+        columns: The columns that remain, by name.
+        clusters: The clusters of the columns, by name.
         page_size: The largest number of clusters; None for as many as fit.
         with_group_versions: Whether each has its group-versions.
     """
@@ -179,7 +138,7 @@ def clusters_page(
             message.group_versions.extend(_group_version_messages(column, cluster))
         size += message.ByteSize()
         if page.clusters and (len(page.clusters) == page_size or size > PART_BYTES):
-            page.next_page_token = token(page.clusters[-1].name)
+            page.next_page_token = page_token(page.clusters[-1].name)
             break
         page.clusters.append(message)
     return page
@@ -200,14 +159,6 @@ def _group_version_messages(
                 version=version.version,
                 freshness=_FRESHNESS[Freshness.CURRENT if is_current else Freshness.STALE],
             )
-
-
-def _timestamp(text: str) -> Timestamp | None:
-    if not text:
-        return None
-    found = Timestamp()
-    found.FromJsonString(text)
-    return found
 
 
 # Rows.

@@ -1,7 +1,7 @@
 """The matrix encoded: each cluster and row once, shared by all calls; pages of it, and deltas.
 
 A message is put together from encoded parts: a message field and a bytes field look the same on the
-wire. A change encodes the rows and clusters that are others, no more.
+wire. A change encodes only the rows and clusters that it concerns.
 """
 
 from collections import OrderedDict
@@ -17,8 +17,8 @@ from apidiscovery_service.core.cluster import Cluster
 from apidiscovery_service.kube import wire
 from apidiscovery_service.kube.objects.selectors import LabelSelector
 from apidiscovery_service.serving.grpc.calls import number_of
+from apidiscovery_service.serving.grpc.fields import PART_BYTES
 from apidiscovery_service.serving.grpc.fleet_messages import (
-    PART_BYTES,
     Selection,
     cluster_message,
     digest,
@@ -60,7 +60,7 @@ class _Encoded:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sent:
-    """All that a watch keeps of what it has sent: no bytes of it, so a slow reader holds none."""
+    """The digests of what a watch has sent. It has no bytes, so a slow reader keeps none alive."""
 
     hash: str
     clusters: Mapping[str, bytes]
@@ -99,12 +99,12 @@ class Sheet:
                 each.digest for part in (clusters, rows) for each in (*part.values(), _SEPARATOR)
             )
         ).hex()
-        # By the id of what was sent: that, so that nothing else gets its id, and the messages.
+        # By the id of a `Sent`: the messages, and the object itself, so that no other gets its id.
         self._deltas: OrderedDict[int, tuple[Sent, list[bytes]]] = OrderedDict()
 
     @cached_property
     def sent(self) -> Sent:
-        """What a watch keeps that has sent this."""
+        """The digests that a watch keeps once it has sent this."""
         return Sent(
             self.hash,
             {name: each.digest for name, each in self._clusters.items()},
@@ -139,7 +139,7 @@ class Sheet:
         return self._messages(fields, from_nothing=True)
 
     def delta(self, sent: Sent) -> list[bytes]:
-        """Return the messages of a watch that lead here from what was sent; none for the same."""
+        """Return the messages of a watch with the difference to what it sent; none for none."""
         if sent is self.sent:
             return []
         shared = self._deltas.get(id(sent))
@@ -212,7 +212,7 @@ class Written:
     )
 
     def selected(self, selection: Selection) -> Sheet:
-        """Return all clusters with a selection of rows; its labels are not heeded."""
+        """Return all clusters with a selection of rows; its labels are ignored."""
         rows = replace(selection, labels=LabelSelector())
         if rows == Selection():
             return self.sheet
@@ -226,12 +226,12 @@ class Written:
 
 
 def write(matrix: Matrix, clusters: Mapping[str, Cluster], before: Written | None) -> Written:
-    """Return a matrix encoded; what is the same object as before is taken over.
+    """Return a matrix encoded; the encoding of an object that was there before is used again.
 
     Args:
         matrix: The matrix.
         clusters: Those of its columns, by name.
-        before: What was written before of the same scope.
+        before: The last result for the same scope; None for none.
     """
     columns = dict(_written_clusters(matrix, clusters, before.clusters if before else {}))
     is_same_order = before is not None and [*before.clusters] == [*columns]
@@ -275,6 +275,6 @@ def _written_rows(
 
 
 def heartbeat(sent: Sent) -> bytes:
-    """Return the message of a watch that has nothing to tell since it sent that."""
+    """Return the message of a watch without a change since it sent something."""
     message = fleet_pb2.WatchFleetResponse.Heartbeat(hash=sent.hash)
     return fleet_pb2.WatchFleetResponse(heartbeat=message).SerializeToString()

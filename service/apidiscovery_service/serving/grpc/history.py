@@ -1,11 +1,9 @@
-"""HistoryService: what changed when, and what was served at a time, as far as a caller may see."""
+"""HistoryService: changes and their times, and earlier documents, that a caller may see."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NoReturn
 
-import grpc
 import structlog
 from apidiscovery.service.v1 import history_pb2
 from google.rpc import (  # pyright: ignore[reportMissingTypeStubs] - typed, without py.typed
@@ -15,7 +13,7 @@ from google.rpc import (  # pyright: ignore[reportMissingTypeStubs] - typed, wit
 from apidiscovery_service.access.grants import matching
 from apidiscovery_service.core.cluster import Cluster
 from apidiscovery_service.encoding import EncodedSnapshot
-from apidiscovery_service.errors import FieldViolation, InvalidFields
+from apidiscovery_service.errors import DiscoveryError, FieldViolation, InvalidFields
 from apidiscovery_service.fleet.publisher import Publisher
 from apidiscovery_service.history.history import LOOK_EVERY_S, History
 from apidiscovery_service.history.model import (
@@ -33,18 +31,25 @@ from apidiscovery_service.metrics import Metrics
 from apidiscovery_service.serving.grpc import history_messages as messages
 from apidiscovery_service.serving.grpc.admission import CallAccess
 from apidiscovery_service.serving.grpc.calls import (
+    Behaviour,
     CallFailed,
     Context,
-    Handler,
     Service,
     Stream,
-    heartbeat_s,
     number_of,
 )
 from apidiscovery_service.serving.grpc.discovery_messages import STATES
-from apidiscovery_service.serving.grpc.fleet_messages import page_size_of, parts_of, token
+from apidiscovery_service.serving.grpc.fields import (
+    PART_BYTES,
+    happens_by,
+    heartbeat_s,
+    page_size_of,
+    page_token,
+    time_of,
+    token_parts,
+)
 
-SERVICE = history_pb2.DESCRIPTOR.services_by_name["HistoryService"].full_name
+SERVICE = history_pb2.DESCRIPTOR.services_by_name["HistoryService"]
 
 # Changes of a page or of a message of a watch, groups before and after included.
 _MAX_PAGE = 500
@@ -63,13 +68,13 @@ _log = structlog.get_logger(__name__)
 
 
 class HistoryService(Service):
-    """The methods of HistoryService; they return encoded messages.
+    """The methods of HistoryService.
 
     Args:
-        history: What is remembered; None where nothing is.
+        history: The recorded changes; None without a history.
         metrics: Counts calls and watches.
         ready: Whether the local sources have been read.
-        access: Tells which clusters a caller may read about; None for all.
+        access: Returns the clusters that a caller may read about; None for all.
     """
 
     def __init__(
@@ -81,68 +86,62 @@ class HistoryService(Service):
         access: CallAccess | None = None,
     ) -> None:
         super().__init__(SERVICE, metrics, ready)
-        self._kept = history
+        self._recorded = history
         self._access = access or CallAccess()
         self._publisher = Publisher()
 
-    def methods(self) -> Mapping[str, Handler]:
-        """Return the handlers; their answers are encoded already."""
+    def behaviours(self) -> Mapping[str, Behaviour]:
+        """Return the functions that answer the methods."""
         return {
-            "ListChanges": grpc.unary_unary_rpc_method_handler(
-                self.list_changes,
-                request_deserializer=history_pb2.ListChangesRequest.FromString,
-            ),
-            "GetAt": grpc.unary_unary_rpc_method_handler(
-                self.get_at, request_deserializer=history_pb2.GetAtRequest.FromString
-            ),
-            "GetOpenAPIChange": grpc.unary_stream_rpc_method_handler(
-                self.get_openapi_change,
-                request_deserializer=history_pb2.GetOpenAPIChangeRequest.FromString,
-            ),
-            "WatchChanges": grpc.unary_stream_rpc_method_handler(
-                self.watch, request_deserializer=history_pb2.WatchChangesRequest.FromString
-            ),
+            "ListChanges": self.list_changes,
+            "GetAt": self.get_at,
+            "GetOpenAPIChange": self.get_openapi_change,
+            "WatchChanges": self.watch,
         }
+
+    def translated(self, error: DiscoveryError) -> DiscoveryError:
+        """Return the status of an error of the history.
+
+        Its details, such as the path of the file, are only in the log.
+        """
+        if not isinstance(error, HistoryError):
+            return error
+        for kind, code in _CODES:
+            if isinstance(error, kind):
+                return CallFailed(code, str(error))
+        _log.warning("history cannot be read", reason=str(error))
+        text = "the history cannot be read now, try again; the log of the server has the reason"
+        return CallFailed(code_pb2.UNAVAILABLE, text)
 
     async def list_changes(
         self, request: history_pb2.ListChangesRequest, context: Context
-    ) -> bytes:
+    ) -> history_pb2.ListChangesResponse:
         """Answer ListChanges."""
-        async with self.answering("ListChanges", context):
-            history = self._history()
-            only = messages.filter_of(request.selection, self._may_read(context))
-            if request.HasField("since"):
-                only = replace(only, since=messages.time_of("since", request.since))
-            if request.HasField("until"):
-                only = replace(only, until=messages.time_of("until", request.until))
-            size = min(page_size_of(request.page_size) or _MAX_PAGE, _MAX_PAGE)
-            before = int(parts_of(request.page_token, int)[0]) if request.page_token else None
-            try:
-                found = await history.changes(only, before=before, limit=size + 1)
-                told = await _part(history, found[:size], with_groups=request.with_groups)
-            except HistoryError as error:
-                _fail(error)
-            is_last = len(told) == len(found)
-            return history_pb2.ListChangesResponse(
-                changes=told, next_page_token="" if is_last else token(told[-1].id)
-            ).SerializeToString()
+        history = self._history()
+        only = messages.filter_of(request.selection, self._may_read(context))
+        if request.HasField("since"):
+            only = replace(only, since=time_of("since", request.since))
+        if request.HasField("until"):
+            only = replace(only, until=time_of("until", request.until))
+        size = min(page_size_of(request.page_size) or _MAX_PAGE, _MAX_PAGE)
+        before = int(token_parts(request.page_token, int)[0]) if request.page_token else None
+        found = await history.changes(only, before=before, limit=size + 1)
+        changes = await _part(history, found[:size], with_groups=request.with_groups)
+        is_last = len(changes) == len(found)
+        return history_pb2.ListChangesResponse(
+            changes=changes, next_page_token="" if is_last else page_token(changes[-1].id)
+        )
 
     async def get_at(self, request: history_pb2.GetAtRequest, context: Context) -> bytes:
         """Answer GetAt."""
-        async with self.answering("GetAt", context):
-            history = self._history()
-            if not request.HasField("time"):
-                raise InvalidFields(FieldViolation("time", "want a time, got none"))
-            when = messages.time_of("time", request.time)
-            may_read = self._may_read(context)
-            try:
-                if may_read and not may_read(request.cluster):
-                    text = f"the history has nothing of cluster {request.cluster}"
-                    raise NothingRecorded(text, None)
-                cluster = await history.cluster_at(request.cluster, when)
-            except HistoryError as error:
-                _fail(error)
-            return await self._state(cluster)
+        history = self._history()
+        if not request.HasField("time"):
+            raise InvalidFields(FieldViolation("time", "want a time, got none"))
+        when = time_of("time", request.time)
+        may_read = self._may_read(context)
+        if may_read and not may_read(request.cluster):
+            raise NothingRecorded(f"the history has nothing of cluster {request.cluster}", None)
+        return await self._state(await history.cluster_at(request.cluster, when))
 
     async def _state(self, cluster: Cluster) -> bytes:
         """Return GetAtResponse for a cluster as it was."""
@@ -161,65 +160,49 @@ class HistoryService(Service):
         return message.SerializeToString() + documents
 
     async def get_openapi_change(
-        self, request: history_pb2.GetOpenAPIChangeRequest, context: Context
+        self, request: history_pb2.GetOpenAPIChangeRequest, stream: Stream
     ) -> None:
         """Answer GetOpenAPIChange."""
-        async with self.streaming("GetOpenAPIChange", context) as stream:
-            history = self._history()
-            if request.side not in (
-                history_pb2.HISTORY_SIDE_BEFORE,
-                history_pb2.HISTORY_SIDE_AFTER,
-            ):
-                text = f"want HISTORY_SIDE_BEFORE or HISTORY_SIDE_AFTER, got {request.side}"
-                raise InvalidFields(FieldViolation("side", text))
-            may_read = self._may_read(context)
-            try:
-                change = await history.change(request.change_id)
-                if (
-                    change is None
-                    or change.kind is not Kind.OPENAPI
-                    or (may_read and not may_read(change.cluster))
-                ):
-                    text = f"there is no change of an OpenAPI document with id {request.change_id}"
-                    raise CallFailed(code_pb2.NOT_FOUND, text)
-                is_before = request.side == history_pb2.HISTORY_SIDE_BEFORE
-                key = change.before if is_before else change.after
-                content = await history.content(key) if key else b""
-            except HistoryError as error:
-                _fail(error)
-            for begin in range(0, len(content), _DOCUMENT_PART_BYTES):
-                part = content[begin : begin + _DOCUMENT_PART_BYTES]
-                message = history_pb2.GetOpenAPIChangeResponse(part=part)
-                await stream.send(message.SerializeToString())
+        history = self._history()
+        if request.side not in (history_pb2.HISTORY_SIDE_BEFORE, history_pb2.HISTORY_SIDE_AFTER):
+            text = f"want HISTORY_SIDE_BEFORE or HISTORY_SIDE_AFTER, got {request.side}"
+            raise InvalidFields(FieldViolation("side", text))
+        may_read = self._may_read(stream.context)
+        change = await history.change(request.change_id)
+        if (
+            change is None
+            or change.kind is not Kind.OPENAPI
+            or (may_read and not may_read(change.cluster))
+        ):
+            text = f"there is no change of an OpenAPI document with id {request.change_id}"
+            raise CallFailed(code_pb2.NOT_FOUND, text)
+        is_before = request.side == history_pb2.HISTORY_SIDE_BEFORE
+        key = change.before if is_before else change.after
+        content = await history.content(key) if key else b""
+        for begin in range(0, len(content), _DOCUMENT_PART_BYTES):
+            part = content[begin : begin + _DOCUMENT_PART_BYTES]
+            await stream.send(history_pb2.GetOpenAPIChangeResponse(part=part))
 
-    async def watch(self, request: history_pb2.WatchChangesRequest, context: Context) -> None:
+    async def watch(self, request: history_pb2.WatchChangesRequest, stream: Stream) -> None:
         """Answer WatchChanges.
 
         Nothing is queued: after each message the next changes are read from the file.
         """
-        async with self.streaming("WatchChanges", context) as stream:
-            history = self._history()
-            only = messages.filter_of(request.selection, None)
-            interval_s = heartbeat_s(request)
-            try:
-                last = await history.last_id()
-                after = request.after_id if request.HasField("after_id") else last
-                if not 0 <= after <= last:
-                    text = f"after_id: want an id of up to {last}, the last change, got {after}"
-                    raise CallFailed(code_pb2.OUT_OF_RANGE, text)
-                watch = _Watch(
-                    history,
-                    stream,
-                    lambda: replace(only, may_read=self._may_read(context)),
-                    request.with_groups,
-                )
-                self._metrics.grpc_watchers.inc()
-                try:
-                    await watch.follow(after, interval_s)
-                finally:
-                    self._metrics.grpc_watchers.dec()
-            except HistoryError as error:
-                _fail(error)
+        history = self._history()
+        only = messages.filter_of(request.selection, None)
+        interval_s = heartbeat_s(request)
+        last = await history.last_id()
+        after = request.after_id if request.HasField("after_id") else last
+        if not 0 <= after <= last:
+            text = f"after_id: want an id of up to {last}, the last change, got {after}"
+            raise CallFailed(code_pb2.OUT_OF_RANGE, text)
+
+        def selected() -> Filter:
+            return replace(only, may_read=self._may_read(stream.context))
+
+        watch = _Watch(history, stream, selected, request.with_groups)
+        with self._metrics.grpc_watchers.track_inprogress():
+            await watch.follow(after, interval_s)
 
     def _history(self) -> History:
         """Return the history.
@@ -227,15 +210,16 @@ class HistoryService(Service):
         Raises:
             CallFailed: There is none.
         """
-        if self._kept is None:
+        if self._recorded is None:
             text = "this server keeps no history; start it with --history, such as 90d,2GiB"
             raise CallFailed(code_pb2.FAILED_PRECONDITION, text)
-        return self._kept
+        return self._recorded
 
     def _may_read(self, context: Context) -> Callable[[str], bool] | None:
-        """Return what tells the clusters that a caller may read about; None for all.
+        """Return a filter of the clusters that a caller may read about; None for all.
 
-        What was merged is for those who may read about all: it was merged by the grants of then.
+        Merged documents are for callers that may read about all clusters, since earlier grants
+        decided what was merged.
         """
         patterns = self._access.admit(context).clusters
         if "*" in patterns:
@@ -246,7 +230,7 @@ class HistoryService(Service):
 
 @dataclass(frozen=True, slots=True)
 class _Watch:
-    """A watch, and what it sends.
+    """One call of WatchChanges.
 
     Attributes:
         history: Is read after each message.
@@ -275,13 +259,14 @@ class _Watch:
                 if loop.time() >= heartbeat_at:
                     await self.stream.send(_heartbeat(after))
                     heartbeat_at = loop.time() + interval_s
-                await _set_by(appended, min(heartbeat_at, loop.time() + LOOK_EVERY_S))
+                await happens_by(min(heartbeat_at, loop.time() + LOOK_EVERY_S), appended.wait())
 
     async def _send(self, changes: Sequence[Change]) -> None:
         while changes:
-            told = await _part(self.history, changes, with_groups=self.with_groups)
-            await self.stream.send(_changes(told))
-            changes = changes[len(told) :]
+            sent = await _part(self.history, changes, with_groups=self.with_groups)
+            message = history_pb2.WatchChangesResponse.Changes(changes=sent)
+            await self.stream.send(history_pb2.WatchChangesResponse(changes=message))
+            changes = changes[len(sent) :]
 
 
 async def _part(
@@ -292,45 +277,18 @@ async def _part(
     Raises:
         HistoryError: The history cannot be read.
     """
-    told: list[history_pb2.HistoryChange] = []
+    part: list[history_pb2.HistoryChange] = []
     size = 0
     for change in changes:
-        told_by = await history.told_by(change) if with_groups else (None, None)
-        message = messages.change_message(change, *told_by)
+        sides = await history.told_by(change) if with_groups else (None, None)
+        message = messages.change_message(change, *sides)
         size += message.ByteSize()
-        if told and size > messages.PART_BYTES:
+        if part and size > PART_BYTES:
             break
-        told.append(message)
-    return told
+        part.append(message)
+    return part
 
 
-def _changes(told: list[history_pb2.HistoryChange]) -> bytes:
-    changes = history_pb2.WatchChangesResponse.Changes(changes=told)
-    return history_pb2.WatchChangesResponse(changes=changes).SerializeToString()
-
-
-def _heartbeat(after: int) -> bytes:
+def _heartbeat(after: int) -> history_pb2.WatchChangesResponse:
     heartbeat = history_pb2.WatchChangesResponse.Heartbeat(after_id=after)
-    return history_pb2.WatchChangesResponse(heartbeat=heartbeat).SerializeToString()
-
-
-def _fail(error: HistoryError) -> NoReturn:
-    """Raise the status of an error.
-
-    Raises:
-        CallFailed: Always. The details of a file, such as its path, are only in the log.
-    """
-    code = next((code for kind, code in _CODES if isinstance(error, kind)), None)
-    if code is not None:
-        raise CallFailed(code, str(error)) from error
-    _log.warning("history cannot be read", reason=str(error))
-    text = "the history cannot be read now, try again; the log of the server has the reason"
-    raise CallFailed(code_pb2.UNAVAILABLE, text) from error
-
-
-async def _set_by(event: asyncio.Event, deadline: float) -> None:
-    try:
-        async with asyncio.timeout_at(deadline):
-            await event.wait()
-    except TimeoutError:
-        pass
+    return history_pb2.WatchChangesResponse(heartbeat=heartbeat)

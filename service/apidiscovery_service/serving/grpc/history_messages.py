@@ -1,10 +1,8 @@
 """Messages of HistoryService: what requests select, and changes with their groups."""
 
 from collections.abc import Callable
-from datetime import UTC, datetime
 
 from apidiscovery.service.v1 import discovery_pb2, history_pb2
-from google.protobuf.timestamp_pb2 import Timestamp
 
 from apidiscovery_service.core.model import Group
 from apidiscovery_service.encoding import aggregated
@@ -13,14 +11,7 @@ from apidiscovery_service.history.contents import STATES
 from apidiscovery_service.history.history import Told
 from apidiscovery_service.history.model import Change, ContentDamaged, Filter, Kind
 from apidiscovery_service.serving.grpc.discovery_messages import STATES as STATE_NUMBERS
-
-# Of a message; a single group is far smaller than the rest of the 4 MiB that clients accept.
-PART_BYTES = 3 * 1024 * 1024
-
-_MAX_NAMES = 1_000  # in one request
-# What google/protobuf/timestamp.proto allows, in seconds of Unix time.
-_FIRST_S, _LAST_S = -62_135_596_800, 253_402_300_799
-_MAX_NANOS = 999_999_999
+from apidiscovery_service.serving.grpc.fields import check_names, timestamp
 
 _KINDS = {
     history_pb2.HISTORY_CHANGE_KIND_GROUP: Kind.GROUP,
@@ -38,15 +29,13 @@ def filter_of(
 
     Args:
         selection: The message.
-        may_read: Tells which clusters the caller may read about; None for all.
+        may_read: Whether the caller may read about a cluster, by name; None for all.
 
     Raises:
         InvalidFields: There are too many names, or a kind of changes is not known.
     """
     for field, names in (("clusters", selection.clusters), ("groups", selection.groups)):
-        if len(names) > _MAX_NAMES:
-            text = f"has {len(names)} elements, want at most {_MAX_NAMES}"
-            raise InvalidFields(FieldViolation(f"selection.{field}", text))
+        check_names(f"selection.{field}", names)
     for place, number in enumerate(selection.kinds):
         if number not in _KINDS:
             text = f"want a kind of changes that this release knows, got {number}"
@@ -59,24 +48,11 @@ def filter_of(
     )
 
 
-def time_of(field: str, timestamp: Timestamp) -> datetime:
-    """Return a time, in UTC, to the microsecond.
-
-    Raises:
-        InvalidFields: It is malformed. Source: google/protobuf/timestamp.proto.
-    """
-    seconds, nanos = timestamp.seconds, timestamp.nanos
-    if _FIRST_S <= seconds <= _LAST_S and 0 <= nanos <= _MAX_NANOS:
-        return timestamp.ToDatetime(UTC)
-    text = f"want a time from the year 1 to 9999, got {seconds} s and {nanos} ns"
-    raise InvalidFields(FieldViolation(field, text))
-
-
 def change_message(change: Change, before: Told, after: Told) -> history_pb2.HistoryChange:
-    """Return a change as a message, with what it tells of, as far as that is given."""
+    """Return a change as a message, with the group or version before and after, if given."""
     message = history_pb2.HistoryChange(
         id=change.id,
-        time=_timestamp(change.time),
+        time=timestamp(change.time),
         cluster=change.cluster,
         kind=_KIND_NUMBERS[change.kind],
         name=change.name,
@@ -93,11 +69,11 @@ def change_message(change: Change, before: Told, after: Told) -> history_pb2.His
         message.version_before = before
     if isinstance(after, str):
         message.version_after = after
-    for told, side in ((before, "group_before"), (after, "group_after")):
-        if isinstance(told, ContentDamaged):
-            message.damage = str(told)
-        elif isinstance(told, Group):
-            _fill(getattr(message, side), told)
+    for content, side in ((before, "group_before"), (after, "group_after")):
+        if isinstance(content, ContentDamaged):
+            message.damage = str(content)
+        elif isinstance(content, Group):
+            _fill(getattr(message, side), content)
     return message
 
 
@@ -113,9 +89,3 @@ def _fill(side: history_pb2.HistoryGroup, group: Group) -> None:
 def _state(key: str) -> discovery_pb2.SourceState.ValueType:
     state = STATES.get(key)
     return STATE_NUMBERS[state] if state else discovery_pb2.SOURCE_STATE_UNSPECIFIED
-
-
-def _timestamp(when: datetime) -> Timestamp:
-    timestamp = Timestamp()
-    timestamp.FromDatetime(when)
-    return timestamp

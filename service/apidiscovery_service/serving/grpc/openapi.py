@@ -1,12 +1,10 @@
 """OpenAPIService: the documents that HTTP serves too, sent in chunks."""
 
 import asyncio
-import contextlib
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-import grpc
 from apidiscovery.service.v1 import discovery_pb2, openapi_pb2
 from google.protobuf.message import Message
 from google.rpc import (  # pyright: ignore[reportMissingTypeStubs] - typed, without py.typed
@@ -17,17 +15,17 @@ from apidiscovery_service.errors import DiscoveryError, FieldViolation, InvalidF
 from apidiscovery_service.metrics import Metrics
 from apidiscovery_service.openapi.body import Body, Form, Index, server_relative_url
 from apidiscovery_service.serving.grpc.calls import (
+    Behaviour,
     CallFailed,
     Context,
-    Handler,
     Service,
+    Stream,
+    Streams,
     error_info,
-    serialized,
-    unary,
 )
 from apidiscovery_service.serving.grpc.unread import count_body
 
-SERVICE = openapi_pb2.DESCRIPTOR.services_by_name["OpenAPIService"].full_name
+SERVICE = openapi_pb2.DESCRIPTOR.services_by_name["OpenAPIService"]
 
 # Larger chunks are not faster, and unread chunks of slow readers stay in memory.
 CHUNK_BYTES = 512 * 1024
@@ -87,70 +85,60 @@ class OpenAPIService(Service):
     ) -> None:
         off = "the feature gate OpenAPIV3 of the server is off"
         super().__init__(SERVICE, metrics, ready, "" if enabled else off)
+        self.streams = Streams(are_finite=True)
         self._documents = documents
         self._index_response: tuple[Index, openapi_pb2.GetIndexResponse] | None = None
 
-    def methods(self) -> Mapping[str, Handler]:
-        """Return the handlers of the methods by name."""
-        return {
-            "GetIndex": unary(self.index, openapi_pb2.GetIndexRequest.FromString),
-            "GetDocument": grpc.unary_stream_rpc_method_handler(
-                self.document,
-                request_deserializer=openapi_pb2.GetDocumentRequest.FromString,
-                response_serializer=serialized,
-            ),
-            "GetBundle": grpc.unary_stream_rpc_method_handler(
-                self.bundle,
-                request_deserializer=openapi_pb2.GetBundleRequest.FromString,
-                response_serializer=serialized,
-            ),
-        }
+    def behaviours(self) -> Mapping[str, Behaviour]:
+        """Return the functions that answer the methods."""
+        return {"GetIndex": self.index, "GetDocument": self.document, "GetBundle": self.bundle}
+
+    def translated(self, error: DiscoveryError) -> DiscoveryError:
+        """Return UNAVAILABLE for a document that cannot be made now, as HTTP answers 503."""
+        if isinstance(error, InvalidFields | CallFailed):
+            return error
+        return CallFailed(code_pb2.UNAVAILABLE, f"a document cannot be made: {error}")
 
     async def index(
-        self, request: openapi_pb2.GetIndexRequest, context: Context
+        self, request: openapi_pb2.GetIndexRequest, _context: Context
     ) -> openapi_pb2.GetIndexResponse:
         """Answer GetIndex."""
-        async with self._answering("GetIndex", context):
-            index = await self._documents.index()
-            if request.if_none_match.strip('"') == index.etag:
-                return openapi_pb2.GetIndexResponse(
-                    etag=index.etag, not_modified=discovery_pb2.NotModified()
-                )
-            if self._index_response is None or self._index_response[0] is not index:
-                self._index_response = index, _index_response(index)  # 6 ms for 3,000 documents
-            return self._index_response[1]
+        index = await self._documents.index()
+        if request.if_none_match.strip('"') == index.etag:
+            return openapi_pb2.GetIndexResponse(
+                etag=index.etag, not_modified=discovery_pb2.NotModified()
+            )
+        if self._index_response is None or self._index_response[0] is not index:
+            self._index_response = index, _index_response(index)  # 6 ms for 3,000 documents
+        return self._index_response[1]
 
-    async def document(self, request: openapi_pb2.GetDocumentRequest, context: Context) -> None:
+    async def document(self, request: openapi_pb2.GetDocumentRequest, stream: Stream) -> None:
         """Answer GetDocument."""
-        async with self._answering("GetDocument", context):
-            key, form = _key_of(request), _form_of(request.form)
-            known = request.if_none_match.strip('"')
-            if known and known == await self._documents.hash_of(key):
-                header = openapi_pb2.OpenAPIDocumentHeader(
-                    key=key, hash=known, media_type=_MEDIA_TYPES[form], not_modified=True
-                )
-                body = None
-            else:
-                body = await self._documents.body(key, form)
-                if body is None:
-                    raise _not_found(key)
-                header = _header(body, form)
-            header.superseded = bool(request.hash) and request.hash != header.hash
-            count_body(context, len(body.data) if body else 0)
-            await context.write(openapi_pb2.GetDocumentResponse(header=header))
-            await _send(context, body, openapi_pb2.GetDocumentResponse)
+        key, form = _key_of(request), _form_of(request.form)
+        known = request.if_none_match.strip('"')
+        if known and known == await self._documents.hash_of(key):
+            header = openapi_pb2.OpenAPIDocumentHeader(
+                key=key, hash=known, media_type=_MEDIA_TYPES[form], not_modified=True
+            )
+            body = None
+        else:
+            body = await self._documents.body(key, form)
+            if body is None:
+                raise _not_found(key)
+            header = _header(body, form)
+        header.superseded = bool(request.hash) and request.hash != header.hash
+        count_body(stream.context, len(body.data) if body else 0)
+        await stream.send(openapi_pb2.GetDocumentResponse(header=header))
+        await _send(stream, body, openapi_pb2.GetDocumentResponse)
 
-    async def bundle(self, request: openapi_pb2.GetBundleRequest, context: Context) -> None:
+    async def bundle(self, request: openapi_pb2.GetBundleRequest, stream: Stream) -> None:
         """Answer GetBundle."""
-        async with self._answering("GetBundle", context):
-            form = _form_of(request.form)
-            _check_keys(request)
-            chosen = await self._chosen(request.keys, request.known_hashes)
-            await context.write(openapi_pb2.GetBundleResponse(outline=chosen.outline))
-            for key in chosen.wanted:
-                if context.done():  # grpc can lose the cancellation of a handler that is writing
-                    return
-                await self._send_next(key, form, context)
+        form = _form_of(request.form)
+        _check_keys(request)
+        chosen = await self._chosen(request.keys, request.known_hashes)
+        await stream.send(openapi_pb2.GetBundleResponse(outline=chosen.outline))
+        for key in chosen.wanted:
+            await self._send_next(key, form, stream)
 
     async def _chosen(self, keys: Sequence[str], known: Mapping[str, str]) -> "_Chosen":
         """Compare the documents of a caller with the current ones."""
@@ -168,28 +156,16 @@ class OpenAPIService(Service):
             found[key] = await self._documents.hash_of(key)
         return found
 
-    async def _send_next(self, key: str, form: Form, context: Context) -> None:
+    async def _send_next(self, key: str, form: Form, stream: Stream) -> None:
         """Send one document of a bundle; only one at a time is in memory."""
         body = await self._documents.body(key, form)
         if body is None:
-            await context.write(openapi_pb2.GetBundleResponse(gone=key))
+            await stream.send(openapi_pb2.GetBundleResponse(gone=key))
             return
-        count_body(context, len(body.data))
-        await context.write(openapi_pb2.GetBundleResponse(header=_header(body, form)))
-        await _send(context, body, openapi_pb2.GetBundleResponse)
-        count_body(context, 0)
-
-    @contextlib.asynccontextmanager
-    async def _answering(self, method: str, context: Context) -> AsyncGenerator[None]:
-        """Answer a call; UNAVAILABLE when a document cannot be made now, as HTTP answers 503."""
-        async with self.answering(method, context):
-            try:
-                yield
-            except (InvalidFields, CallFailed):
-                raise
-            except DiscoveryError as error:
-                message = f"a document cannot be made: {error}"
-                raise CallFailed(code_pb2.UNAVAILABLE, message) from None
+        count_body(stream.context, len(body.data))
+        await stream.send(openapi_pb2.GetBundleResponse(header=_header(body, form)))
+        await _send(stream, body, openapi_pb2.GetBundleResponse)
+        count_body(stream.context, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,13 +292,11 @@ def _header(body: Body, form: Form) -> openapi_pb2.OpenAPIDocumentHeader:
     )
 
 
-async def _send(context: Context, body: Body | None, message: Callable[..., Message]) -> None:
+async def _send(stream: Stream, body: Body | None, message: Callable[..., Message]) -> None:
     """Send a document, each chunk when the caller has room for it."""
     data = memoryview(body.data if body else b"")
     for start in range(0, len(data), CHUNK_BYTES):
-        if context.done():
-            return
-        await context.write(message(chunk=bytes(data[start : start + CHUNK_BYTES])))
+        await stream.send(message(chunk=bytes(data[start : start + CHUNK_BYTES])))
 
 
 def _not_found(key: str) -> CallFailed:

@@ -12,7 +12,8 @@ from apidiscovery_service.errors import InvalidFields
 from apidiscovery_service.metrics import Metrics
 from apidiscovery_service.serving.grpc import registry_messages as messages
 from apidiscovery_service.serving.grpc.admission import CallAccess
-from apidiscovery_service.serving.grpc.calls import Context, Handler, Service, duration_of, unary
+from apidiscovery_service.serving.grpc.calls import Behaviour, Context, Service
+from apidiscovery_service.serving.grpc.fields import duration_of, page_token
 from apidiscovery_service.sources.registrations import Registrations
 from apidiscovery_service.sources.registrations.record import Kind
 from apidiscovery_service.sources.registrations.requests import (
@@ -24,7 +25,7 @@ from apidiscovery_service.sources.registrations.requests import (
 )
 from apidiscovery_service.workers import run_sized
 
-SERVICE = registry_pb2.DESCRIPTOR.services_by_name["RegistryService"].full_name
+SERVICE = registry_pb2.DESCRIPTOR.services_by_name["RegistryService"]
 
 
 class RegistryService(Service):
@@ -52,83 +53,77 @@ class RegistryService(Service):
         self._registrations = registrations
         self._access = access or CallAccess()
 
-    def methods(self) -> Mapping[str, Handler]:
-        """Return the handlers of the methods by name."""
+    def behaviours(self) -> Mapping[str, Behaviour]:
+        """Return the functions that answer the methods."""
         return {
-            "Publish": unary(self.publish, registry_pb2.PublishRequest.FromString),
-            "Withdraw": unary(self.withdraw, registry_pb2.WithdrawRequest.FromString),
-            "ListRegistrations": unary(
-                self.list_registrations, registry_pb2.ListRegistrationsRequest.FromString
-            ),
-            "Apply": unary(self.apply, registry_pb2.ApplyRequest.FromString),
-            "Renew": unary(self.renew, registry_pb2.RenewRequest.FromString),
+            "Publish": self.publish,
+            "Withdraw": self.withdraw,
+            "ListRegistrations": self.list_registrations,
+            "Apply": self.apply,
+            "Renew": self.renew,
         }
 
     async def publish(
         self, request: registry_pb2.PublishRequest, context: Context
     ) -> registry_pb2.PublishResponse:
         """Answer Publish."""
-        async with self.answering("Publish", context):
-            requester = self._publisher(context)
-            publication = await asyncio.to_thread(messages.publication_of, request)
-            try:
-                written = await self._registrations.publish(publication, requester)
-            except InvalidFields as error:
-                raise messages.in_proto_names(error) from None
-            return registry_pb2.PublishResponse(
-                registration=messages.registration_message(written.registered),
-                changed=written.outcome is not Outcome.UNCHANGED,
-            )
+        requester = self._publisher(context)
+        publication = await asyncio.to_thread(messages.publication_of, request)
+        try:
+            written = await self._registrations.publish(publication, requester)
+        except InvalidFields as error:
+            raise messages.in_proto_names(error) from None
+        return registry_pb2.PublishResponse(
+            registration=messages.registration_message(written.registered),
+            changed=written.outcome is not Outcome.UNCHANGED,
+        )
 
     async def withdraw(
         self, request: registry_pb2.WithdrawRequest, context: Context
     ) -> registry_pb2.WithdrawResponse:
         """Answer Withdraw."""
-        async with self.answering("Withdraw", context):
-            requester = self._publisher(context)
-            references = messages.references_of("registrations", request.registrations)
-            removed = await self._registrations.withdraw(references, request.owner, requester)
-            return registry_pb2.WithdrawResponse(withdrawn=map(messages.reference_message, removed))
+        requester = self._publisher(context)
+        references = messages.references_of("registrations", request.registrations)
+        removed = await self._registrations.withdraw(references, request.owner, requester)
+        return registry_pb2.WithdrawResponse(withdrawn=map(messages.reference_message, removed))
 
     async def list_registrations(
         self, request: registry_pb2.ListRegistrationsRequest, context: Context
     ) -> registry_pb2.ListRegistrationsResponse:
         """Answer ListRegistrations."""
-        async with self.answering("ListRegistrations", context):
-            self._access.admit(context)
-            page = await self._registrations.list(messages.query_of(request))
-            statuses = {status.name: status for status in self._statuses()}
-            registered = [
-                messages.with_availability(one, statuses.get(f"apiservice:{one.name}"))
-                if one.kind is Kind.API_SERVICE
-                else one
-                for one in page.registered
-            ]
-            listed = partial(_listed, registered, messages.page_token(page.next_after))
-            if request.with_openapi:  # documents are large
-                return await asyncio.to_thread(listed, with_documents=True)
-            return listed(with_documents=False)
+        self._access.admit(context)
+        page = await self._registrations.list(messages.query_of(request))
+        statuses = {status.name: status for status in self._statuses()}
+        registered = [
+            messages.with_availability(one, statuses.get(f"apiservice:{one.name}"))
+            if one.kind is Kind.API_SERVICE
+            else one
+            for one in page.registered
+        ]
+        token = page_token(*page.next_after) if page.next_after else ""
+        listed = partial(_listed, registered, token)
+        if request.with_openapi:  # documents are large
+            return await asyncio.to_thread(listed, with_documents=True)
+        return listed(with_documents=False)
 
     async def apply(
         self, request: registry_pb2.ApplyRequest, context: Context
     ) -> registry_pb2.ApplyResponse:
         """Answer Apply."""
-        async with self.answering("Apply", context):
-            requester = self._publisher(context)
-            application = messages.application_of(request)
-            written = await self._registrations.apply(application, requester)
-            size = sum(len(manifest.content) for manifest in application.manifests)
-            return await run_sized(size, partial(_applied, written))
+        requester = self._publisher(context)
+        application = messages.application_of(request)
+        written = await self._registrations.apply(application, requester)
+        size = sum(len(manifest.content) for manifest in application.manifests)
+        return await run_sized(size, partial(_applied, written))
 
     async def renew(
         self, request: registry_pb2.RenewRequest, context: Context
     ) -> registry_pb2.RenewResponse:
         """Answer Renew."""
-        async with self.answering("Renew", context):
-            within_s = await self._registrations.renew(request.owner, self._publisher(context))
-            if within_s is None:
-                return registry_pb2.RenewResponse()
-            return registry_pb2.RenewResponse(renew_within=duration_of(within_s))
+        within_s = await self._registrations.renew(request.owner, self._publisher(context))
+        if within_s is None:
+            return registry_pb2.RenewResponse()
+        return registry_pb2.RenewResponse(renew_within=duration_of(within_s))
 
     def _publisher(self, context: Context) -> Requester:
         """Return the caller, if it may publish anything.

@@ -4,8 +4,6 @@ Only forms are checked here: that an enum is known, a number within its type. Er
 of groups as the protos name them.
 """
 
-import base64
-import binascii
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -19,7 +17,14 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from apidiscovery_service.core.source import SourceState, SourceStatus
 from apidiscovery_service.errors import FieldViolation, InvalidFields
 from apidiscovery_service.kube.go_json import JSONValue
-from apidiscovery_service.serving.grpc.calls import KIND_NUMBERS, seconds_of
+from apidiscovery_service.serving.grpc.calls import KIND_NUMBERS
+from apidiscovery_service.serving.grpc.fields import (
+    invalid_token,
+    page_size_of,
+    seconds_of,
+    timestamp,
+    token_parts,
+)
 from apidiscovery_service.sources.registrations import published
 from apidiscovery_service.sources.registrations.apply import MAX_DOCUMENTS
 from apidiscovery_service.sources.registrations.published import PlacedGroup
@@ -237,34 +242,14 @@ def query_of(request: registry_pb2.ListRegistrationsRequest) -> Query:
     _check_count("kinds", request.kinds, MAX_REFERENCES)
     _check_count("names", request.names, MAX_REFERENCES)
     kinds = _known((f"kinds[{place}]", number) for place, number in enumerate(request.kinds))
-    if request.page_size < 0:
-        message = f"want 0 or more, got {request.page_size}"
-        raise InvalidFields(FieldViolation("page_size", message))
     return Query(
         frozenset(kinds),
         frozenset(request.names),
         request.owner,
-        request.page_size,
+        page_size_of(request.page_size) or 0,
         _place_of(request.page_token) if request.page_token else None,
         request.with_openapi,
     )
-
-
-def page_token(place: tuple[Kind, str] | None) -> str:
-    """Return the token of the next page, which begins after a registration; empty for no page."""
-    if place is None:
-        return ""
-    return base64.urlsafe_b64encode("/".join(place).encode()).decode()
-
-
-def _place_of(token: str) -> tuple[Kind, str]:
-    try:
-        text = base64.b64decode(token.encode(), altchars=b"-_", validate=True).decode()
-        kind, _, name = text.partition("/")
-        return Kind(kind), name
-    except (binascii.Error, ValueError):
-        message = "want the next_page_token of an answer"
-        raise InvalidFields(FieldViolation("page_token", message)) from None
 
 
 def reference_message(reference: Reference) -> registry_pb2.RegistrationReference:
@@ -301,8 +286,8 @@ def registration_message(
         state=registry_pb2.REGISTRATION_STATE_STALE
         if stale
         else registry_pb2.REGISTRATION_STATE_CURRENT,
-        stale_since=_timestamp(registered.stale_since),
-        created=_timestamp(record.created),
+        stale_since=_time(registered.stale_since),
+        created=_time(record.created),
     )
     if registered.kind is Kind.GROUPS:
         groups = published.from_json(record.content)
@@ -312,12 +297,21 @@ def registration_message(
     return message
 
 
-def _timestamp(text: str | None) -> Timestamp | None:
-    if not text:
-        return None
-    moment = Timestamp()
-    moment.FromDatetime(datetime.fromisoformat(text).astimezone(UTC))
-    return moment
+def _time(text: str | None) -> Timestamp | None:
+    return timestamp(datetime.fromisoformat(text).astimezone(UTC)) if text else None
+
+
+def _place_of(token: str) -> tuple[Kind, str]:
+    """Return the registration after which a page begins.
+
+    Raises:
+        InvalidFields: It is no token.
+    """
+    kind, name = map(str, token_parts(token, str, str))
+    try:
+        return Kind(kind), name
+    except ValueError:
+        raise invalid_token() from None
 
 
 def _group_messages(

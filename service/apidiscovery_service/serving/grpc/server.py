@@ -59,8 +59,12 @@ class GrpcServer:
             interceptors=interceptors, options=_OPTIONS, maximum_concurrent_rpcs=_MAX_CALLS
         )
         self._names = [service.name for service in services]
-        handlers = [service.handler() for service in services]
-        self._server.add_generic_rpc_handlers(handlers)
+        self._server.add_generic_rpc_handlers(
+            [
+                grpc.method_handlers_generic_handler(service.name, service.methods())
+                for service in services
+            ]
+        )
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
         reflection.enable_server_reflection(
             (

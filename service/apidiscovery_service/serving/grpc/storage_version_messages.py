@@ -12,7 +12,7 @@ from apidiscovery_service.errors import FieldViolation, InvalidFields
 from apidiscovery_service.kube.objects.kinds import Object
 from apidiscovery_service.kube.objects.messages import message_of
 from apidiscovery_service.kube.objects.watch_events import EventType
-from apidiscovery_service.serving.grpc.calls import duration_of, seconds_of
+from apidiscovery_service.serving.grpc.fields import duration_of, seconds_of
 from apidiscovery_service.storage_versions import leases
 from apidiscovery_service.storage_versions.collection import Event, StoredObject
 from apidiscovery_service.storage_versions.comparison import HashComparison, HashVerdict

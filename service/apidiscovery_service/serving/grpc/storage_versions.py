@@ -1,12 +1,9 @@
 """StorageVersionService: reports of API servers, and waiting for agreement."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import aclosing
-from typing import Any
 
-import grpc
 from apidiscovery.service.v1 import storage_version_pb2
-from google.protobuf.message import Message
 from google.rpc import (  # pyright: ignore[reportMissingTypeStubs] - typed, without py.typed
     code_pb2,
 )
@@ -20,13 +17,13 @@ from apidiscovery_service.kube.objects.watch_events import EventType
 from apidiscovery_service.metrics import Metrics
 from apidiscovery_service.serving.grpc import storage_version_messages as messages
 from apidiscovery_service.serving.grpc.admission import CallAccess
-from apidiscovery_service.serving.grpc.calls import CallFailed, Context, Handler, Service, unary
+from apidiscovery_service.serving.grpc.calls import Behaviour, CallFailed, Context, Service, Stream
 from apidiscovery_service.sources.registrations.requests import Denied
 from apidiscovery_service.storage_versions.collection import Event
 from apidiscovery_service.storage_versions.comparison import compare
 from apidiscovery_service.storage_versions.state import StorageVersions
 
-SERVICE = storage_version_pb2.DESCRIPTOR.services_by_name["StorageVersionService"].full_name
+SERVICE = storage_version_pb2.DESCRIPTOR.services_by_name["StorageVersionService"]
 
 # Interval of the bookmarks of a watch.
 _BOOKMARK_EVERY_S = 60.0
@@ -62,110 +59,89 @@ class StorageVersionService(Service):
         self._registry = registry
         self._access = access or CallAccess()
 
-    def methods(self) -> Mapping[str, Handler]:
-        """Return the handlers of the methods by name."""
-        requests = storage_version_pb2
+    def behaviours(self) -> Mapping[str, Behaviour]:
+        """Return the functions that answer the methods."""
         return {
-            "Heartbeat": unary(self.heartbeat, requests.HeartbeatRequest.FromString),
-            "Depart": unary(self.depart, requests.DepartRequest.FromString),
-            "Report": unary(self.report, requests.ReportRequest.FromString),
-            "GetStorageVersion": unary(
-                self.get_storage_version, requests.GetStorageVersionRequest.FromString
-            ),
-            "ListStorageVersions": unary(
-                self.list_storage_versions, requests.ListStorageVersionsRequest.FromString
-            ),
-            "WatchStorageVersions": _stream(
-                self.watch_storage_versions, requests.WatchStorageVersionsRequest.FromString
-            ),
-            "WaitForAgreement": _stream(
-                self.wait_for_agreement, requests.WaitForAgreementRequest.FromString
-            ),
+            "Heartbeat": self.heartbeat,
+            "Depart": self.depart,
+            "Report": self.report,
+            "GetStorageVersion": self.get_storage_version,
+            "ListStorageVersions": self.list_storage_versions,
+            "WatchStorageVersions": self.watch_storage_versions,
+            "WaitForAgreement": self.wait_for_agreement,
         }
 
     async def heartbeat(
         self, request: storage_version_pb2.HeartbeatRequest, context: Context
     ) -> storage_version_pb2.HeartbeatResponse:
         """Answer Heartbeat."""
-        async with self.answering("Heartbeat", context):
-            self._check_may_report(context)
-            beat = await self._state.members.heartbeat(messages.heartbeat_of(request))
-            return messages.heartbeat_message(beat)
+        self._check_may_report(context)
+        beat = await self._state.members.heartbeat(messages.heartbeat_of(request))
+        return messages.heartbeat_message(beat)
 
     async def depart(
         self, request: storage_version_pb2.DepartRequest, context: Context
     ) -> storage_version_pb2.DepartResponse:
         """Answer Depart."""
-        async with self.answering("Depart", context):
-            self._check_may_report(context)
-            was_member = await self._state.members.depart(request.api_server_id, request.instance)
-            return storage_version_pb2.DepartResponse(was_member=was_member)
+        self._check_may_report(context)
+        was_member = await self._state.members.depart(request.api_server_id, request.instance)
+        return storage_version_pb2.DepartResponse(was_member=was_member)
 
     async def report(
         self, request: storage_version_pb2.ReportRequest, context: Context
     ) -> storage_version_pb2.ReportResponse:
         """Answer Report."""
-        async with self.answering("Report", context):
-            self._check_may_report(context)
-            resources = messages.resources_of(request)
-            reported = await self._state.reports.report(
-                request.api_server_id, resources, request.instance
-            )
-            return storage_version_pb2.ReportResponse(
-                reported=map(messages.reported_message, reported)
-            )
+        self._check_may_report(context)
+        resources = messages.resources_of(request)
+        reported = await self._state.reports.report(
+            request.api_server_id, resources, request.instance
+        )
+        return storage_version_pb2.ReportResponse(reported=map(messages.reported_message, reported))
 
     async def get_storage_version(
-        self, request: storage_version_pb2.GetStorageVersionRequest, context: Context
+        self, request: storage_version_pb2.GetStorageVersionRequest, _context: Context
     ) -> storage_version_pb2.GetStorageVersionResponse:
         """Answer GetStorageVersion."""
-        async with self.answering("GetStorageVersion", context):
-            messages.check_name("name", request.name)
-            found = await self._state.collection.read(request.name)
-            if found is None:
-                message = f"there is no StorageVersion {request.name!r}"
-                raise CallFailed(code_pb2.NOT_FOUND, message)
-            return storage_version_pb2.GetStorageVersionResponse(
-                storage_version=messages.storage_version_message(found.object)
-            )
+        messages.check_name("name", request.name)
+        found = await self._state.collection.read(request.name)
+        if found is None:
+            message = f"there is no StorageVersion {request.name!r}"
+            raise CallFailed(code_pb2.NOT_FOUND, message)
+        return storage_version_pb2.GetStorageVersionResponse(
+            storage_version=messages.storage_version_message(found.object)
+        )
 
     async def list_storage_versions(
-        self, request: storage_version_pb2.ListStorageVersionsRequest, context: Context
+        self, _request: storage_version_pb2.ListStorageVersionsRequest, _context: Context
     ) -> storage_version_pb2.ListStorageVersionsResponse:
         """Answer ListStorageVersions."""
-        del request
-        async with self.answering("ListStorageVersions", context):
-            objects, revision = await self._state.collection.read_all()
-            # After the objects: then an entry without a member is of a server that has left, never
-            # of one that has just joined.
-            members, _ = await self._state.lease_collection.read_all()
-            named = ((one.name, one.object) for one in objects)
-            comparisons = compare(named, self._registry.snapshot)
-            return messages.list_message(objects, revision, members, comparisons)
+        objects, revision = await self._state.collection.read_all()
+        # After the objects: then an entry without a member is of a server that has left, never of
+        # one that has just joined.
+        members, _ = await self._state.lease_collection.read_all()
+        named = ((one.name, one.object) for one in objects)
+        comparisons = compare(named, self._registry.snapshot)
+        return messages.list_message(objects, revision, members, comparisons)
 
     async def watch_storage_versions(
-        self, request: storage_version_pb2.WatchStorageVersionsRequest, context: Context
+        self, request: storage_version_pb2.WatchStorageVersionsRequest, stream: Stream
     ) -> None:
         """Answer WatchStorageVersions."""
-        async with self.streaming("WatchStorageVersions", context) as stream:
-            after = _revision(request.resource_version)
-            names = frozenset(request.names)
-            events = self._state.collection.events(after, bookmark_every_s=_BOOKMARK_EVERY_S)
-            async with aclosing(events):
-                async for event in events:
-                    if not names or event.type is EventType.BOOKMARK or _name(event) in names:
-                        await stream.send(messages.event_bytes(event))
+        after = _revision(request.resource_version)
+        names = frozenset(request.names)
+        events = self._state.collection.events(after, bookmark_every_s=_BOOKMARK_EVERY_S)
+        async with aclosing(events):
+            async for event in events:
+                if not names or event.type is EventType.BOOKMARK or _name(event) in names:
+                    await stream.send(messages.event_bytes(event))
 
     async def wait_for_agreement(
-        self, request: storage_version_pb2.WaitForAgreementRequest, context: Context
+        self, request: storage_version_pb2.WaitForAgreementRequest, stream: Stream
     ) -> None:
         """Answer WaitForAgreement."""
-        async with (
-            self.streaming("WaitForAgreement", context) as stream,
-            aclosing(self._state.wait(messages.targets_of(request))) as all_progress,
-        ):
+        async with aclosing(self._state.wait(messages.targets_of(request))) as all_progress:
             async for progress in all_progress:
-                await stream.send(messages.wait_message(progress).SerializeToString())
+                await stream.send(messages.wait_message(progress))
 
     def _check_may_report(self, context: Context) -> None:
         """Refuse callers that may not change StorageVersions.
@@ -205,11 +181,3 @@ def _revision(text: str) -> int | None:
             FieldViolation("resource_version", f"{text!r} is not the resourceVersion of an object")
         )
     return int(text)
-
-
-def _stream(
-    behaviour: Callable[[Any, Context], Awaitable[None]],
-    deserializer: Callable[[bytes], Message],
-) -> Handler:
-    """Return the handler of a method that writes encoded messages itself."""
-    return grpc.unary_stream_rpc_method_handler(behaviour, request_deserializer=deserializer)

@@ -12,7 +12,6 @@ from urllib.parse import unquote
 
 import grpc
 import grpc.aio
-from apidiscovery.service.v1 import discovery_pb2, fleet_pb2, history_pb2, openapi_pb2
 
 from apidiscovery_service.access.authenticator import Peers, Unauthenticated, connection_name
 from apidiscovery_service.access.limits import Counts
@@ -31,13 +30,8 @@ CALLER_CALLS = 6_000
 # Room for a message until it is made; only for services that answer with documents.
 _UNMADE_BYTES = 256 * 1024
 _LARGE = tuple(
-    f"/{module.DESCRIPTOR.services_by_name[name].full_name}/"
-    for module, name in (
-        (discovery_pb2, "DiscoveryService"),
-        (fleet_pb2, "FleetService"),
-        (history_pb2, "HistoryService"),
-        (openapi_pb2, "OpenAPIService"),
-    )
+    f"/apidiscovery.service.v1.{name}/"
+    for name in ("DiscoveryService", "FleetService", "HistoryService", "OpenAPIService")
 )
 _RETRY_S = 5
 

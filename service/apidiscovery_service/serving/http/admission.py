@@ -13,8 +13,14 @@ from http import HTTPStatus
 
 from apidiscovery_formats.go_text import quote
 
-from apidiscovery_service.access import ALL_CLUSTERS, Role
-from apidiscovery_service.access.authenticator import Access, NoCredentials, Unauthenticated
+from apidiscovery_service.access import ANONYMOUS, Role
+from apidiscovery_service.access.authenticator import (
+    EVERYTHING,
+    Access,
+    Admission,
+    NoCredentials,
+    Unauthenticated,
+)
 from apidiscovery_service.encoding import plain
 from apidiscovery_service.serving.health import ENDPOINTS
 from apidiscovery_service.serving.http.messages import Request, Response
@@ -35,7 +41,7 @@ _HTML = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """What a request tells about its caller.
+    """The credentials of a request.
 
     Attributes:
         connection: The name of the connection (`access.authenticator.Peers`).
@@ -46,25 +52,8 @@ class Credentials:
     authorization: bytes | None
 
 
-@dataclass(frozen=True, slots=True)
-class Admitted:
-    """A caller that may make its request.
-
-    Attributes:
-        role: Its role.
-        limit_key: Key by which its requests are limited.
-        clusters: Patterns of the clusters that it may read about.
-        user: Its name; empty without credentials.
-    """
-
-    role: Role
-    limit_key: str
-    clusters: tuple[str, ...]
-    user: str = ""
-
-
 # The caller of a server without authentication.
-LOCAL = Admitted(Role.ADMIN, "", ALL_CLUSTERS)
+LOCAL = EVERYTHING
 
 
 class Refused(Exception):
@@ -117,7 +106,7 @@ def _is_verbose(query: bytes) -> bool:
 
 def admit(
     access: Access, credentials: Credentials, method: str, path: str, query: bytes
-) -> Admitted:
+) -> Admission:
     """Admit a caller.
 
     Args:
@@ -137,14 +126,18 @@ def admit(
         is_public = needed_role(path, query) is Role.NONE
         key = error.limit_key or ""
         if is_public and isinstance(error, NoCredentials):
-            return Admitted(Role.NONE, key, ())
+            return unidentified(key)
         raise Refused(401, "Unauthorized", caller=key) from None
     _throttle(access, admission.limit_key)
-    user = admission.caller.user
     if admission.role is not Role.ADMIN and admission.role < needed_role(path, query):
-        message = _forbidden(user, method, path)
-        raise Refused(403, message, user=user, caller=admission.limit_key)
-    return Admitted(admission.role, admission.limit_key, admission.clusters, user)
+        message = _forbidden(admission.user, method, path)
+        raise Refused(403, message, user=admission.user, caller=admission.limit_key)
+    return admission
+
+
+def unidentified(limit_key: str) -> Admission:
+    """Return a caller who may read public paths only."""
+    return Admission(ANONYMOUS, Role.NONE, limit_key, math.inf, None, ())
 
 
 def _throttle(access: Access, limit_key: str | None) -> None:
@@ -154,5 +147,9 @@ def _throttle(access: Access, limit_key: str | None) -> None:
 
 
 def _forbidden(user: str, method: str, path: str) -> str:
-    said = f"User {quote(user)} cannot {method.lower()} path {quote(path)}"
-    return f"forbidden: {said.translate(_HTML)}"
+    return f"forbidden: {escaped(f'User {quote(user)} cannot {method.lower()} path {quote(path)}')}"
+
+
+def escaped(text: str) -> str:
+    """Return the text of a refusal as kube-apiserver escapes it, which is as HTML."""
+    return text.translate(_HTML)

@@ -7,28 +7,33 @@ therefore one look-up: it allocates no document, negotiates nothing and hashes n
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from time import perf_counter
-from typing import Protocol, TypeAlias
+from typing import NamedTuple, Protocol
 from weakref import WeakKeyDictionary
 
 import structlog
 from apidiscovery_formats.negotiation import JSON, Representation
 
 from apidiscovery_service.access import Role
-from apidiscovery_service.access.authenticator import Access, Peers, connection_name
+from apidiscovery_service.access.authenticator import (
+    EVERYTHING,
+    Access,
+    Admission,
+    Peers,
+    connection_name,
+)
 from apidiscovery_service.encoding import CurrentEncoding, EncodedSnapshot, plain
 from apidiscovery_service.fleet.scope import Scope as FleetScope
 from apidiscovery_service.metrics import RequestLabels
 from apidiscovery_service.serving.feature_gates import RESPONSE_COMPRESSION
 from apidiscovery_service.serving.http.admission import (
-    LOCAL,
-    Admitted,
     Credentials,
     Refused,
     admit,
     refusal,
+    unidentified,
 )
 from apidiscovery_service.serving.http.conditional import FIELDS
 from apidiscovery_service.serving.http.fleet import FleetAnswers, is_fleet_path
@@ -43,7 +48,7 @@ from apidiscovery_service.serving.http.messages import (
     body_message,
 )
 from apidiscovery_service.serving.http.objects.gateway import Exchange, ObjectGateway
-from apidiscovery_service.serving.http.objects.routes import object_route
+from apidiscovery_service.serving.http.objects.routes import ObjectRoute, object_route
 from apidiscovery_service.serving.http.objects.watch import stream as stream_frames
 from apidiscovery_service.serving.http.pages import Events, PageExchange, UserInterface
 from apidiscovery_service.serving.http.past import PastAnswers, asks_for_past
@@ -68,13 +73,11 @@ _MAX_KEY_BYTES = 4096
 _OPENAPI = ("/openapi/", "/schemas")
 # Enough for the index and some popular documents; `openapi.documents` caches the others. `Expires`
 # is right to the minute.
-_OPENAPI_CACHE_BYTES = 8 * 1024 * 1024
-_OPENAPI_CACHE_S = 60.0
+_CACHE_BYTES = 8 * 1024 * 1024
+_CACHE_S = 60.0
 
 # A browser opens the stream of a page again when it ends.
 _STREAM_S = 3600.0
-# Documents in a few forms, which nothing else keeps.
-_CALL_CACHE_BYTES = 8 * 1024 * 1024
 
 _METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"))
 _HUMAN_AGENTS = (b"curl", b"Wget", b"Mozilla/5.0")
@@ -83,10 +86,94 @@ _BAD_ESCAPE = re.compile(rb"%(?![0-9A-Fa-f]{2})")
 
 _log = structlog.get_logger(__name__)
 
-# All parts of a request that its answer depends on; see `_key`.
-_Key: TypeAlias = tuple[
-    str, str, bytes, bytes | None, bytes, bytes, bytes | None, bytes, bool, bool
-]
+
+class _Key(NamedTuple):
+    """All parts of a request that its answer depends on.
+
+    Attributes:
+        further: Lines with the other header fields in `conditional.FIELDS`.
+        human: Whether the client is curl, Wget or a browser.
+        too_large: Whether the header fields take more than `MAX_HEADER_BYTES`.
+    """
+
+    method: str
+    path: str
+    query: bytes
+    accept: bytes | None
+    encoding: bytes
+    none_match: bytes
+    content_type: bytes | None
+    further: bytes
+    human: bool
+    too_large: bool
+
+    @property
+    def is_small(self) -> bool:
+        """Whether it may be kept with its answer."""
+        return sum(len(part) for part in self[:-2] if part) <= _MAX_KEY_BYTES
+
+    def request(self) -> Request:
+        """Return the request."""
+        # Header fields are bytes; Latin-1 keeps each of them and is what ASCII comparisons need.
+        lines = self.further.decode("latin-1").split("\n")[:-1]
+        return Request(
+            self.method,
+            self.path,
+            self.query.decode("latin-1"),
+            (self.accept or b"").decode("latin-1"),
+            self.encoding.decode("latin-1"),
+            self.none_match.decode("latin-1"),
+            (self.content_type or b"").decode("latin-1"),
+            self.human,
+            # Of several the first counts, as by Go's `Header.Get`.
+            fields=dict(line.split(": ", 1) for line in reversed(lines)),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Incoming:
+    """A request and the means to answer it.
+
+    Attributes:
+        key: All parts of it that its answer depends on.
+        scope: As ASGI has it.
+        receive: As ASGI has it.
+        send: As ASGI has it.
+        started: When it arrived, by `perf_counter`.
+    """
+
+    key: _Key
+    scope: Scope
+    receive: Receive
+    send: Send
+    started: float
+
+    @property
+    def connection(self) -> str:
+        """The name of the connection for limits of unread answers."""
+        return end_name(self.scope.get("client"))
+
+    @property
+    def front_connection(self) -> str:
+        """The name of the connection by the front; empty for one that is not from it."""
+        client, _ = self.scope.get("client") or ("", 0)
+        return connection_name(client)
+
+    @property
+    def credentials(self) -> Credentials:
+        """The credentials of the caller."""
+        headers: Headers = self.scope["headers"]
+        fields = (value for name, value in headers if name == b"authorization")
+        return Credentials(self.front_connection, next(fields, None))
+
+    def refusal(self) -> Response | None:
+        """Return the answer to a malformed request; None to others."""
+        if self.key.too_large:
+            message = f"the header fields take more than {MAX_HEADER_BYTES} bytes"
+            return _status(_TOO_LARGE, "RequestHeaderFieldsTooLarge", message)
+        if _BAD_ESCAPE.search(self.scope.get("raw_path") or b""):
+            return _status(400, "BadRequest", "the path has a malformed percent-encoding")
+        return None
 
 
 class Calls(Protocol):
@@ -94,7 +181,7 @@ class Calls(Protocol):
 
     @property
     def prefix(self) -> str:
-        """What the paths of all methods begin with."""
+        """The prefix of the paths of all methods."""
         ...
 
     def refusal(self, request: Request, refused: Refused) -> Response:
@@ -119,8 +206,8 @@ class Gateway:
         unread: Bounds unread answers, also those of gRPC.
         peers: The connections of the front; None without a front.
         fleet: Answers below `/clusters`, `/fleet` and `/views`; None for 404.
-        past: Answers with what was served at a time; None where such requests are refused.
-        interface: Answers browsers; None where there is nothing for them.
+        past: Answers with earlier documents; None to refuse such requests.
+        interface: Answers browsers; None for no pages.
         calls: Answers calls of the services; None for 404.
     """
 
@@ -147,11 +234,8 @@ class Gateway:
         self._fleet = fleet
         self._ready = ready
         self._cache: ResponseCache[_Key] = ResponseCache()
-        self._openapi_cache: ResponseCache[_Key] = ResponseCache(
-            _OPENAPI_CACHE_BYTES, _OPENAPI_CACHE_S
-        )
-        self._call_cache: ResponseCache[_Key] = ResponseCache(_CALL_CACHE_BYTES)
-        # What is cached of the fleet is for those who see the same of it.
+        self._openapi_cache: ResponseCache[_Key] = ResponseCache(_CACHE_BYTES, _CACHE_S)
+        # Callers with the same scope share answers about the fleet.
         self._fleet_caches: WeakKeyDictionary[FleetScope, ResponseCache[_Key]] = WeakKeyDictionary()
         self._peers = Peers() if peers is None else peers  # which is false while it is empty
         self._delivery = Delivery(unread or UnreadBudget())
@@ -164,151 +248,141 @@ class Gateway:
         if scope["type"] != "http":
             await _not_http(scope, receive, send)
             return
-        started = perf_counter()
         key = _key(scope)
-        if self._interface is not None and self._interface.takes(key[1], key[3]):
-            await self._interface.serve(self._page_exchange(key, scope, receive, send, started))
+        incoming = _Incoming(key, scope, receive, send, perf_counter())
+        if self._interface is not None and self._interface.takes(key.path, key.accept):
+            await self._interface.serve(self._page_exchange(incoming))
             return
         current = self._encoding.current
         # Cached answers are for all callers: authorization comes first.
-        admitted, answer = LOCAL, None
-        if self._access is not None:
-            admitted, answer = self._admit(self._access, scope, key)
-        caller = admitted.limit_key
-        cache, state = self._cache_of(key[1], admitted, current)
+        admission, answer = self._admit(incoming)
+        cache, state = self._cache_of(key.path, admission, current)
         if answer is None:
             answer = cache.get(key, state)
         if answer is None:
             # Answers about objects are never cached, so a cached one does not pay for this check.
-            target = object_route(key[1]) if self._objects is not None else None
+            target = object_route(key.path) if self._objects is not None else None
             if self._objects is not None and target is not None:
-                whose = partial(self._caller, scope, caller)
-                exchange = Exchange(
-                    _request(key),
-                    target,
-                    _credentials(scope),
-                    receive,
-                    partial(self._delivery.send_frame, end_name(scope.get("client")), whose, send),
-                    partial(self._deliver, scope, receive, send, caller),
-                    started,
-                    whose,
-                )
-                await self._objects.serve(exchange, self._early(exchange.request, scope, key))
+                exchange = self._exchange(incoming, target, admission)
+                await self._objects.serve(exchange, self._early(incoming, exchange.request))
                 return
-            if key[1].startswith(self._call_prefixes):
-                called = await self._call(key, scope, receive, send)
-                if called is None:
-                    return
-                answer, cacheable = called
-            else:
-                answer, cacheable = await self._answer(key, scope, current, admitted)
-            if cacheable:
+            response = await self._response(incoming, current, admission)
+            if response is None:
+                return
+            answer = self._prepare(key.method, response)
+            if response.cacheable and key.is_small:
                 cache.put(key, state, answer)
-        await self._deliver(scope, receive, send, caller, answer, started)
+        await self._deliver(incoming, admission.limit_key, answer)
 
     def _cache_of(
-        self, path: str, admitted: Admitted, current: EncodedSnapshot
+        self, path: str, admission: Admission, current: EncodedSnapshot
     ) -> tuple[ResponseCache[_Key], object]:
         """Return the cache of a path, and the state for which its answers are."""
         if path.startswith(_OPENAPI) and self._site.openapi is not None:
             return self._openapi_cache, self._site.openapi.generation
-        if path.startswith(self._call_prefixes):
-            return self._call_cache, current
         if self._fleet is None or not is_fleet_path(path):
             return self._cache, current
-        seen = self._fleet.scope(admitted.clusters)
+        seen = self._fleet.scope(admission.clusters)
         cache = self._fleet_caches.get(seen)
         if cache is None:
-            cache = self._fleet_caches[seen] = ResponseCache[_Key](
-                _OPENAPI_CACHE_BYTES, _OPENAPI_CACHE_S
-            )
+            cache = self._fleet_caches[seen] = ResponseCache[_Key](_CACHE_BYTES, _CACHE_S)
         return cache, self._fleet.state(seen)
 
-    async def _deliver(  # noqa: PLR0913, PLR0917 - three of them are ASGI's
-        self,
-        scope: Scope,
-        receive: Receive,
-        send: Send,
-        caller: str,
-        answer: PreparedResponse,
-        started: float,
-    ) -> None:
+    async def _deliver(self, incoming: _Incoming, caller: str, answer: PreparedResponse) -> None:
         """Send an answer, or 429 if its caller leaves too much unread.
 
         Over HTTP/2 the refusal has no body, which would be unread as well.
         """
-        is_http2 = scope.get("http_version") == "2"
-        whose = partial(self._caller, scope, caller)
+        is_http2 = incoming.scope.get("http_version") == "2"
+        whose = partial(self._caller, incoming, caller)
         if self._delivery.is_counted(answer, whose, is_http2=is_http2):
-            reservation = self._delivery.reserve(end_name(scope.get("client")), whose())
+            reservation = self._delivery.reserve(incoming.connection, whose())
             if reservation is not None:
-                await self._delivery.send(receive, send, answer, reservation)
-                answer.stats.observe(perf_counter() - started)
+                await self._delivery.send(incoming.receive, incoming.send, answer, reservation)
+                answer.stats.observe(perf_counter() - incoming.started)
                 return
             answer = self._too_many_bare if is_http2 else self._too_many
-        await send(answer.start)
-        await send(answer.body)
-        answer.stats.observe(perf_counter() - started)
+        await incoming.send(answer.start)
+        await incoming.send(answer.body)
+        answer.stats.observe(perf_counter() - incoming.started)
 
-    def _page_exchange(
-        self, key: _Key, scope: Scope, receive: Receive, send: Send, started: float
-    ) -> PageExchange:
+    def _forward(self, incoming: _Incoming, caller: str) -> Send:
+        """Return what sends the messages of a stream, counted until they are read."""
+        whose = partial(self._caller, incoming, caller)
+        return partial(self._delivery.send_frame, incoming.connection, whose, incoming.send)
+
+    def _exchange(self, incoming: _Incoming, target: ObjectRoute, admission: Admission) -> Exchange:
+        caller = admission.limit_key
+        return Exchange(
+            incoming.key.request(),
+            target,
+            incoming.credentials,
+            admission,
+            incoming.receive,
+            self._forward(incoming, caller),
+            partial(self._deliver, incoming, caller),
+            incoming.started,
+            partial(self._caller, incoming, caller),
+        )
+
+    def _page_exchange(self, incoming: _Incoming) -> PageExchange:
         async def answer(caller: str, response: Response) -> None:
-            refused = self._refusal(scope, too_large=key[-1])
-            prepared = self._prepare(key[0], refused or response)
-            await self._deliver(scope, receive, send, caller, prepared, started)
+            prepared = self._prepare(incoming.key.method, incoming.refusal() or response)
+            await self._deliver(incoming, caller, prepared)
 
         async def stream(caller: str, headers: Headers, events: Events) -> None:
-            connection = end_name(scope.get("client"))
-            whose = partial(self._caller, scope, caller)
-            forward = partial(self._delivery.send_frame, connection, whose, send)
+            forward = self._forward(incoming, caller)
             start = {"type": "http.response.start", "status": 200, "headers": headers}
-            ends = (disconnected(receive),)
+            ends = (disconnected(incoming.receive),)
             await stream_frames(start, events, forward, ends=ends, timeout_s=_STREAM_S)
 
-        headers: Headers = scope["headers"]
+        headers: Headers = incoming.scope["headers"]
         return PageExchange(
-            _request(key),
+            incoming.key.request(),
             {name.decode("latin-1"): value.decode("latin-1") for name, value in headers},
-            _credentials(scope),
-            scope.get("root_path", "").rstrip("/"),
-            receive,
+            incoming.credentials,
+            incoming.scope.get("root_path", "").rstrip("/"),
+            incoming.receive,
             answer,
             stream,
         )
 
-    def _caller(self, scope: Scope, limited_by: str) -> str:
+    def _caller(self, incoming: _Incoming, limit_key: str) -> str:
         """Return the limit key of a caller; by its address where it is not authenticated."""
-        if limited_by:
-            return limited_by
-        host, *_ = scope.get("client") or ("",)
-        return self._peers.address_key(_connection(scope), host)
+        if limit_key:
+            return limit_key
+        host, *_ = incoming.scope.get("client") or ("",)
+        return self._peers.address_key(incoming.front_connection, host)
 
-    def _admit(
-        self, access: Access, scope: Scope, key: _Key
-    ) -> tuple[Admitted, PreparedResponse | None]:
+    def _admit(self, incoming: _Incoming) -> tuple[Admission, PreparedResponse | None]:
         """Return the caller, and the answer if it is refused."""
-        method, path, query, *_ = key
+        if self._access is None:
+            return EVERYTHING, None
+        key = incoming.key
         try:
-            return admit(access, _credentials(scope), method, path, query), None
+            credentials = incoming.credentials
+            return admit(self._access, credentials, key.method, key.path, key.query), None
         except Refused as refused:
-            request = _request(key)
-            if self._calls is not None and path.startswith(self._call_prefixes):
+            request = key.request()
+            if self._calls is not None and key.path.startswith(self._call_prefixes):
                 denied: Response | None = self._calls.refusal(request, refused)
             else:
                 denied = self._objects.denial(request, refused) if self._objects else None
-            answer = self._prepare(method, denied or refusal(request, refused))
-            return Admitted(Role.NONE, refused.caller, ()), answer
+            answer = self._prepare(key.method, denied or refusal(request, refused))
+            return unidentified(refused.caller), answer
 
-    async def _answer(
-        self, key: _Key, scope: Scope, current: EncodedSnapshot, admitted: Admitted
-    ) -> tuple[PreparedResponse, bool]:
-        """Return the answer, and whether it may be cached."""
-        request = replace(_request(key), trusted=admitted.role is Role.ADMIN)
-        response = self._refusal(scope, too_large=key[-1])
+    async def _response(
+        self, incoming: _Incoming, current: EncodedSnapshot, admission: Admission
+    ) -> Response | None:
+        """Return the answer to a request; None for a stream of a call, which is sent already."""
+        request = replace(incoming.key.request(), trusted=admission.role is Role.ADMIN)
+        response = incoming.refusal()
+        if response is None and self._calls and request.path.startswith(self._call_prefixes):
+            scope, receive, send = incoming.scope, incoming.receive, incoming.send
+            return await self._calls.answer(request, scope, receive, send)
         if response is None:
             try:
-                response = await self._respond(request, current, admitted)
+                response = await self._respond(request, current, admission)
             except Exception:  # noqa: BLE001 - the last resort: logged, and answered with 500
                 _log.exception("request failed", method=request.method, path=request.path)
                 response = status_response(internal_error(), Representation(JSON))
@@ -316,52 +390,30 @@ class Gateway:
             _log.warning(
                 "bad request", method=request.method, path=request.path, status=response.status
             )
-        return self._prepare(request.method, response), response.cacheable and _may_be_key(key)
-
-    async def _call(
-        self, key: _Key, scope: Scope, receive: Receive, send: Send
-    ) -> tuple[PreparedResponse, bool] | None:
-        """Return the answer to a call, and whether it may be cached; None if it is sent already."""
-        response = self._refusal(scope, too_large=key[-1])
-        if response is None and self._calls is not None:
-            response = await self._calls.answer(_request(key), scope, receive, send)
-        if response is None:
-            return None
-        return self._prepare(key[0], response), response.cacheable and _may_be_key(key)
+        return response
 
     async def _respond(
-        self, request: Request, current: EncodedSnapshot, admitted: Admitted
+        self, request: Request, current: EncodedSnapshot, admission: Admission
     ) -> Response:
         ready = self._ready()
         if self._fleet and ready and is_fleet_path(request.path):
-            return await self._fleet.respond(request, self._fleet.scope(admitted.clusters))
+            return await self._fleet.respond(request, self._fleet.scope(admission.clusters))
         if ready and asks_for_past(request):
-            past = await self._past.merged(request, admitted.clusters)
+            past = await self._past.merged(request, admission.clusters)
             if past is not None:
                 return past
         paths: Sequence[str] = ()
         if self._fleet and request.path == "/":
-            paths = self._fleet.paths(self._fleet.scope(admitted.clusters))
+            paths = self._fleet.paths(self._fleet.scope(admission.clusters))
         return await respond(request, current, self._site, ready=ready, more_paths=paths)
 
-    def _early(self, request: Request, scope: Scope, key: _Key) -> Response | None:
+    def _early(self, incoming: _Incoming, request: Request) -> Response | None:
         """Return the answer to a request about objects that is not routed further."""
-        refused = self._refusal(scope, too_large=key[-1])
-        if refused is not None:
+        if refused := incoming.refusal():
             return refused
-        invalid = invalid_timeout(request)
-        if invalid is not None:
+        if invalid := invalid_timeout(request):
             return negotiated_status(request, invalid)
         return None if self._ready() else starting(request)
-
-    @staticmethod
-    def _refusal(scope: Scope, *, too_large: bool) -> Response | None:
-        if too_large:
-            message = f"the header fields take more than {MAX_HEADER_BYTES} bytes"
-            return _status(_TOO_LARGE, "RequestHeaderFieldsTooLarge", message)
-        if _BAD_ESCAPE.search(scope.get("raw_path") or b""):
-            return _status(400, "BadRequest", "the path has a malformed percent-encoding")
-        return None
 
     def _prepare(self, method: str, response: Response) -> PreparedResponse:
         headers: Headers = list(response.headers)
@@ -408,7 +460,6 @@ def served_path(scope: Scope) -> str:
 
 
 def _key(scope: Scope) -> _Key:
-    """Return all parts of a request that its answer depends on."""
     accept = content_type = None
     encoding = none_match = agent = further = b""
     size = 0
@@ -427,7 +478,7 @@ def _key(scope: Scope) -> _Key:
             content_type = value if content_type is None else content_type
         elif name in FIELDS:
             further += name + b": " + value + b"\n"
-    return (
+    return _Key(
         scope["method"],
         served_path(scope),
         scope["query_string"],
@@ -438,41 +489,6 @@ def _key(scope: Scope) -> _Key:
         further,
         agent.startswith(_HUMAN_AGENTS),
         size > MAX_HEADER_BYTES,
-    )
-
-
-def _may_be_key(key: _Key) -> bool:
-    """Return whether a request is small enough to be kept with its answer."""
-    return sum(len(part) for part in key[:-2] if part) <= _MAX_KEY_BYTES
-
-
-def _connection(scope: Scope) -> str:
-    """Return the name of the connection; empty for one that is not from the front."""
-    client, _ = scope.get("client") or ("", 0)
-    return connection_name(client)
-
-
-def _credentials(scope: Scope) -> Credentials:
-    headers: Headers = scope["headers"]
-    fields = (value for name, value in headers if name == b"authorization")
-    return Credentials(_connection(scope), next(fields, None))
-
-
-def _request(key: _Key) -> Request:
-    method, path, query, accept, encoding, none_match, content_type, further, human, _ = key
-    # Header fields are bytes; Latin-1 keeps each of them and is what ASCII comparisons need.
-    lines = further.decode("latin-1").split("\n")[:-1]
-    return Request(
-        method,
-        path,
-        query.decode("latin-1"),
-        (accept or b"").decode("latin-1"),
-        encoding.decode("latin-1"),
-        none_match.decode("latin-1"),
-        (content_type or b"").decode("latin-1"),
-        human,
-        # Of several the first counts, as by Go's `Header.Get`.
-        fields=dict(line.split(": ", 1) for line in reversed(lines)),
     )
 
 

@@ -1,13 +1,11 @@
-"""Answers below `/clusters/NAME`: what the cluster itself would answer, also when it is down.
+"""Answers below `/clusters/NAME`: those of the cluster itself, also while it is down.
 
-A cluster that does not answer now is served as it was last known, byte for byte; a Warning header
-(RFC 7234, 299, as kube-apiserver sends them) says so, and kubectl prints it.
+For a cluster that does not answer now, the last known documents are served, byte for byte, with a
+Warning header (RFC 7234, 299, as kube-apiserver sends them), which kubectl prints.
 """
 
-from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Protocol
 
 from apidiscovery_service.core.cluster import Cluster
 from apidiscovery_service.core.model import CORE_GROUP
@@ -15,8 +13,9 @@ from apidiscovery_service.core.source import SourceState
 from apidiscovery_service.encoding import Aggregated, APIResourceList, EncodedSnapshot
 from apidiscovery_service.fleet.scope import Scope
 from apidiscovery_service.fleet.state import Fleet
+from apidiscovery_service.serving.http.conditional import ModificationTimes
 from apidiscovery_service.serving.http.messages import Request, Response
-from apidiscovery_service.serving.http.openapi import Documents, OpenAPIAnswers
+from apidiscovery_service.serving.http.openapi import OpenAPIAnswers
 from apidiscovery_service.serving.http.respond import Site, answer_documents
 from apidiscovery_service.serving.http.routes import (
     DocumentRoute,
@@ -33,36 +32,14 @@ from apidiscovery_service.serving.http.statuses import (
     with_header,
 )
 from apidiscovery_service.sources.priorities import BUILT_IN_GROUPS
+from apidiscovery_service.sources.upstreams.cluster_documents import ClusterDocuments
 
 PREFIX = "/clusters/"
 
 ENDPOINT = "/clusters/{name}"
 _RETRY_S = 5
-_MAX_KEPT = 128  # clusters
 
 _NOT_IN_QUOTES = str.maketrans({'"': r"\"", "\\": r"\\"})
-
-
-class DocumentsOfCluster(Documents, Protocol):
-    """The OpenAPI documents of a cluster."""
-
-    @property
-    def is_untyped(self) -> bool:
-        """Whether it names media types as kube-apiservers before 1.27."""
-        ...
-
-
-class DocumentsOfClusters(Protocol):
-    """The OpenAPI documents of all clusters."""
-
-    @property
-    def revision(self) -> int:
-        """A counter that changes with what any cluster publishes."""
-        ...
-
-    def of(self, name: str) -> DocumentsOfCluster | None:
-        """Return those of a cluster, the same until they are others; None while none are known."""
-        ...
 
 
 class ClusterAnswers:
@@ -70,19 +47,19 @@ class ClusterAnswers:
 
     Args:
         fleet: The clusters.
-        site: What answers depend on besides, and that is the same for all of them.
+        site: Everything else that answers depend on.
         documents: Their OpenAPI documents.
     """
 
-    def __init__(self, fleet: Fleet, site: Site, documents: DocumentsOfClusters) -> None:
+    def __init__(self, fleet: Fleet, site: Site, documents: ClusterDocuments) -> None:
         self._fleet = fleet
         self._site = site
         self._documents = documents
-        self._openapi: OrderedDict[str, tuple[Documents, OpenAPIAnswers]] = OrderedDict()
+        self._times = ModificationTimes()
 
     @property
     def revision(self) -> int:
-        """A counter that changes with what any cluster publishes; discovery is told by scopes."""
+        """A counter that changes with the OpenAPI documents of any cluster."""
         return self._documents.revision
 
     def find(self, path: str, scope: Scope) -> tuple[str, str] | None:
@@ -116,22 +93,16 @@ class ClusterAnswers:
         documents = self._documents.of(name)
         if documents is None:
             return None
-        known, answers = self._openapi.get(name, (None, None))
-        if answers is None or known is not documents:
-            prefix, untyped = f"{PREFIX}{name}", documents.is_untyped
-            answers = OpenAPIAnswers(documents, prefix=prefix, untyped=untyped)
-            self._openapi[name] = documents, answers
-        self._openapi.move_to_end(name)
-        if len(self._openapi) > _MAX_KEPT:
-            self._openapi.popitem(last=False)
-        return answers
+        return OpenAPIAnswers(
+            documents, self._times, prefix=f"{PREFIX}{name}", untyped=documents.is_untyped
+        )
 
 
 def site_of(site: Site, cluster: Cluster, openapi: OpenAPIAnswers | None) -> Site:
-    """Return what the answers of a cluster depend on besides its snapshot.
+    """Return everything that the answers of a cluster depend on besides its snapshot.
 
     Args:
-        site: What those of this server depend on.
+        site: The site of this server.
         cluster: The cluster.
         openapi: Its OpenAPI documents; None while none are known.
     """
@@ -170,7 +141,7 @@ async def answer(
 
 
 def _missing(cluster: Cluster, target: Route, *, has_openapi: bool) -> str:
-    """Return what nobody has learned of a cluster yet, and the target needs; empty for nothing."""
+    """Return which part of a cluster the target needs and is not known yet; empty for none."""
     if target is Page.VERSION:
         return "" if cluster.dialect.version else "the version"
     if is_openapi(target):
@@ -191,7 +162,7 @@ def is_of_core(target: Route) -> bool:
 
 
 def is_custom(group: str, _version: str) -> bool:
-    """Return whether a group of a cluster is taken for one of definitions: it is not built in."""
+    """Return whether a group of a cluster counts as defined by CustomResourceDefinitions."""
     return group != CORE_GROUP and group not in BUILT_IN_GROUPS
 
 
@@ -200,7 +171,7 @@ def _warning(cluster: Cluster) -> bytes:
     status = cluster.status
     if status.state is SourceState.CURRENT:
         return b""
-    text = f"this is what cluster {cluster.name} said last: {_why(cluster)}"
+    text = f"this is the last known answer of cluster {cluster.name}: {_why(cluster)}"
     printable = "".join(char if char.isprintable() else " " for char in text)
     return f'299 - "{printable.translate(_NOT_IN_QUOTES)}"'.encode()
 

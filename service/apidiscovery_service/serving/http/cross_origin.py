@@ -97,7 +97,7 @@ class CrossOrigin:
 
 
 async def _answer_preflight(send: Send, allowed: Headers) -> None:
-    """Tell a browser what it may send; nothing to an origin that is not allowed."""
+    """Answer which methods and fields a browser may send."""
     headers = [
         *allowed,
         (b"access-control-allow-methods", _METHODS),

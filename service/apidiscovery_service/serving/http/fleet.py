@@ -1,6 +1,6 @@
-"""Answers below `/fleet`: the clusters, and the matrix of what each of them serves.
+"""Answers below `/fleet`: the clusters, and the matrix of the resources that each of them serves.
 
-Those below `/views`, `/clusters/NAME`, and of former times are made by the modules of these names.
+Other modules answer below `/views` and `/clusters/NAME`, and with the documents of earlier times.
 """
 
 from collections.abc import Iterable, Sequence
@@ -10,11 +10,10 @@ from weakref import WeakKeyDictionary
 
 from apidiscovery_formats.negotiation import JSON
 
-from apidiscovery_service.encoding import compression, plain
+from apidiscovery_service.encoding import plain
 from apidiscovery_service.fleet.scope import Scope
 from apidiscovery_service.fleet.state import Fleet
 from apidiscovery_service.kube.objects import errors
-from apidiscovery_service.serving.feature_gates import RESPONSE_COMPRESSION
 from apidiscovery_service.serving.http.clusters import PREFIX as CLUSTERS
 from apidiscovery_service.serving.http.clusters import ClusterAnswers
 from apidiscovery_service.serving.http.conditional import none_match
@@ -37,6 +36,8 @@ from apidiscovery_service.serving.http.statuses import (
     object_error,
     page_not_found,
     restful_refusal,
+    tagged,
+    with_json,
 )
 from apidiscovery_service.serving.http.views import ViewAnswers
 
@@ -52,21 +53,21 @@ _METHODS = ("GET", "HEAD")
 
 
 def is_fleet_path(path: str) -> bool:
-    """Tell whether a path is answered here."""
-    if not path.startswith(_ROOTS):  # most requests, which are to be answered at once
+    """Return whether a path is answered here."""
+    if not path.startswith(_ROOTS):  # most requests
         return False
     return f"/{path.split('/', 2)[1]}" in _ROOTS
 
 
 class FleetAnswers:
-    """Answers with what a scope of a fleet sees.
+    """Answers with the clusters of a scope.
 
     Args:
         fleet: The fleet.
-        site: What answers depend on besides.
+        site: Everything else that answers depend on.
         clusters: Answers with the documents of clusters.
         views: Answers with the documents of views.
-        past: Answers with documents of former times.
+        past: Answers with documents of earlier times.
     """
 
     def __init__(
@@ -85,7 +86,7 @@ class FleetAnswers:
         self._texts: WeakKeyDictionary[Scope, FleetText] = WeakKeyDictionary()
 
     def scope(self, patterns: Iterable[str]) -> Scope:
-        """Return what a caller sees who may read about clusters with such names."""
+        """Return the scope of a caller that may read about clusters with such names."""
         return self._fleet.scope(patterns)
 
     def paths(self, scope: Scope) -> Sequence[str]:
@@ -100,7 +101,7 @@ class FleetAnswers:
         return scope.revision, self._clusters.revision
 
     async def respond(self, request: Request, scope: Scope) -> Response:
-        """Answer a request for a path that `is_fleet_path` names, with what a scope sees."""
+        """Answer a request for a path of `is_fleet_path`, with the clusters of a scope."""
         invalid = invalid_timeout(request)
         if invalid is not None:
             return negotiated_status(request, invalid)
@@ -137,35 +138,16 @@ class FleetAnswers:
         if text is None:
             text = self._texts[scope] = FleetText()
         listing = await (text.matrix if is_matrix else text.clusters)(scope, query.filter)
-        described = Response(
-            HTTPStatus.NOT_MODIFIED,
-            [
-                (b"etag", f'"{listing.hash}"'.encode()),
-                NOT_CACHED,
-                (b"vary", b"Accept-Encoding"),
-            ],
-            endpoint=path,
-            representation=JSON.media_type,
-            cacheable=True,
-        )
-        start = _start(query, listing)
-        if not none_match(request.if_none_match, f'"{listing.hash}"'):
+        start, etag = _start(query, listing), f'"{listing.hash}"'
+        described = tagged(etag, path)
+        if not none_match(request.if_none_match, etag):
             return described
-        coding = (
-            compression.choose(request.accept_encoding)
-            if self._site.gates[RESPONSE_COMPRESSION]
-            else "identity"
-        )
-        form = Form(start, query.limit, is_pretty(request), coding)
-        body, coding = await text.body(listing, form)
-        headers = [*described.headers, (b"content-type", JSON.media_type.encode())]
-        if coding != "identity":
-            headers.append((b"content-encoding", coding.encode()))
-        return replace(described, status=HTTPStatus.OK, headers=headers, body=body, coding=coding)
+        form = Form(start, query.limit, is_pretty(request), self._site.coding(request))
+        return with_json(described, *await text.body(listing, form))
 
 
 def _page(request: Request, scope: Scope, path: str) -> Response | None:
-    """Return the answer to a request for what is there; None where it is a listing."""
+    """Return the answer with an index, or a redirection; None for a listing."""
     if request.path in _ALIASES:
         return _moved(_ALIASES[request.path], path)
     if path == _INDEX:
@@ -179,7 +161,7 @@ def _start(query: Query, listing: Listing) -> int:
     """Return where the page begins.
 
     Raises:
-        ObjectError: 410; the list is another than when its first page was read.
+        ObjectError: 410; the list has changed since its first page was read.
     """
     if query.place is None:
         return 0

@@ -1,4 +1,4 @@
-"""What a request to `/fleet/clusters` or `/fleet/matrix` asks for, and where its pages begin."""
+"""The query of a request to `/fleet/clusters` or `/fleet/matrix`, and the begin of its pages."""
 
 import base64
 import binascii
@@ -21,7 +21,7 @@ _MAX_LIMIT_DIGITS = 9
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Which columns and rows are wanted.
+    """Selects columns and rows.
 
     Attributes:
         groups: Names of groups, empty for the core group; none for all.
@@ -88,11 +88,11 @@ class Query:
 
 
 def parse_query(parameters: Mapping[str, Sequence[str]], known: Sequence[str]) -> Query:
-    """Return what is asked for.
+    """Return the parameters of a query.
 
     Args:
         parameters: The parameters of the query by name.
-        known: The names that mean something here.
+        known: The names of parameters that are allowed.
 
     Raises:
         ObjectError: 400; a name is not among them, or a value cannot be read.

@@ -26,10 +26,10 @@ from apidiscovery_service.fleet.scope import Scope
 from apidiscovery_service.kube import go_json
 from apidiscovery_service.serving.http.fleet_query import Filter, Place
 
-# Bodies that are kept for one scope: some forms of the largest one.
-_MAX_KEPT_BYTES = 16 * 1024 * 1024
+# Cached bodies of one scope: some forms of the largest one.
+_MAX_CACHED_BYTES = 16 * 1024 * 1024
 _MAX_LISTINGS = 16
-# Texts of columns that are kept beyond twice those in use.
+# Cached texts of columns, beyond twice those in use.
 _MANY_COLUMNS = 1000
 
 
@@ -48,7 +48,7 @@ class Listing:
 
     @property
     def items(self) -> tuple[bytes, ...]:
-        """What pages are made of."""
+        """The items that pages consist of."""
         return self.columns if self.rows is None else self.rows
 
 
@@ -69,14 +69,14 @@ class Form:
 
 
 class FleetText:
-    """The text of what one scope sees. Used in the event loop; texts are made in a thread."""
+    """The text of one scope. Used in the event loop; texts are made in a thread."""
 
     def __init__(self) -> None:
         self._turn = asyncio.Lock()
         self._revision = -1
         self._listings: dict[tuple[bool, Filter], Listing] = {}
         self._bodies: dict[tuple[Listing, Form], tuple[bytes, Coding]] = {}
-        self._kept_bytes = 0
+        self._cached_bytes = 0
         self._columns: dict[str, tuple[Column, bytes]] = {}
         self._rows = _RowTexts()
 
@@ -90,7 +90,7 @@ class FleetText:
     async def matrix(self, scope: Scope, wanted: Filter) -> Listing:
         """Return the matrix."""
         matrix = scope.selected(wanted.labels).matrix()
-        # Texts of rows are kept for the whole matrix alone: rows of a selection have other columns.
+        # Only texts of the whole matrix are cached: rows of a selection have other columns.
         texts = _RowTexts() if wanted.labels.requirements else self._rows
 
         def make() -> Listing:
@@ -132,7 +132,7 @@ class FleetText:
 
     def _forget(self, revision: int) -> None:
         self._revision = revision
-        self._listings, self._bodies, self._kept_bytes = {}, {}, 0
+        self._listings, self._bodies, self._cached_bytes = {}, {}, 0
 
     async def body(self, listing: Listing, form: Form) -> tuple[bytes, Coding]:
         """Return the text of a listing, and its coding: identity for a small body."""
@@ -140,11 +140,11 @@ class FleetText:
         found = self._bodies.get(key)
         if found is None:
             found = await asyncio.to_thread(_body, listing, form)
-            if self._kept_bytes + len(found[0]) > _MAX_KEPT_BYTES:
-                self._bodies, self._kept_bytes = {}, 0
+            if self._cached_bytes + len(found[0]) > _MAX_CACHED_BYTES:
+                self._bodies, self._cached_bytes = {}, 0
             if key not in self._bodies:
                 self._bodies[key] = found
-                self._kept_bytes += len(found[0])
+                self._cached_bytes += len(found[0])
         return found
 
 
@@ -157,7 +157,7 @@ class _RowTexts:
 
     def of(self, selected: Matrix, whole: Matrix) -> Iterator[bytes]:
         """Yield the texts of some rows of a matrix."""
-        # A row tells which of the columns without a cell are unknown.
+        # The text of a row names the columns without a cell that are unknown.
         places = [(c.name, c.freshness is Freshness.UNKNOWN) for c in whole.columns]
         if places != self._places:
             self._places, self._texts = places, {}

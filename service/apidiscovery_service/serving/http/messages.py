@@ -110,6 +110,13 @@ class PreparedResponse:
     size: int = 0
 
 
+def coding_headers(coding: str) -> Headers:
+    """Return the header fields for the coding of a body; none for identity."""
+    if coding == "identity":
+        return []
+    return [(b"content-encoding", coding.encode()), (b"vary", b"Accept-Encoding")]
+
+
 def body_message(body: bytes | Packed, *, more: bool = False) -> Message:
     """Return the ASGI message that sends a body, or a piece of one."""
     return {"type": "http.response.body", "body": body, "more_body": more}

@@ -31,7 +31,7 @@ from apidiscovery_service.serving.http.conditional import (
     byte_range,
     precondition_status,
 )
-from apidiscovery_service.serving.http.messages import Headers, Request, Response
+from apidiscovery_service.serving.http.messages import Headers, Request, Response, coding_headers
 from apidiscovery_service.serving.http.statuses import NOT_CACHED
 
 INDEX = "/openapi/v3"
@@ -99,7 +99,7 @@ def _media_types(version: str) -> tuple[_MediaType, ...]:
 def _untyped(version: str) -> tuple[_MediaType, ...]:
     """Return the media types of a kube-apiserver before 1.27, which names none in its answers.
 
-    Go's net/http then names what the first bytes look like.
+    Go's net/http then guesses the type by the first bytes.
     """
     other = f"com.github.proto-openapi.spec.{version}@v1.0+protobuf"
     return (
@@ -245,7 +245,7 @@ class OpenAPIAnswers:
         path: str = "",
     ) -> Response:
         etag = f'"{body.hash}"'
-        content = Content(etag, self._times.since(f"{endpoint} {path}", etag))
+        content = Content(etag, self._times.since(f"{self._prefix}{endpoint} {path}", etag))
         media_type = next(value for name, value in headers if name == b"content-type").decode()
         described = Response(
             HTTPStatus.OK,
@@ -269,9 +269,7 @@ def _coding_of(request: Request, coding: Coding) -> Coding:
 def _with_body(
     described: Response, body: Body | PackedBody, modified: tuple[bytes, bytes]
 ) -> Response:
-    headers = [*described.headers, modified]
-    if body.coding != "identity":
-        headers += [(b"content-encoding", body.coding.encode()), (b"vary", b"Accept-Encoding")]
+    headers = [*described.headers, modified, *coding_headers(body.coding)]
     return replace(described, headers=headers, body=body.data, coding=body.coding)
 
 

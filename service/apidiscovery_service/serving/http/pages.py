@@ -1,4 +1,4 @@
-"""The interface of what answers browsers beside the API: requests for pages, and their answers."""
+"""The interface of pages for browsers: requests for pages, and their answers."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ class PageExchange:
     Attributes:
         request: The request.
         headers: Its header fields by name in lower case; of several of a name the last.
-        credentials: What it tells about its caller beside cookies.
+        credentials: The credentials of its caller, without cookies.
         root: The prefix under which the application is mounted; empty for none.
         receive: As ASGI has it.
         answer: Answers, given the limit key of the caller.
@@ -60,7 +60,7 @@ def missing_packages() -> list[str]:
 
 
 class NoPages:
-    """Tells browsers why there are no pages.
+    """Answers requests for pages with the reason why there are none.
 
     Args:
         missing: The packages that are not installed.
@@ -77,7 +77,7 @@ class NoPages:
         return path == "/ui" or path.startswith("/ui/")
 
     def stop(self) -> None:
-        """There is nothing to end."""
+        """End nothing: there are no streams."""
 
     async def serve(self, exchange: PageExchange) -> None:
         """Answer 404 with the reason."""

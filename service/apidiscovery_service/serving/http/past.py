@@ -1,7 +1,7 @@
-"""Answers with what was served at a time: `?at=2026-11-20T10:00:00Z` after a discovery path.
+"""Answers with the documents of an earlier time: `?at=2026-11-20T10:00:00Z` after a discovery path.
 
-They have the header Memento-Datetime (RFC 7089, section 2.1.1), and come from the history, so a
-server without one refuses them: what is served now would be another answer.
+They come from the history, and have the header Memento-Datetime (RFC 7089, section 2.1.1). A server
+without a history refuses such requests, since the current documents would be a wrong answer.
 """
 
 from dataclasses import replace
@@ -40,11 +40,11 @@ def asks_for_past(request: Request) -> bool:
 
 
 class PastAnswers:
-    """Answers with the documents of former times.
+    """Answers with the documents of earlier times.
 
     Args:
-        history: What was served; None where nothing is remembered.
-        site: What answers depend on besides.
+        history: The earlier documents; None without a history.
+        site: Everything else that answers depend on.
     """
 
     def __init__(self, history: History | None, site: Site) -> None:
@@ -53,11 +53,10 @@ class PastAnswers:
         self._publisher = Publisher()
 
     async def merged(self, request: Request, clusters: tuple[str, ...]) -> Response | None:
-        """Answer with what this server itself served; None for what has no former times.
+        """Answer with the merged documents of this server; None for a path that is no document.
 
-        It was merged of clusters that all might read about then, and by other grants than those of
-        now. So only callers that may read about every cluster are answered, and no answer is kept
-        for others.
+        Earlier grants decided which clusters were merged. So only callers that may read about every
+        cluster are answered, and no answer is cached for others.
 
         Args:
             request: The request.
@@ -71,7 +70,7 @@ class PastAnswers:
         return replace(await self._answer(request, MERGED), cacheable=False)
 
     async def cluster(self, request: Request, name: str, path: str) -> Response:
-        """Answer a request below a cluster with what was known of it then.
+        """Answer a request below a cluster with its documents of that time.
 
         Args:
             request: The request.
@@ -88,7 +87,7 @@ class PastAnswers:
             message = f"at: want a time such as 2026-11-20T10:00:00Z, got {at[:100]!r}"
             return _refused(request, 400, "BadRequest", message)
         if self._history is None:
-            message = "at: this server remembers nothing; start it with --history"
+            message = "at: this server keeps no history; start it with --history"
             return _refused(request, 400, "BadRequest", message)
         try:
             cluster = await self._history.cluster_at(name, when)
@@ -98,7 +97,7 @@ class PastAnswers:
         except HistoryError as error:
             return unavailable(request, str(error), _RETRY_S)
         if site.openapi is None and is_openapi(route(request.path)):
-            message = "at: no OpenAPI documents of that time are remembered"
+            message = "at: the history has no OpenAPI documents of that time"
             return _refused(request, 404, "NotFound", message)
         response = await answer(request, cluster, site, lambda: self._encoded(cluster))
         return with_header(response, b"memento-datetime", http_date(when.timestamp()).encode())
@@ -117,8 +116,8 @@ class PastAnswers:
 
 
 def without_past(request: Request) -> Response:
-    """Answer a request for former documents of a view: those of now would be others."""
-    message = "at: former times are those of clusters; want a path below /clusters/NAME"
+    """Refuse a request for earlier documents of a view: only clusters have them."""
+    message = "at: only clusters have earlier documents; want a path below /clusters/NAME"
     return _refused(request, 400, "BadRequest", message)
 
 

@@ -38,7 +38,7 @@ from apidiscovery_service.serving.feature_gates import (
 )
 from apidiscovery_service.serving.health import ENDPOINTS, Checks
 from apidiscovery_service.serving.http.conditional import none_match
-from apidiscovery_service.serving.http.messages import Headers, Request, Response
+from apidiscovery_service.serving.http.messages import Headers, Request, Response, coding_headers
 from apidiscovery_service.serving.http.objects.gateway import ObjectAnswers
 from apidiscovery_service.serving.http.openapi import OpenAPIAnswers
 from apidiscovery_service.serving.http.routes import (
@@ -72,7 +72,7 @@ from apidiscovery_service.sources.priorities import BUILT_IN_GROUPS
 # discovery/discovery_client.go, AcceptV2NoPeer.
 _NO_PEER = "nopeer"
 
-# What users of kubectl are told who take us for the server that discovery is about.
+# For users of kubectl who ask this server for objects.
 _NO_OBJECTS = (
     "this server does discovery only and has no objects; ask the API server that stores them"
 )
@@ -82,23 +82,23 @@ _NO_ROUTE = "discovery names the resource, but no route of this server answers t
 
 @dataclass(slots=True)
 class Site:
-    """What answers depend on besides the snapshot.
+    """Everything that answers depend on besides the snapshot.
 
     Attributes:
         checks: The health checks.
         metrics: The metrics.
         gates: The feature gates.
-        server_address: `host:port` that `/api` tells clients.
+        server_address: The `host:port` in the answer of `/api`.
         version: Version of this software.
         release: The recorded release of Kubernetes whose fields `/version` has.
         openapi: Answers below `/openapi`; None for 404.
         objects: Answers about StorageVersions and leases; None for 404.
         extension: Whether this is an extension API server behind kube-aggregator: it has no core
-            group, `/api` is 404, and `/apis` tells its address.
+            group, `/api` is 404, and `/apis` has its address.
         is_defined: Whether CustomResourceDefinitions define a group-version.
         awaited: Returns the upstreams that are waited for while there is nothing else to serve;
             empty for none.
-        addresses: What `/api` tells clients instead of `server_address`; None for that.
+        addresses: The addresses in the answer of `/api`; None for `server_address`.
         aggregated_versions: The versions of the aggregated document; None for those of the gates.
         version_body: The body of `/version`; None for our own.
         is_merged: Whether the snapshot is what this server merges, whose size metrics count.
@@ -127,6 +127,12 @@ class Site:
         """Answers below `/openapi`, None while the feature gate is off."""
         return self.openapi if self.gates[OPENAPI_V3] else None
 
+    def coding(self, request: Request) -> compression.Coding:
+        """Return the coding for bodies that are large enough to be compressed."""
+        if not self.gates[RESPONSE_COMPRESSION]:
+            return "identity"
+        return compression.choose(request.accept_encoding)
+
 
 async def respond(  # noqa: PLR0911 - one for each kind of path
     request: Request,
@@ -144,7 +150,7 @@ async def respond(  # noqa: PLR0911 - one for each kind of path
         site: Everything else that answers depend on.
         ready: Whether the local sources are in the snapshot; until then only health, version and
             metrics are answered, since clients would believe an empty document.
-        more_paths: What `/` lists that others answer.
+        more_paths: Further paths for the list at `/`.
     """
     invalid = invalid_timeout(request)
     if invalid is not None:
@@ -160,7 +166,7 @@ async def respond(  # noqa: PLR0911 - one for each kind of path
         case Page.VERSION:
             return _version(request, site)
         case Page.FACTS if not site.extension:
-            return await site.schemas.facts(request, _coding(request, site.gates))
+            return await site.schemas.facts(request, site.coding(request))
         case _ if not ready or site.awaited():
             return starting(request, _awaiting(request, site) if ready else "")
         case Page.INDEX:
@@ -172,7 +178,7 @@ async def respond(  # noqa: PLR0911 - one for each kind of path
 async def answer_documents(  # noqa: PLR0911 - one for each kind of path
     request: Request, target: Route, encoded: EncodedSnapshot, site: Site
 ) -> Response:
-    """Answer a request for what a snapshot or the site has: documents, index, version.
+    """Answer a request for documents, index or version.
 
     Raises:
         ValueError: The route is another.
@@ -272,7 +278,7 @@ async def _aggregated(
         # Without Content-Type: httpcache would copy it to the cached body, and client-go would then
         # take an aggregated document for an unaggregated one.
         return described
-    coding = _coding(request, site.gates)
+    coding = site.coding(request)
     body, coding = await encoded.coded_body(target.aggregated, representation, coding)
     if site.is_merged:
         site.metrics.document_bytes.labels(
@@ -300,7 +306,7 @@ async def _plain(
     if site.extension and isinstance(document, APIGroupList):
         document = APIGroupList(site.server_address)
     representation = replace(representation, profile="")
-    coding = _coding(request, site.gates)
+    coding = site.coding(request)
     body, coding = await encoded.coded_body(document, representation, coding)
     return Response(
         200,
@@ -316,7 +322,7 @@ async def _plain(
 async def _openapi(request: Request, target: OpenAPIRoute, site: Site) -> Response:
     if site.openapi_v3 is None:
         return page_not_found()
-    coding = _coding(request, site.gates)
+    coding = site.coding(request)
     try:
         match target:
             case Page.OPENAPI_INDEX:
@@ -333,22 +339,12 @@ async def _openapi(request: Request, target: OpenAPIRoute, site: Site) -> Respon
 async def _schemas(request: Request, target: SchemasRoute, site: Site) -> Response:
     if site.openapi_v3 is None or site.extension:
         return page_not_found()
-    documents, coding = site.openapi_v3.documents, _coding(request, site.gates)
+    documents, coding = site.openapi_v3.documents, site.coding(request)
     return await site.schemas.respond(request, target, documents, coding)
 
 
-def _coding(request: Request, gates: FeatureGates) -> compression.Coding:
-    """Return the coding for bodies that are large enough."""
-    return (
-        compression.choose(request.accept_encoding) if gates[RESPONSE_COMPRESSION] else "identity"
-    )
-
-
 def _content_headers(representation: Representation, coding: compression.Coding) -> Headers:
-    headers = [(b"content-type", representation.content_type.encode())]
-    if coding != "identity":
-        headers += [(b"content-encoding", coding.encode()), (b"vary", b"Accept-Encoding")]
-    return headers
+    return [(b"content-type", representation.content_type.encode()), *coding_headers(coding)]
 
 
 # Missing documents.
@@ -391,9 +387,9 @@ def _missing(
 
 
 def _is_of_objects(path: str, target: MissingRoute, encoded: EncodedSnapshot) -> bool:
-    """Tell whether a path is that of objects of a resource in discovery, as of `kubectl get pods`.
+    """Return whether a path is that of objects of a resource in discovery, as `kubectl get` asks.
 
-    Of other resources nothing is added to kube-apiserver's message.
+    For other resources nothing is added to kube-apiserver's message.
     """
     version = encoded.version(target.group or "", target.version)
     below = path.split("/")[4 if target.group else 3 :]

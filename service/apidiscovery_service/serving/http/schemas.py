@@ -34,12 +34,14 @@ from apidiscovery_service.serving.http.statuses import (
     NOT_CACHED,
     negotiated_status,
     restful_refusal,
+    tagged,
     unavailable,
     with_header,
+    with_json,
 )
 
 CORE: Final = "core"
-"""What the core group is called in paths."""
+"""The name of the core group in paths."""
 
 _INDEX, _SCHEMA, _FACTS = "/schemas/", "/schemas/{group}/{kind}", "/facts/kubernetes.json"
 _STRICT = "-strict"
@@ -67,7 +69,7 @@ class SchemaAnswers:
             request: The request.
             target: Its route.
             documents: The documents that describe the kinds.
-            coding: The coding for what is large enough.
+            coding: The coding for a body that is large enough.
         """
         refused = _refusal(request)
         if refused is not None:
@@ -84,7 +86,7 @@ class SchemaAnswers:
         return replace(with_header(response, *_ANY_ORIGIN), endpoint=endpoint)
 
     async def facts(self, request: Request, coding: Coding) -> Response:
-        """Answer with what the releases of Kubernetes serve."""
+        """Answer with the recorded facts about releases of Kubernetes."""
         response = _refusal(request)
         if response is None:
             body = await self._schemas.body(_facts(), coding)
@@ -96,15 +98,15 @@ class SchemaAnswers:
     ) -> Response:
         strict = _CHOICES.get(request.parameter("strict").lower())
         if strict is None:
-            told = request.parameter("strict")[:100]
-            message = f"strict: want true or false, got {told!r}"
+            given = request.parameter("strict")[:100]
+            message = f"strict: want true or false, got {given!r}"
             return negotiated_status(request, plain.status(400, "BadRequest", message))
         if not isinstance(target, SchemaRoute):
             text: bytes | None = index_text(request, await self._schemas.listing(documents))
         else:
             text = await self._text(target, documents, strict=strict)
         if text is None:
-            message = f"there is no schema of such a kind here; {_INDEX} lists those that there are"
+            message = f"there is no schema of such a kind here; {_INDEX} lists all schemas"
             return negotiated_status(request, plain.status(404, "NotFound", message))
         return _described(request, await self._schemas.body(text, coding))
 
@@ -119,7 +121,7 @@ class SchemaAnswers:
 
 
 def _meant(target: SchemaRoute, *, strict: bool) -> list[Named]:
-    """Return what a path can name, the likeliest first.
+    """Return the kinds that a path can mean, the likeliest first.
 
     kubeconform calls the core group by its version: its `.Group` is what precedes the first slash
     of an apiVersion. With -strict, its `.StrictSuffix` is `-strict`, as versions may end, too.
@@ -159,7 +161,7 @@ def _address(kind: Kind) -> str:
 
 
 def _refusal(request: Request) -> Response | None:
-    """Return the answer to a method that is not allowed; whatever is accepted gets JSON."""
+    """Return the answer to a method that is not allowed; Accept is ignored."""
     status = restful_refusal(replace(request, accept=""), (JSON.media_type,), _METHODS)
     return None if status is None else negotiated_status(request, status)
 
@@ -172,22 +174,12 @@ def _moved(request: Request) -> Response:
 
 
 def _described(request: Request, body: SchemaBody) -> Response:
-    """Answer with a text, or that it is the one that the client has."""
+    """Answer with a text, or 304 if the client has it."""
     etag = f'"{body.etag}"'
-    described = Response(
-        HTTPStatus.NOT_MODIFIED,
-        [NOT_CACHED, (b"etag", etag.encode()), (b"vary", b"Accept-Encoding")],
-        representation=JSON.media_type,
-        cacheable=True,
-    )
+    described = tagged(etag)
     if not none_match(request.if_none_match, etag):
         return described
-    headers = [*described.headers, (b"content-type", JSON.media_type.encode())]
-    if body.coding != "identity":
-        headers.append((b"content-encoding", body.coding.encode()))
-    return replace(
-        described, status=HTTPStatus.OK, headers=headers, body=body.data, coding=body.coding
-    )
+    return with_json(described, body.data, body.coding)
 
 
 @cache

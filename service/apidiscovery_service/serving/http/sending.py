@@ -1,9 +1,9 @@
-"""Sends answers, and learns which of them are read.
+"""Sends answers, and finds out which of them are read.
 
 A server accepts a body when it has buffered it, not when the client has read it: Granian keeps a
 copy until HTTP/2's flow control lets it go. But of a body in pieces it buffers a few, and accepts
 the next one when the client reads the first. So a body in eight pieces or more shows whether its
-client reads. The more is unread, the smaller the pieces are, so that all unread answers together
+client reads. The more bytes are unread, the smaller the pieces, so that all unread answers together
 take little memory (a file sent by the extension `http.response.pathsend` costs 275 KB a stream, and
 shows nothing).
 
@@ -27,7 +27,7 @@ from apidiscovery_service.serving.http.messages import (
 )
 from apidiscovery_service.serving.unread import Reservation, UnreadBudget
 
-# What an unread answer in pieces counts as, about the memory that it takes.
+# The size that an unread answer in pieces counts as: about the memory that it takes.
 RESERVED_BYTES: Final = 32 * 1024
 # Memory of any answer beside its body.
 _STREAM_BYTES = 8 * 1024

@@ -190,7 +190,7 @@ class HttpServer:
             await self._serving
 
     def announce_end(self) -> None:
-        """Close each HTTP/1.1 connection with its next answer, which says so, from now on.
+        """Close each HTTP/1.1 connection with its next answer.
 
         HTTP/2 connections get GOAWAY from `stop`, without loss of a request.
         """

@@ -12,10 +12,11 @@ from apidiscovery_formats.go_text import parse_bool
 from apidiscovery_formats.negotiation import JSON, Representation, negotiate, route_accepts
 
 from apidiscovery_service.encoding import plain
+from apidiscovery_service.encoding.compression import Coding
 from apidiscovery_service.encoding.plain import PlainDocument
 from apidiscovery_service.kube.go_json import JSONValue
 from apidiscovery_service.kube.objects.errors import Cause, Details, ObjectError
-from apidiscovery_service.kube.wire import list_meta
+from apidiscovery_service.kube.objects.messages import message_of
 from apidiscovery_service.serving.http.messages import Request, Response
 
 NOT_CACHED = (b"cache-control", b"no-cache, private")
@@ -81,6 +82,28 @@ def text_response(code: int, text: str, endpoint: str = "other") -> Response:
 def with_header(response: Response, name: bytes, value: bytes) -> Response:
     """Return a response with one more header field."""
     return replace(response, headers=[*response.headers, (name, value)])
+
+
+# JSON with an ETag.
+
+
+def tagged(etag: str, endpoint: str = "other") -> Response:
+    """Return 304 for JSON with an ETag, which is given in its double quotes."""
+    return Response(
+        HTTPStatus.NOT_MODIFIED,
+        [NOT_CACHED, (b"etag", etag.encode()), (b"vary", b"Accept-Encoding")],
+        endpoint=endpoint,
+        representation=JSON.media_type,
+        cacheable=True,
+    )
+
+
+def with_json(described: Response, body: bytes, coding: Coding) -> Response:
+    """Return 200 with the JSON that `tagged` describes."""
+    headers = [*described.headers, (b"content-type", JSON.media_type.encode())]
+    if coding != "identity":
+        headers.append((b"content-encoding", coding.encode()))
+    return replace(described, status=HTTPStatus.OK, headers=headers, body=body, coding=coding)
 
 
 # Errors that do not depend on objects.
@@ -195,17 +218,10 @@ def _status(
         fields["code"] = code
 
     def to_message() -> status_pb2.Status:
-        list_metadata = list_meta()
-        # The field is called `continue`, which Python cannot write as an attribute.
-        setattr(list_metadata, "continue", continue_token)
-        return status_pb2.Status(
-            metadata=list_metadata,
-            status=status,
-            message=message,
-            reason=reason,
-            details=None if details is None else _details_message(details),
-            code=code,
-        )
+        message = message_of(status_pb2.Status, fields)
+        if details is None:  # a pointer in Go
+            message.ClearField("details")
+        return message
 
     return PlainDocument("Status", "v1", fields, to_message)
 
@@ -226,20 +242,6 @@ def _details(details: Details) -> dict[str, JSONValue]:
 def _cause(cause: Cause) -> dict[str, JSONValue]:
     fields = {"reason": cause.reason, "message": cause.message, "field": cause.field}
     return {name: value for name, value in fields.items() if value}
-
-
-def _details_message(details: Details) -> status_pb2.StatusDetails:
-    return status_pb2.StatusDetails(
-        name=details.name,
-        group=details.group,
-        kind=details.kind,
-        uid=details.uid,
-        causes=[
-            status_pb2.StatusCause(reason=each.reason, message=each.message, field=each.field)
-            for each in details.causes
-        ],
-        retry_after_seconds=details.retry_after_s,
-    )
 
 
 # The parameter `timeout`.

@@ -3,15 +3,14 @@
 import re
 from collections.abc import Collection, Iterable
 from dataclasses import replace
-from typing import Protocol
-from weakref import WeakKeyDictionary
 
 from apidiscovery_service.core.cluster import Cluster
-from apidiscovery_service.encoding import EncodedSnapshot
 from apidiscovery_service.fleet.scope import Scope
+from apidiscovery_service.fleet.view_documents import ViewDocuments
 from apidiscovery_service.serving.http.clusters import is_custom, is_of_core
+from apidiscovery_service.serving.http.conditional import ModificationTimes
 from apidiscovery_service.serving.http.messages import Request, Response
-from apidiscovery_service.serving.http.openapi import Documents, OpenAPIAnswers
+from apidiscovery_service.serving.http.openapi import OpenAPIAnswers
 from apidiscovery_service.serving.http.past import asks_for_past, without_past
 from apidiscovery_service.serving.http.respond import Site, answer_documents
 from apidiscovery_service.serving.http.routes import HealthRoute, Page, Route, is_openapi, route
@@ -25,29 +24,21 @@ _RETRY_S = 5
 _RELEASE = re.compile(r"v(\d+)\.(\d+)(?:\.(\d+))?")
 
 
-class ViewDocuments(Protocol):
-    """The OpenAPI documents of views."""
-
-    def of(self, scope: Scope, name: str, encoded: EncodedSnapshot) -> Documents:
-        """Return those of a view, the same object while it is kept."""
-        ...
-
-
 class ViewAnswers:
     """Answers with the documents of the views of a scope.
 
     Args:
-        site: What answers depend on besides, and that is the same for all views.
+        site: Everything else that answers depend on.
         documents: The OpenAPI documents of views.
     """
 
     def __init__(self, site: Site, documents: ViewDocuments) -> None:
         self._site = site
         self._documents = documents
-        self._openapi: WeakKeyDictionary[Documents, OpenAPIAnswers] = WeakKeyDictionary()
+        self._times = ModificationTimes()
 
     async def respond(self, request: Request, scope: Scope) -> Response:
-        """Answer a request below `/views/`, with views over what a scope sees."""
+        """Answer a request below `/views/`, with the views over the clusters of a scope."""
         name, _, rest = request.path.removeprefix(PREFIX).partition("/")
         encoded = await scope.prepared_view(name)
         if encoded is None:
@@ -66,7 +57,9 @@ class ViewAnswers:
             site = replace(
                 self._site,
                 version_body=oldest_release(clusters.values()),
-                openapi=self._openapi_of(scope, name, encoded),
+                openapi=OpenAPIAnswers(
+                    self._documents.of(scope, name, encoded), self._times, prefix=f"{PREFIX}{name}"
+                ),
                 is_defined=is_custom,
                 is_merged=False,
             )
@@ -79,23 +72,15 @@ class ViewAnswers:
             cacheable=response.cacheable and not is_openapi(target),
         )
 
-    def _openapi_of(self, scope: Scope, name: str, encoded: EncodedSnapshot) -> OpenAPIAnswers:
-        documents = self._documents.of(scope, name, encoded)
-        found = self._openapi.get(documents)
-        if found is None:
-            found = OpenAPIAnswers(documents, prefix=f"{PREFIX}{name}")
-            self._openapi[documents] = found
-        return found
-
 
 def oldest_release(clusters: Iterable[Cluster]) -> bytes | None:
     """Return the body of `/version` of the oldest release among clusters; None if none is known.
 
-    Whoever decides by the release what he may use then uses nothing that some cluster lacks.
+    A client that decides by the release then uses nothing that some cluster lacks.
     """
     dialects = {cluster.dialect for cluster in clusters}
-    told = [(key, each.version) for each in dialects if (key := _numbers(each.release))]
-    return min(told)[1] if told else None
+    known = [(key, each.version) for each in dialects if (key := _numbers(each.release))]
+    return min(known)[1] if known else None
 
 
 def _numbers(release: str) -> tuple[int, ...]:
@@ -105,6 +90,6 @@ def _numbers(release: str) -> tuple[int, ...]:
 
 
 def _is_known(clusters: Collection[Cluster], target: Route) -> bool:
-    """Return whether anything is known of what the target needs; of no clusters all is known."""
-    told = [cluster.core if is_of_core(target) else cluster.named for cluster in clusters]
-    return not told or any(groups is not None for groups in told)
+    """Return whether the target can be answered: some cluster has answered, or there is none."""
+    parts = [cluster.core if is_of_core(target) else cluster.named for cluster in clusters]
+    return not parts or any(groups is not None for groups in parts)

@@ -1,23 +1,35 @@
-"""Answers requests about StorageVersions and leases."""
+"""Answers requests about StorageVersions and leases.
+
+Reading needs the role `reader`, as all of discovery does; writing needs `publisher` for the API
+group of the objects.
+"""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, replace
 from functools import partial
 from http import HTTPStatus
 from time import perf_counter
+from typing import Any
 
 import structlog
+from apidiscovery_formats.go_text import quote
 from apidiscovery_formats.negotiation import MEDIA_TYPES
 
-from apidiscovery_service.access.authenticator import Access, Unauthenticated
+from apidiscovery_service.access import Role
+from apidiscovery_service.access.authenticator import Access, Admission, Unauthenticated
 from apidiscovery_service.access.limits import Counts
 from apidiscovery_service.encoding.compression import Coding, choose
 from apidiscovery_service.errors import DiscoveryError
 from apidiscovery_service.kube.objects import errors, reading
 from apidiscovery_service.kube.objects.errors import Details, ObjectError, bad_request
 from apidiscovery_service.kube.objects.kinds import LEASE, STORAGE_VERSION
-from apidiscovery_service.serving.http.admission import Credentials, Refused, refusal
+from apidiscovery_service.serving.http.admission import (
+    Credentials,
+    Refused,
+    escaped,
+    refusal,
+)
 from apidiscovery_service.serving.http.messages import (
     PreparedResponse,
     Receive,
@@ -26,7 +38,6 @@ from apidiscovery_service.serving.http.messages import (
     Send,
 )
 from apidiscovery_service.serving.http.objects import writes
-from apidiscovery_service.serving.http.objects.authorization import ObjectAuthorizer, denied
 from apidiscovery_service.serving.http.objects.parameters import Query, list_parameters
 from apidiscovery_service.serving.http.objects.representation import (
     STREAM_MEDIA_TYPES,
@@ -49,12 +60,15 @@ from apidiscovery_service.serving.http.statuses import (
     object_error,
     restful_refusal,
 )
+from apidiscovery_service.serving.revocation import revoked
 from apidiscovery_service.storage_versions.collection import Collection
 from apidiscovery_service.storage_versions.object_reads import ObjectReads
 from apidiscovery_service.storage_versions.objects import Objects
 from apidiscovery_service.store import StoreUnavailable, told_to_callers
 
-# Watches of one caller at a time, as many as its calls over gRPC.
+_WRITES = frozenset(("POST", "PUT", "PATCH", "DELETE"))
+
+# Watches of one address at a time without authentication, as many as its calls over gRPC.
 CALLER_WATCHES = 6_000
 # When to retry a watch: another one of the caller may have ended.
 _WATCH_RETRY_S = 5.0
@@ -159,9 +173,10 @@ class Exchange:
         request: The request.
         target: The route of its path.
         credentials: The credentials of its caller.
+        admission: Its caller.
         receive: As ASGI has it.
         send: As ASGI has it; raises OSError when the caller leaves too much unread.
-        deliver: Sends an answer to a request that began at a time, by `perf_counter`.
+        deliver: Sends an answer.
         began: When the request arrived, by `perf_counter`.
         caller: Returns the key by which watches are counted.
     """
@@ -169,9 +184,10 @@ class Exchange:
     request: Request
     target: ObjectRoute
     credentials: Credentials
+    admission: Admission
     receive: Receive
     send: Send
-    deliver: Callable[[PreparedResponse, float], Awaitable[None]]
+    deliver: Callable[[PreparedResponse], Awaitable[None]]
     began: float
     caller: Callable[[], str]
 
@@ -195,7 +211,7 @@ class ObjectGateway:
         compresses: bool = True,
     ) -> None:
         self._answers = answers
-        self._authorizer = ObjectAuthorizer(access)
+        self._access = access
         self._prepare = prepare
         self._compresses = compresses
         self._watches: Counts[str] = Counts(CALLER_WATCHES)
@@ -206,7 +222,7 @@ class ObjectGateway:
         if target is None or refused.code != HTTPStatus.FORBIDDEN:
             return None
         verb = target.verb(request.method, watch=bool(Query(request).flag("watch")))
-        answer = object_error(request, denied(refused.user, target, verb))
+        answer = object_error(request, _denied(refused.user, target, verb))
         return replace(answer, endpoint=target.endpoint)
 
     async def serve(self, exchange: Exchange, early: Response | None = None) -> None:
@@ -232,7 +248,7 @@ class ObjectGateway:
     async def _send(self, exchange: Exchange, answer: Response) -> None:
         answer = replace(answer, endpoint=exchange.target.endpoint)
         prepared = self._prepare(exchange.request.method, answer)
-        await exchange.deliver(prepared, exchange.began)
+        await exchange.deliver(prepared)
 
     async def _answer(self, exchange: Exchange) -> Response | WatchStream:
         request, target = exchange.request, exchange.target
@@ -240,45 +256,39 @@ class ObjectGateway:
         if refused is not None:
             return refused
         try:
-            admission = self._authorizer.admit(exchange.credentials)
-            self._authorizer.check_write(admission, request.method, target)
+            self._check_write(exchange)
             body = partial(read_body, exchange.receive)
             coding = choose(request.accept_encoding) if self._compresses else "identity"
             return await self._answers.answer(request, target, body, coding)
-        except Unauthenticated:
-            return refusal(request, Refused(401, "Unauthorized"))
         except ObjectError as error:
             return object_error(request, error)
+
+    def _check_write(self, exchange: Exchange) -> None:
+        """Check that the caller may write, if the request does.
+
+        Raises:
+            ObjectError: It may not; 403.
+        """
+        method, target, caller = exchange.request.method, exchange.target, exchange.admission.caller
+        if self._access is None or method not in _WRITES:
+            return
+        if self._access.may_change(caller, (target.kind.group,)) is not None:
+            raise _denied(caller.user, target, target.verb(method, watch=False))
 
     # Watches.
 
     async def _watch(self, exchange: Exchange, watched: WatchStream) -> None:
-        try:
-            admission = self._authorizer.admit(exchange.credentials)
-        except Unauthenticated:
-            await self._refuse_watch(exchange, watched, Refused(401, "Unauthorized"))
-            return
-        caller = exchange.caller()
-        is_counted = self._watches.enter(caller)
-        if not is_counted or not self._authorizer.begin_watch(admission):
-            if is_counted:
-                self._watches.leave(caller)
-            refused = Refused(429, TOO_MANY_REQUESTS, _WATCH_RETRY_S)
-            await self._refuse_watch(exchange, watched, refused)
-            return
-        try:
-            await self._stream(exchange, watched)
-        except Exception:  # noqa: BLE001 - the answer has begun, so there can be no other
-            _log.exception("watch failed", path=exchange.request.path)
-        finally:
-            self._watches.leave(caller)
-            self._authorizer.end_watch(admission)
-
-    async def _refuse_watch(
-        self, exchange: Exchange, watched: WatchStream, refused: Refused
-    ) -> None:
-        await watched.frames.aclose()
-        await self._send(exchange, refusal(exchange.request, refused))
+        watches = self._access.watches if self._access else self._watches
+        with watches.counted(exchange.caller()) as may_watch:
+            if not may_watch:
+                await watched.frames.aclose()
+                refused = Refused(429, TOO_MANY_REQUESTS, _WATCH_RETRY_S)
+                await self._send(exchange, refusal(exchange.request, refused))
+                return
+            try:
+                await self._stream(exchange, watched)
+            except Exception:  # noqa: BLE001 - the answer has begun, so there can be no other
+                _log.exception("watch failed", path=exchange.request.path)
 
     async def _stream(self, exchange: Exchange, watched: WatchStream) -> None:
         media_type = watched.form.stream_media_type.encode()
@@ -287,15 +297,18 @@ class ObjectGateway:
         described = Response(200, headers, b"", exchange.target.endpoint, watched.form.label)
         prepared = self._prepare(exchange.request.method, described)
         prepared.stats.observe(perf_counter() - exchange.began)
+        ends: list[Coroutine[Any, Any, object]] = [
+            disconnected(exchange.receive),
+            self._answers.stopped(),
+        ]
+        if self._access is not None:
+            unreadable = partial(_unreadable, self._access, exchange.credentials)
+            ends.append(revoked(self._access, unreadable))
         await stream(
             {"type": "http.response.start", "status": 200, "headers": headers},
             watched.frames,
             exchange.send,
-            ends=(
-                disconnected(exchange.receive),
-                self._authorizer.revoked(exchange.credentials),
-                self._answers.stopped(),
-            ),
+            ends=ends,
             timeout_s=watched.timeout_s,
         )
 
@@ -306,3 +319,25 @@ def _restful_refusal(request: Request, target: ObjectRoute) -> Response | None:
     produced = (*MEDIA_TYPES, *STREAM_MEDIA_TYPES) if streams else MEDIA_TYPES
     refused = restful_refusal(request, produced, target.methods, consumes_anything=True)
     return None if refused is None else negotiated_status(request, refused)
+
+
+def _unreadable(access: Access, credentials: Credentials) -> bool | None:
+    """Return True once a caller may no longer read, None before."""
+    try:
+        admission = access.admit(credentials.connection, credentials.authorization)
+    except Unauthenticated:
+        return True
+    return None if admission.role >= Role.READER else True
+
+
+def _denied(user: str, target: ObjectRoute, verb: str) -> ObjectError:
+    """Return the error of a caller that may not do something; 403.
+
+    Source: k8s.io/apiserver pkg/endpoints/handlers/responsewriters/errors.go:ForbiddenStatusError.
+    """
+    where = f"in the namespace {quote(target.namespace)}" if target.namespace else ""
+    text = (
+        f"User {quote(user)} cannot {verb} resource {quote(target.resource)} in API group "
+        f"{quote(target.kind.group)} {where or 'at the cluster scope'}"
+    )
+    return errors.forbidden(target.kind, target.name, escaped(text))

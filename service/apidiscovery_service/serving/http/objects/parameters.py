@@ -153,9 +153,9 @@ def watch_revision(kind: Kind, text: str) -> int:
         return parse_uint(text) if text else 0
     except ValueError as error:
         cause = field_errors.invalid("resourceVersion", text, str(error))
-        said = f'{group_resource(kind)} "" is invalid: {cause}'
+        message = f'{group_resource(kind)} "" is invalid: {cause}'
         details = Details("", kind.group, kind.plural, causes=(cause,))
-        raise ObjectError(HTTPStatus.UNPROCESSABLE_ENTITY, "Invalid", said, details) from None
+        raise ObjectError(HTTPStatus.UNPROCESSABLE_ENTITY, "Invalid", message, details) from None
 
 
 def list_parameters(request: Request, target: ObjectRoute) -> ListParameters:
@@ -264,8 +264,8 @@ def _manager_causes(manager: str) -> list[Cause]:
 def _dry_run_causes(values: list[str]) -> list[Cause]:
     if all(value == ALL for value in values):
         return []
-    said: list[JSONValue] = [*values]
-    return [field_errors.not_supported("dryRun", said, (ALL,))]
+    given: list[JSONValue] = [*values]
+    return [field_errors.not_supported("dryRun", given, (ALL,))]
 
 
 def delete_options(request: Request) -> Object:
@@ -316,12 +316,12 @@ def include_object(request: Request) -> IncludeObject:
     Raises:
         ObjectError: The value is unknown; 400.
     """
-    said = Query(request).text("includeObject")
-    if not said:
+    given = Query(request).text("includeObject")
+    if not given:
         return IncludeObject.METADATA
     try:
-        return IncludeObject(said)
+        return IncludeObject(given)
     except ValueError:
         why = "must be 'Metadata', 'Object', 'None', or empty"
-        wrong = field_errors.invalid("includeObject", said, why)
+        wrong = field_errors.invalid("includeObject", given, why)
         raise bad_request(f"Unable to convert to Table as requested: {wrong}") from None

@@ -37,7 +37,7 @@ from apidiscovery_service.kube.objects.kinds import (
 )
 from apidiscovery_service.kube.objects.metadata import partial
 from apidiscovery_service.kube.objects.tables import IncludeObject, table
-from apidiscovery_service.serving.http.messages import Headers, Request, Response
+from apidiscovery_service.serving.http.messages import Headers, Request, Response, coding_headers
 from apidiscovery_service.serving.http.objects.parameters import include_object
 from apidiscovery_service.serving.http.objects.routes import ObjectRoute
 from apidiscovery_service.serving.http.statuses import NOT_CACHED, is_pretty
@@ -96,7 +96,7 @@ class Form:
 
     @property
     def media_type(self) -> str:
-        """The Content-Type of a document, which does not tell the conversion."""
+        """The Content-Type of a document, which does not name the conversion."""
         return self.serializer.media_type
 
     @property
@@ -270,5 +270,5 @@ async def compressed(plain: Response, coding: Coding) -> Response:
     if len(plain.body) <= _MIN_COMPRESSED_BYTES:
         return plain
     body = await asyncio.to_thread(compression.compress, plain.body, coding)
-    more = [(b"content-encoding", coding.encode()), (b"vary", b"Accept-Encoding")]
-    return replace(plain, headers=[*plain.headers, *more], body=body, coding=coding)
+    headers = [*plain.headers, *coding_headers(coding)]
+    return replace(plain, headers=headers, body=body, coding=coding)

@@ -6,7 +6,7 @@ pkg/storage/cacher/cacher.go for the bookmarks.
 
 import asyncio
 import random
-from collections.abc import AsyncGenerator, Coroutine
+from collections.abc import AsyncGenerator, Coroutine, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
@@ -153,7 +153,7 @@ async def stream(
     frames: Frames,
     send: Send,
     *,
-    ends: tuple[Coroutine[Any, Any, None], ...],
+    ends: Sequence[Coroutine[Any, Any, object]],
     timeout_s: float,
 ) -> None:
     """Send frames, each at once, until they end, time is over or something else ends the stream.

@@ -178,10 +178,10 @@ def check_patch_type(content_type: str) -> None:
 
 
 def _preconditions(options: Object) -> Preconditions:
-    said = reading.mapping(options, "preconditions")
+    given = reading.mapping(options, "preconditions")
     return Preconditions(
-        reading.text(said, "uid") if "uid" in said else None,
-        reading.text(said, "resourceVersion") if "resourceVersion" in said else None,
+        reading.text(given, "uid") if "uid" in given else None,
+        reading.text(given, "resourceVersion") if "resourceVersion" in given else None,
     )
 
 
