@@ -85,10 +85,10 @@ def _group(group: Group, versions: Sequence[Version]) -> discovery_pb2.APIGroupD
 
 
 def _with_more(message: M, extra: Mapping[str, object]) -> M:
-    """Return the message with the unknown fields that have a number; they are kept as they came."""
-    for name, wire in extra.items():
-        if name.startswith(_writing.PROTOBUF_EXTRA) and isinstance(wire, bytes):
-            message.MergeFromString(wire)
+    """Return the message with the unknown fields that were read from protobuf."""
+    wire = extra.get(_writing.PROTOBUF_EXTRA)
+    if isinstance(wire, bytes):
+        message.MergeFromString(wire)
     return message
 
 

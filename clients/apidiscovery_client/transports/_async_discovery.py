@@ -17,7 +17,6 @@ from apidiscovery_client.transports._grpc_answers import (
     Answer,
     InconsistentError,
     Message,
-    Messages,
     Same,
     Sources,
 )
@@ -31,6 +30,7 @@ from apidiscovery_client.transports._grpc_common import (
     read_message,
 )
 from apidiscovery_client.transports._grpc_flow import Ask, Flow, Get, Reply, fetching
+from apidiscovery_client.transports._grpc_messages import Messages
 from apidiscovery_client.transports._grpc_watching import (
     WATCH,
     Patience,

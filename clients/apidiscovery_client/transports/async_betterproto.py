@@ -72,7 +72,10 @@ class AsyncBetterprotoTransport(AsyncDiscovery):
             )
         patience = Patience(heartbeat_s, unreachable_s)
         super().__init__(
-            server, _betterproto_messages, lambda traffic: _GrpclibCalls(server, traffic), patience
+            server,
+            _betterproto_messages.MESSAGES,
+            lambda traffic: _GrpclibCalls(server, traffic),
+            patience,
         )
 
 

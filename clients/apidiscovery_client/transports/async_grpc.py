@@ -33,7 +33,7 @@ class AsyncGrpcTransport(AsyncDiscovery):
         patience = Patience(heartbeat_s, unreachable_s)
         super().__init__(
             server,
-            _protobuf_messages,
+            _protobuf_messages.MESSAGES,
             lambda traffic: AioCalls(server, traffic, _stub, WATCH),
             patience,
         )

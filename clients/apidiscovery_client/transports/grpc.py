@@ -32,7 +32,7 @@ class GrpcTransport(Discovery):
         patience = Patience(heartbeat_s, unreachable_s)
         super().__init__(
             server,
-            _protobuf_messages,
+            _protobuf_messages.MESSAGES,
             lambda traffic: GrpcioCalls(server, traffic, _stub, WATCH, patience),
             patience,
         )
