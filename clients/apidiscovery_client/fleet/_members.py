@@ -1,4 +1,4 @@
-"""Where the clusters of a fleet come from, and what stands for one that does not answer."""
+"""The clusters of a kubeconfig, and the snapshot of a cluster that never answered."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -18,12 +18,12 @@ def servers_of_contexts(
 ) -> dict[str, Server | Snapshot]:
     """Return the servers of contexts whose names match a pattern, by name, sorted.
 
-    A context that cannot be used has a snapshot that tells why.
+    A context that cannot be used has a snapshot with the reason.
 
     Args:
         patterns: As of a shell: `prod-*`.
         prefix: As of `read_server`.
-        flags: The kubeconfig, and what goes before it, for each of them.
+        flags: The kubeconfig, and flags that override each context.
 
     Raises:
         InvalidConfiguration: A file cannot be read, or a pattern matches no context.
@@ -41,7 +41,7 @@ def servers_of_contexts(
 
 
 def never_answered(server: str, error: DiscoveryError) -> Snapshot:
-    """Return what is known of a cluster that has never answered: nothing, and why."""
+    """Return the snapshot of a cluster that has never answered: no groups, and the reason."""
     now = datetime.now(UTC)
     reason = str(error)
     return Snapshot(

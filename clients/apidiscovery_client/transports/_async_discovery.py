@@ -42,14 +42,7 @@ R = TypeVar("R")
 
 
 class AsyncDiscovery:
-    """Implements `Transport`, or for asyncio `AsyncTransport`.
-
-    Args:
-        server: The server.
-        messages: Requests and answers of the stubs.
-        calls: Makes the calls, and counts received bytes.
-        patience: The timeouts of a watch.
-    """
+    """Implements `Transport`, or for asyncio `AsyncTransport`."""
 
     can_listen = True
 
