@@ -1,6 +1,6 @@
-"""Notes beside v2 documents: what those cannot say of their groups.
+"""Notes beside v2 documents: facts about groups that the documents cannot express.
 
-That is since when and why a version is stale, and fields of unaggregated documents. The notes are
+These are since when and why a version is stale, and fields of unaggregated documents. The notes are
 JSON:
 
     {"preferredVersions": {"apps": "v1"},
@@ -221,8 +221,8 @@ def _confirmed(
 
 
 _BASE64 = "base64:"  # the key in JSON of what is under `PROTOBUF_EXTRA`
-# An unaggregated document may have unknown fields of these names. A document of v2 has no place
-# for them: they would be read as what they are not.
+# An unaggregated document may have unknown fields of these names. In a document of v2 they would be
+# read as the known fields of the same name.
 _TAKEN = frozenset(
     {
         *("versions", "version", "resources", "freshness"),
@@ -279,7 +279,7 @@ def _changed(groups: tuple[Group, ...], change: Change) -> tuple[Group, ...]:
 
 
 def _has_extra(group: Group) -> bool:
-    """Tell it quickly, for there are none as long as servers are not newer than this package."""
+    """Return whether there are extras; only servers newer than this package have them."""
     return bool(group.extra) or any(
         version.extra
         or any(
