@@ -8,9 +8,8 @@ from apidiscovery_client._connecting import Flags, overrides_of, server_of
 from apidiscovery_client._errors import DiscoveryError, InvalidConfiguration
 from apidiscovery_client._kube_access import translated
 from apidiscovery_client._server import Server
-from apidiscovery_client.model import Snapshot, Unknown
-
-_DOCUMENTS = ("/api", "/apis")
+from apidiscovery_client.fleet._told import unknown
+from apidiscovery_client.model import Snapshot
 
 
 def servers_of_contexts(
@@ -42,12 +41,4 @@ def servers_of_contexts(
 
 def never_answered(server: str, error: DiscoveryError) -> Snapshot:
     """Return the snapshot of a cluster that has never answered: no groups, and the reason."""
-    now = datetime.now(UTC)
-    reason = str(error)
-    return Snapshot(
-        groups=(),
-        server=server,
-        checked_at=now,
-        failures=dict.fromkeys(_DOCUMENTS, reason),
-        freshness=Unknown(now, reason),
-    )
+    return unknown(server, datetime.now(UTC), str(error))

@@ -12,7 +12,7 @@ from apidiscovery_client._errors import UnexpectedDocument
 from apidiscovery_client._grpc.calls import GrpcServer
 from apidiscovery_client._grpc.errors import CallRefused, discovery_error
 from apidiscovery_client._interfaces import Traffic
-from apidiscovery_client.fleet._told import Told, unknown
+from apidiscovery_client.fleet._told import Told, since_of, unknown
 from apidiscovery_client.fleet._wire import (
     CLUSTERS,
     MATRIX,
@@ -116,7 +116,7 @@ class OverGrpc:
         return {
             column.name: snapshot_of(clusters[column.name], matrix)
             if column.name in clusters.keys() & there
-            else unknown(column.name, column)
+            else unknown(column.name, since_of(column), column.reason)
             for column in columns
         }
 

@@ -16,7 +16,7 @@ from apidiscovery_client._reading import UnreadableError
 from apidiscovery_client._server import Server
 from apidiscovery_client.client import DiscoveryClient
 from apidiscovery_client.fleet._members import never_answered
-from apidiscovery_client.fleet._told import Told, as_fresh_as, unknown
+from apidiscovery_client.fleet._told import Told, as_fresh_as, since_of, unknown
 from apidiscovery_client.model import Snapshot
 from apidiscovery_client.transports._scope import Scope, in_thread
 from apidiscovery_client.transports.http import HttpTransport
@@ -62,7 +62,7 @@ class OverHttp:
 
     def _snapshot(self, column: Column, max_age_s: float | None) -> Snapshot:
         if column.freshness is Freshness.UNKNOWN:
-            return unknown(column.name, column)
+            return unknown(column.name, since_of(column), column.reason)
         client = self._clients.get(column.name)
         if client is None:
             below = self._transport.below(f"/clusters/{quote(column.name)}")

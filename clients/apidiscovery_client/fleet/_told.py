@@ -62,18 +62,17 @@ def as_fresh_as(snapshot: Snapshot, column: Column) -> Snapshot:
         case Freshness.STALE:
             return replace(snapshot, freshness=Stale(since_of(column), column.reason))
         case _:
-            return unknown(snapshot.server, column)
+            return unknown(snapshot.server, since_of(column), column.reason)
 
 
-def unknown(server: str, column: Column) -> Snapshot:
-    """Return the snapshot of a cluster of which nothing is known."""
-    since = since_of(column)
+def unknown(server: str, since: datetime, reason: str) -> Snapshot:
+    """Return the snapshot of a cluster about which nothing is known, with the reason."""
     return Snapshot(
         groups=(),
         server=server,
         checked_at=since,
-        failures=dict.fromkeys(PATHS, column.reason),
-        freshness=Unknown(since, column.reason),
+        failures=dict.fromkeys(PATHS, reason),
+        freshness=Unknown(since, reason),
     )
 
 

@@ -189,7 +189,7 @@ def snapshot_of(message: fleet_pb2.FleetCluster, matrix: Matrix) -> Snapshot:
     """
     told = column(message)
     if told.freshness is Freshness.UNKNOWN:
-        return unknown(told.name, told)
+        return unknown(told.name, since_of(told), told.reason)
     place = next(p for p, each in enumerate(matrix.columns) if each.name == told.name)
     resources: dict[GroupVersion, list[Resource]] = {}
     silent: dict[GroupVersion, None] = {}
