@@ -228,14 +228,6 @@ def open_async(
 ) -> Opened[AsyncTransport]:
     """Return a transport for asyncio; nothing is sent yet.
 
-    Args:
-        target: `https://host:6443`, `http://127.0.0.1:8080`, `host:port` for the latter,
-            `grpc://host:50051` or `grpcs://host:50051`; a transport; None to find it as kubectl
-            does.
-        cache: Whether to keep snapshots on disk, or where to keep them.
-        cache_key: The place in the cache, in place of that of the server.
-        settings: What else is named of the server.
-
     Raises:
         TypeError: There is no setting of such a name.
         InvalidConfiguration: What is configured cannot be used.
@@ -434,11 +426,6 @@ def overrides_of(flags: Flags, prefix: str = "") -> "Overrides":
 
 def http_target(target: str | Server | None, flags: Flags, prefix: str = "") -> Server:
     """Return the server that a URL names, else that of the flags or of a kubeconfig.
-
-    Args:
-        target: The URL, or the server itself.
-        flags: The flags that are set.
-        prefix: As of `read_server`.
 
     Raises:
         InvalidConfiguration: What is configured cannot be used.

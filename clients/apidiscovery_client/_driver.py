@@ -20,12 +20,6 @@ class Driver:
 
     Attributes:
         can_be_interrupted: Whether waiting for pushed changes ends at a timeout.
-
-    Args:
-        transport: Sends the requests.
-        slot: The place of snapshots in the cache.
-        memory: The state of the client.
-        clock: The clock.
     """
 
     can_be_interrupted = False

@@ -1,7 +1,7 @@
 """Typed access to the fields of foreign JSON; errors name the path of the field."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar, cast
 
 Fields = Mapping[str, object]
@@ -60,6 +60,22 @@ def check_size(data: bytes) -> None:
     """
     if sum(map(data.count, (b",", b"[", b"{"))) > MAX_VALUES:
         raise ValueError(f"it has more than {MAX_VALUES} values")
+
+
+def is_deeper(value: object, limit: int) -> bool:
+    """Return whether more than `limit` arrays and objects are within each other."""
+    level = [value]
+    for _ in range(limit):
+        level = [inner for outer in level for inner in _contained(outer)]
+        if not level:
+            return False
+    return any(isinstance(inner, list | dict) for inner in level)
+
+
+def _contained(value: object) -> Iterable[object]:
+    if isinstance(value, dict):
+        return cast("dict[str, object]", value).values()
+    return cast("list[object]", value) if isinstance(value, list) else ()
 
 
 def as_fields(value: object) -> Fields:

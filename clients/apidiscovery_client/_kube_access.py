@@ -32,9 +32,6 @@ class KubeAccess:
 
     A token file is read for each request, a plugin is run when what it gave expires, and a
     certificate file that has changed makes another context.
-
-    Args:
-        connection: What was configured.
     """
 
     def __init__(self, connection: Connection) -> None:

@@ -1,4 +1,4 @@
-"""What kubectl shows of a server: what is current of a snapshot, in preferred versions, selected.
+"""The resources that kubectl lists: the current ones, in preferred versions, selected.
 
 Source: client-go discovery/aggregated_discovery.go `convertAPIGroup`, `convertAPIResource`.
 """
@@ -20,15 +20,15 @@ from apidiscovery_client.model import (
 
 
 def listed_versions(group: Group) -> tuple[Version, ...]:
-    """Return the versions of a group but those that the server itself calls stale.
+    """Return the versions of a group, except those that the server marks as stale.
 
-    One whose own document could not be had is among them, without resources.
+    A version whose own document failed is among them, without resources.
     """
     return tuple(version for version in group.versions if version.stated_freshness != STALE)
 
 
 def listed_resources(version: Version) -> tuple[Resource, ...]:
-    """Return the resources of a current version, but those of no kind; of another one nothing."""
+    """Return the resources of a current version that have a kind; none of other versions."""
     if version.freshness != CURRENT:
         return ()
     return tuple(
@@ -52,7 +52,7 @@ def failures(snapshot: Snapshot) -> dict[str, str]:
 
 
 def failures_of_groups(snapshot: Snapshot) -> dict[str, str]:
-    """Return the same apart from documents of one group-version, which need not be had."""
+    """Return the same without failures of documents of single group-versions."""
     told = (version for version in snapshot.troubled if version.stated_freshness)
     return _reasons(told) | dict(snapshot.failures)
 

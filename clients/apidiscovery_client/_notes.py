@@ -1,6 +1,6 @@
-"""Notes beside v2 documents: what those cannot say of their groups.
+"""Notes beside v2 documents: facts about groups that the documents cannot express.
 
-That is since when and why a version is stale, and fields of unaggregated documents. The notes are
+These are since when and why a version is stale, and fields of unaggregated documents. The notes are
 JSON:
 
     {"preferredVersions": {"apps": "v1"},
@@ -220,9 +220,9 @@ def _confirmed(
     return replace(version, freshness=freshness, resources=resources)
 
 
-_BASE64 = "base64:"
-# An unaggregated document may have unknown fields of these names. A document of v2 has no place
-# for them: they would be read as what they are not.
+_BASE64 = "base64:"  # the key in JSON of what is under `PROTOBUF_EXTRA`
+# An unaggregated document may have unknown fields of these names. In a document of v2 they would be
+# read as the known fields of the same name.
 _TAKEN = frozenset(
     {
         *("versions", "version", "resources", "freshness"),
@@ -246,30 +246,26 @@ def with_bytes(groups: tuple[Group, ...]) -> tuple[Group, ...]:
 
 
 def _text(extra: Extra) -> Extra:
-    return dict(_text_item(*item) for item in extra.items() if item[0] not in _TAKEN)
-
-
-def _text_item(name: str, value: object) -> tuple[str, object]:
-    if not (isinstance(value, bytes) and name.startswith(PROTOBUF_EXTRA)):
-        return name, value
-    return _BASE64 + name.removeprefix(PROTOBUF_EXTRA), _encoded(value)
+    kept = {name: value for name, value in extra.items() if name not in _TAKEN}
+    wire = kept.pop(PROTOBUF_EXTRA, None)
+    return {**kept, _BASE64: _encoded(wire)} if isinstance(wire, bytes) else kept
 
 
 def _bytes(extra: Extra) -> Extra:
-    return dict(_bytes_item(*item) for item in extra.items())
-
-
-def _bytes_item(name: str, value: object) -> tuple[str, object]:
-    """Return the field as it was; one that is not as `with_text` writes it was never another."""
-    if not (isinstance(value, str) and name.startswith(_BASE64)):
-        return name, value
+    """Return the fields as they were; text that `with_text` does not write is a field as it is."""
+    written = extra.get(_BASE64)
+    if not isinstance(written, str):
+        return extra
     try:
-        decoded = binascii.a2b_base64(value.encode())
+        wire = binascii.a2b_base64(written.encode())
     except (binascii.Error, UnicodeEncodeError):
-        return name, value
-    if _encoded(decoded) != value:
-        return name, value
-    return PROTOBUF_EXTRA + name.removeprefix(_BASE64), decoded
+        return extra
+    if _encoded(wire) != written:
+        return extra
+    return {
+        **{name: value for name, value in extra.items() if name != _BASE64},
+        PROTOBUF_EXTRA: wire,
+    }
 
 
 def _encoded(value: bytes) -> str:
@@ -283,7 +279,7 @@ def _changed(groups: tuple[Group, ...], change: Change) -> tuple[Group, ...]:
 
 
 def _has_extra(group: Group) -> bool:
-    """Tell it quickly, for there are none as long as servers are not newer than this package."""
+    """Return whether there are extras; only servers newer than this package have them."""
     return bool(group.extra) or any(
         version.extra
         or any(

@@ -30,7 +30,7 @@ _HEADS = tuple(
     for version in VERSIONS
 )
 _ANY_CLIENT = "0.0.0.0/0"
-# The prefix of unknown fields that were read from protobuf, which have a number and no name.
+# The key in `extra` of the unknown fields that were read from protobuf, as bytes.
 PROTOBUF_EXTRA = "protobuf:"
 # Groups whose resource lists go without apiVersion, for the sake of clients older than it.
 # Source: k8s.io/apiserver pkg/endpoints/discovery/version.go `keepUnversioned`.
@@ -223,7 +223,7 @@ def _more(extra: Mapping[str, object]) -> Fields:
     """Return the unknown fields that JSON can have."""
     if not extra:
         return {}
-    return {name: value for name, value in extra.items() if not name.startswith(PROTOBUF_EXTRA)}
+    return {name: value for name, value in extra.items() if name != PROTOBUF_EXTRA}
 
 
 def _kind(kind: GroupVersionKind) -> Fields:

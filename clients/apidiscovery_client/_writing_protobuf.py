@@ -29,9 +29,9 @@ def aggregated(listed: Iterable[tuple[Group, Sequence[Version]]], version: str) 
     v2 and v2beta1 have the same messages; the version stands in the envelope alone.
     """
     message = discovery_pb2.APIGroupDiscoveryList(
-        metadata=_list_meta(), items=[_group(group, versions) for group, versions in listed]
+        metadata=list_meta(), items=[_group(group, versions) for group, versions in listed]
     )
-    return _enveloped(f"{AGGREGATED_GROUP}/{version}", AGGREGATED_KIND, message)
+    return enveloped(f"{AGGREGATED_GROUP}/{version}", AGGREGATED_KIND, message)
 
 
 def unaggregated(fields: Mapping[str, object]) -> bytes:
@@ -41,10 +41,10 @@ def unaggregated(fields: Mapping[str, object]) -> bytes:
         KeyError: The kind is another than theirs.
     """
     kind = str(fields["kind"])
-    return _enveloped(str(fields.get("apiVersion", "")), kind, _MESSAGES[kind](fields))
+    return enveloped(str(fields.get("apiVersion", "")), kind, _MESSAGES[kind](fields))
 
 
-def _enveloped(api_version: str, kind: str, message: Message) -> bytes:
+def enveloped(api_version: str, kind: str, message: Message) -> bytes:
     """Return runtime.Unknown around a message, behind the magic.
 
     Source: k8s.io/apimachinery pkg/runtime/serializer/protobuf/protobuf.go `doEncode`.
@@ -58,7 +58,8 @@ def _enveloped(api_version: str, kind: str, message: Message) -> bytes:
     return _MAGIC + unknown.SerializeToString()
 
 
-def _list_meta() -> meta_pb2.ListMeta:
+def list_meta() -> meta_pb2.ListMeta:
+    """Return metadata of which every scalar is empty and written."""
     metadata = meta_pb2.ListMeta(self_link="", resource_version="")
     setattr(metadata, "continue", "")  # a word that Python keeps for itself
     return metadata
@@ -85,10 +86,10 @@ def _group(group: Group, versions: Sequence[Version]) -> discovery_pb2.APIGroupD
 
 
 def _with_more(message: M, extra: Mapping[str, object]) -> M:
-    """Return the message with the unknown fields that have a number; they are kept as they came."""
-    for name, wire in extra.items():
-        if name.startswith(_writing.PROTOBUF_EXTRA) and isinstance(wire, bytes):
-            message.MergeFromString(wire)
+    """Return the message with the unknown fields that were read from protobuf."""
+    wire = extra.get(_writing.PROTOBUF_EXTRA)
+    if isinstance(wire, bytes):
+        message.MergeFromString(wire)
     return message
 
 

@@ -1,4 +1,4 @@
-"""Reads the objects of manifests, of which errors can name file and line.
+"""Reads the objects of manifests, for errors that name file and line.
 
 YAML and JSON are read as kubectl reads them, several documents in a file; objects in lists come
 one by one.
@@ -20,13 +20,13 @@ from apidiscovery_formats.yaml_text import Budget, Unparsable
 from apidiscovery_client._errors import InvalidConfiguration
 from apidiscovery_client._fields import Fields, name_of
 
-_MAX_LOCATED = 1 << 20  # characters of a document; of longer ones only the first line is told
+_MAX_LOCATED = 1 << 20  # characters; errors of longer documents name the first line only
 # As `helm template` writes it above each document.
 _SOURCE = re.compile(r"^# Source: (\S.*)$", re.MULTILINE)
 
 
 class UnreadableManifest(InvalidConfiguration):
-    """A file has something else than objects in YAML or JSON; the text begins with its place."""
+    """A file has no objects in YAML or JSON; the text begins with file and line."""
 
 
 @dataclass(frozen=True, slots=True)

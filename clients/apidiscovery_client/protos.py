@@ -1,4 +1,4 @@
-"""Where the .proto files are, for whoever generates clients of his own."""
+"""The folder of the .proto files, for generating clients."""
 
 from pathlib import Path
 

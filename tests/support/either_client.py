@@ -1,17 +1,18 @@
 """Both clients under one surface, so that the same tests are of both."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Hashable, Sequence
 from types import TracebackType
-from typing import Self, TypeAlias, cast
+from typing import Self, TypeAlias, TypeVar, cast
 
 from apidiscovery_client._interfaces import Traffic, Transport
 from apidiscovery_client.async_client import AsyncDiscoveryClient
 from apidiscovery_client.changes import Change
 from apidiscovery_client.client import DiscoveryClient
 from apidiscovery_client.model import GroupVersion, GroupVersionKind, Resource, Snapshot, Version
-from apidiscovery_client.resolving import Explanation, Resolution
+from apidiscovery_client.resolving import Explanation, Resolution, Resolver
 
+_T = TypeVar("_T")
 Wanted: TypeAlias = str | GroupVersion | GroupVersionKind
 
 
@@ -57,6 +58,9 @@ class InThreads:
 
     async def explain_resolution(self, text: str) -> Explanation:
         return await asyncio.to_thread(self.client.explain_resolution, text)
+
+    async def look_up(self, wanted: Hashable, ask: Callable[[Resolver], _T]) -> _T:
+        return await asyncio.to_thread(self.client.look_up, wanted, ask)
 
     async def wait_for(
         self,

@@ -230,7 +230,7 @@ _NO_EXTRAS: dict[str, object] = {}
 _EXTRAS = st.just(_NO_EXTRAS) | st.dictionaries(
     st.text("xyz", min_size=1, max_size=3), _JSON, max_size=2
 )
-_PROTOBUF_EXTRAS = st.dictionaries(st.just("protobuf:7"), st.binary(max_size=4), max_size=1)
+_PROTOBUF_EXTRAS = st.dictionaries(st.just("protobuf:"), st.binary(max_size=4), max_size=1)
 _KINDS = st.none() | st.builds(GroupVersionKind, _TEXT, _TEXT, _TEXT)
 _LISTS = st.lists(_TEXT, max_size=2).map(tuple)
 

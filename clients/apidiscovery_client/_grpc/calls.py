@@ -141,12 +141,6 @@ class GrpcClient:
         """Return the answer, and whether an earlier attempt may have had an effect already.
 
         A call that ends UNAVAILABLE is retried a few times: the services define that as safe.
-
-        Args:
-            name: Of the method.
-            method: The method.
-            request: The request.
-            timeout_s: A timeout below that of the server.
         """
         attempts = Attempts(name, self._server, timeout_s)
         metadata = self._metadata
@@ -169,13 +163,7 @@ class GrpcClient:
 
 
 class Attempts:
-    """The retries of one call: the time left, and whether to try again.
-
-    Args:
-        name: Of the method, for errors.
-        server: The server.
-        timeout_s: A timeout below that of the server.
-    """
+    """The retries of one call: the time left, and whether to try again."""
 
     def __init__(self, name: str, server: GrpcServer, timeout_s: float | None = None) -> None:
         self._name = name

@@ -14,7 +14,7 @@ from apidiscovery_client._http import wrong_port
 from apidiscovery_client._reading.parsed import UnreadableError, status_message
 
 _WARNING = re.compile(r'(?:^|,\s*)299 \S+ "((?:[^"\\]|\\.)*)"')
-# What a discovery service has below its own paths.
+# Paths of our service below which there are clusters and views.
 _PART = re.compile(r"^/(cluster|view)s/(.+)$")
 MAX_BODY_BYTES = 64 << 20  # uncompressed; 3 000 groups of five resources are 18 MB indented
 MAX_CONCURRENT_REQUESTS = 16
@@ -48,12 +48,12 @@ class Reply:
     """What a server answered, whatever its status.
 
     Attributes:
-        url: What was asked for.
+        url: Of the request.
         headers: Names in lower case.
         body: Decompressed.
         tried_s: How long the request was repeated before the request timeout ended it; 0 where it
             was not repeated, or not until the timeout.
-        refused: What is known of the credentials that a 401 refuses; empty for nothing.
+        refused: Which credentials a 401 refused; empty for other answers.
     """
 
     url: str

@@ -61,9 +61,9 @@ class Shown:
     tls: "ssl.SSLContext | None"
 
     def refused(self) -> str:
-        """Return what a 401 says of them, without any secret.
+        """Return which credentials a 401 refused, without any secret.
 
-        A client certificate is not told: TLS settings do not show whether they have one.
+        A client certificate is not named: TLS settings do not show whether they have one.
         """
         lines = (value for name, value in self.headers if name.lower() == "authorization")
         scheme = next(lines, "").partition(" ")[0].lower()
@@ -93,7 +93,7 @@ class Credentials:
     def renewed(self, refused: Shown) -> Shown | None:
         """Return other credentials after a 401; None when there are none.
 
-        `Access` is told once that credentials were refused, however many requests were, and again
+        `Access` learns once that credentials were refused, however many requests were, and again
         some seconds later, since a plugin may return others by then.
         """
         with self._lock:

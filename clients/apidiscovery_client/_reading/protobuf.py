@@ -1,16 +1,14 @@
 """Reads discovery documents in protobuf: those of HTTP with their envelope, and those of gRPC.
 
-A field that the generated code does not know is kept under `protobuf:NUMBER`, as the bytes that it
-has on the wire, tags included: appended to a serialised message they are that field again.
+Fields that the generated code does not know are kept under `PROTOBUF_EXTRA`, as the bytes that they
+have on the wire: appended to a serialised message they are those fields again.
 """
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from typing import Protocol, TypeVar, cast
+from typing import Any, TypeAlias, TypeVar
 
 from apidiscovery.meta.v1 import discovery_pb2 as plain_pb2
-from apidiscovery.meta.v1 import meta_pb2
 from apidiscovery.runtime.v1 import runtime_pb2
 from apidiscovery.v2 import discovery_pb2
 from apidiscovery_formats.media_types import PROTOBUF
@@ -42,7 +40,7 @@ MAX_BYTES = 16 << 20
 MAX_ENTRIES = 500_000  # groups, versions, resources and their subresources
 MAGIC = b"k8s\x00"  # apimachinery runtime/serializer/protobuf/protobuf.go `protoEncodingPrefix`
 
-
+AnyMessage: TypeAlias = Any  # of google.protobuf or betterproto
 M = TypeVar("M", bound=Message)
 
 
@@ -52,7 +50,9 @@ def read_document(promise: Promise, body: bytes, now: datetime) -> ParsedDocumen
     if promise.aggregated:
         document = _parsed(discovery_pb2.APIGroupDiscoveryList, raw)
         _check_count(document.items)
-        return ParsedDocument(aggregated_groups(document.items, now), is_aggregated=True)
+        return ParsedDocument(
+            tuple(aggregated_group(item, now) for item in document.items), is_aggregated=True
+        )
     if promise.kind == "APIVersions":
         versions = _parsed(plain_pb2.APIVersions, raw).versions
         return ParsedDocument(unaggregated.core_group(tuple(versions), now), is_aggregated=False)
@@ -84,66 +84,73 @@ def _check_count(items: Sequence[discovery_pb2.APIGroupDiscovery]) -> None:
         raise UnreadableError(f"the body tells of more than {MAX_ENTRIES} resources")
 
 
-def aggregated_groups(
-    items: Iterable[discovery_pb2.APIGroupDiscovery], now: datetime
-) -> tuple[Group, ...]:
-    """Return what each message tells, in order; raise `UnreadableError`."""
-    return tuple(aggregated_group(item, now) for item in items)
+class GroupReader:
+    """Reads aggregated groups from messages, whatever library they are of.
 
-
-def aggregated_group(item: discovery_pb2.APIGroupDiscovery, now: datetime) -> Group:
-    """Return what a message tells; its stale versions are so since `now`.
-
-    Raises:
-        UnreadableError: A version, resource or subresource has no name.
+    Args:
+        has: Tells whether a message has a field that is a message.
+        extras: Returns the unknown fields of a message, under `PROTOBUF_EXTRA`.
     """
-    name = item.metadata.name
-    versions = tuple(_version(name, version, now) for version in item.versions)
-    return Group(name, versions, extra=extras(item))
+
+    def __init__(
+        self,
+        has: Callable[[AnyMessage, str], bool],
+        extras: Callable[[AnyMessage], Mapping[str, object]],
+    ) -> None:
+        self._has = has
+        self._extras = extras
+
+    def group(self, item: AnyMessage, now: datetime) -> Group:
+        """Return the group of a message; its stale versions are stale since `now`.
+
+        Raises:
+            UnreadableError: A version, resource or subresource has no name.
+        """
+        name = item.metadata.name or ""
+        versions = tuple(self._version(name, version, now) for version in item.versions)
+        return Group(name, versions, extra=self._extras(item))
+
+    def _version(self, group: str, version: AnyMessage, now: datetime) -> Version:
+        gv = GroupVersion(group, _named(version.version, f"a version of group {group!r}"))
+        resources = tuple(self._resource(gv, resource) for resource in version.resources)
+        stated = version.freshness or ""
+        return Version(
+            gv=gv,
+            resources=resources,
+            freshness=freshness(gv, stated, now, has_resources=bool(resources)),
+            stated_freshness=stated,
+            extra=self._extras(version),
+        )
+
+    def _resource(self, gv: GroupVersion, resource: AnyMessage) -> Resource:
+        return Resource(
+            gv=gv,
+            name=_named(resource.resource, f"a resource of {gv}"),
+            singular_name=resource.singular_resource or "",
+            scope=resource.scope or "",
+            response_kind=self._response_kind(resource),
+            verbs=tuple(resource.verbs),
+            short_names=tuple(resource.short_names),
+            categories=tuple(resource.categories),
+            subresources=tuple(self._subresource(gv, below) for below in resource.subresources),
+            extra=self._extras(resource),
+        )
+
+    def _subresource(self, gv: GroupVersion, subresource: AnyMessage) -> Subresource:
+        return Subresource(
+            name=_named(subresource.subresource, f"a subresource of {gv}"),
+            response_kind=self._response_kind(subresource),
+            verbs=tuple(subresource.verbs),
+            accepted_types=tuple(map(_kind, subresource.accepted_types)),
+            extra=self._extras(subresource),
+        )
+
+    def _response_kind(self, message: AnyMessage) -> GroupVersionKind | None:
+        return _kind(message.response_kind) if self._has(message, "response_kind") else None
 
 
-def _version(group: str, version: discovery_pb2.APIVersionDiscovery, now: datetime) -> Version:
-    gv = GroupVersion(group, _named(version.version, f"a version of group {group!r}"))
-    resources = tuple(_resource(gv, resource) for resource in version.resources)
-    return Version(
-        gv=gv,
-        resources=resources,
-        freshness=freshness(gv, version.freshness, now, has_resources=bool(resources)),
-        stated_freshness=version.freshness,
-        extra=extras(version),
-    )
-
-
-def _resource(gv: GroupVersion, resource: discovery_pb2.APIResourceDiscovery) -> Resource:
-    return Resource(
-        gv=gv,
-        name=_named(resource.resource, f"a resource of {gv}"),
-        singular_name=resource.singular_resource,
-        scope=resource.scope,
-        response_kind=_kind(resource.response_kind) if resource.HasField("response_kind") else None,
-        verbs=tuple(resource.verbs),
-        short_names=tuple(resource.short_names),
-        categories=tuple(resource.categories),
-        subresources=tuple(_subresource(gv, below) for below in resource.subresources),
-        extra=extras(resource),
-    )
-
-
-def _subresource(
-    gv: GroupVersion, subresource: discovery_pb2.APISubresourceDiscovery
-) -> Subresource:
-    told = subresource.HasField("response_kind")
-    return Subresource(
-        name=_named(subresource.subresource, f"a subresource of {gv}"),
-        response_kind=_kind(subresource.response_kind) if told else None,
-        verbs=tuple(subresource.verbs),
-        accepted_types=tuple(map(_kind, subresource.accepted_types)),
-        extra=extras(subresource),
-    )
-
-
-def _kind(kind: meta_pb2.GroupVersionKind) -> GroupVersionKind:
-    return GroupVersionKind(kind.group, kind.version, kind.kind)
+def _kind(kind: AnyMessage) -> GroupVersionKind:
+    return GroupVersionKind(kind.group or "", kind.version or "", kind.kind or "")
 
 
 def _plain_group(group: plain_pb2.APIGroup, now: datetime) -> Group:
@@ -172,7 +179,7 @@ def _entry(gv: GroupVersion, entry: plain_pb2.APIResource) -> Entry:
     )
 
 
-def _named(name: str, what: str) -> str:
+def _named(name: str | None, what: str) -> str:
     if not name:
         raise UnreadableError(f"{what} has no name")
     return name
@@ -200,65 +207,20 @@ def _parsed(kind: type[M], data: bytes) -> M:
         raise UnreadableError(f"the body is no {kind.DESCRIPTOR.name}: {error}") from None
 
 
-# protobuf.dev/programming-guides/encoding
-_MORE = 0x80  # the bit of each byte of a varint but the last
-_VARINT, _FIXED_64, _END_GROUP, _FIXED_32 = 0, 1, 4, 5  # wire types
-_LENGTHS = {_FIXED_64: 8, _FIXED_32: 4}  # bytes
-
-
-class _Fields(Protocol):
-    """What `UnknownFieldSet` is; its stub leaves the elements untyped."""
-
-    def __len__(self) -> int: ...
-
-    def __getitem__(self, index: int, /) -> "_Field": ...
-
-
-class _Field(Protocol):
-    """A field; `data` is of several fields where it is a group."""
-
-    @property
-    def field_number(self) -> int: ...
-
-    @property
-    def wire_type(self) -> int: ...
-
-    @property
-    def data(self) -> "bytes | int | _Fields": ...
-
-
 def extras(message: Message) -> Mapping[str, object]:
-    """Return the unknown fields of a message, though not of those in it, by `protobuf:NUMBER`."""
-    fields = cast("_Fields", UnknownFieldSet(message))
-    if not len(fields):
+    """Return the unknown fields of a message, but not those of the messages in it."""
+    if not len(UnknownFieldSet(message)):
         return NO_EXTRAS
-    kept: defaultdict[str, bytearray] = defaultdict(bytearray)
-    for index in range(len(fields)):
-        kept[f"{PROTOBUF_EXTRA}{fields[index].field_number}"] += _wire(fields[index])
-    return {key: bytes(wire) for key, wire in kept.items()}
+    unknown = type(message)()
+    unknown.CopyFrom(message)
+    for known, _ in message.ListFields():
+        unknown.ClearField(known.name)
+    return {PROTOBUF_EXTRA: unknown.SerializeToString()}
 
 
-def _wire(field: _Field) -> bytes:
-    """Return a field as it is written, its tag first."""
-    number, wire_type, data = field.field_number, field.wire_type, field.data
-    tag = _varint(number << 3 | wire_type)
-    if isinstance(data, bytes):
-        return tag + _varint(len(data)) + data
-    if isinstance(data, int):
-        written = _varint(data) if wire_type == _VARINT else _fixed(data, wire_type)
-        return tag + written
-    inner = b"".join(_wire(data[index]) for index in range(len(data)))
-    return tag + inner + _varint(number << 3 | _END_GROUP)
+READER = GroupReader(lambda message, name: bool(message.HasField(name)), extras)
 
 
-def _fixed(value: int, wire_type: int) -> bytes:
-    return value.to_bytes(_LENGTHS[wire_type], "little")
-
-
-def _varint(value: int) -> bytes:
-    written = bytearray()
-    while value >= _MORE:
-        written.append(value & (_MORE - 1) | _MORE)
-        value >>= 7
-    written.append(value)
-    return bytes(written)
+def aggregated_group(item: discovery_pb2.APIGroupDiscovery, now: datetime) -> Group:
+    """Return the group of a message of google.protobuf, as `GroupReader.group` does."""
+    return READER.group(item, now)

@@ -1,4 +1,4 @@
-"""Following a server: waiting until something is served, and what is new to a watcher."""
+"""Following a server: waiting for a resource, and the changes for a watcher."""
 
 import random
 from collections.abc import Iterator

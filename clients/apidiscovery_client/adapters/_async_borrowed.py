@@ -1,7 +1,7 @@
 """A transport through another package's HTTP client; `_borrowed`, which blocks, is generated.
 
-Whatever that client is configured with holds for discovery too: address, trust, credentials and
-how they are renewed, proxies, time limits. The client stays its owner's: it is never closed here.
+The configuration of that client applies to discovery too: address, trust, credentials and their
+renewal, proxies, timeouts. The client is never closed here.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -17,7 +17,7 @@ from apidiscovery_client._interfaces import Traffic
 from apidiscovery_client.transports._async_paths import AsyncPathTransport
 from apidiscovery_client.transports._async_scope import AsyncScope
 
-# JSON only: the packages that use this are no lighter for protobuf, and people read their logs.
+# Only JSON: protobuf would make these packages no faster, and people read their logs.
 _OPTIONS = HttpOptions(protobuf=False)
 
 
@@ -55,7 +55,7 @@ class _AsyncBorrowed:
         self._lock = Lock()
 
     async def close(self) -> None:
-        """Leave the connections open, for they belong to the other package."""
+        """Leave the connections open: they belong to the other package."""
 
     async def get(self, ask: Ask, scope: AsyncScope) -> Reply:
         for _ in range(MAX_RETRIES):

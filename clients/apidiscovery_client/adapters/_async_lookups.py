@@ -1,4 +1,4 @@
-"""What both dynamic clients are asked; `_lookups`, which blocks, is generated from this.
+"""The look-ups of both dynamic clients; `_lookups`, which blocks, is generated from this.
 
 Source: kubernetes/dynamic/discovery.py `LazyDiscoverer`.
 """
@@ -19,16 +19,16 @@ R = TypeVar("R")
 class AsyncLookups(Generic[R]):
     """Looks resources up in one snapshot of the server.
 
-    It answers as `LazyDiscoverer` does, but for these points. Filters other than prefix, group,
-    version and kind must all match, not any one of them. The server is asked again when what is
-    known is older than a minute, and once for what is not found; what did not change is not sent
-    again. Group-versions that do not answer leave the others alone: their resources are what was
-    known last, and where nothing was the error says so; the preferred version of a group is the
-    first one that answers. Resources have no `storageVersionHash`, which aggregated documents do
-    not tell.
+    It answers as `LazyDiscoverer` does, with these differences. Filters other than prefix, group,
+    version and kind must all match, not any one of them. The server is asked again when the
+    snapshot is older than a minute, and once for a name that is not found; unchanged documents are
+    not sent again. A group-version that does not answer does not affect the others: it keeps its
+    last known resources, and the error says where none are known. The preferred version of a group
+    is the first one that answers. Resources have no `storageVersionHash`: aggregated documents have
+    none.
 
     Attributes:
-        discovery: What is asked.
+        discovery: The client that asks the server.
     """
 
     _package: Package[R]
@@ -36,7 +36,7 @@ class AsyncLookups(Generic[R]):
     discovery: AsyncDiscoveryClient
 
     async def _forget_version(self) -> None:
-        """Let `version` be what the server says now."""
+        """Read `version` from the server again."""
         raise NotImplementedError
 
     @property
@@ -58,7 +58,7 @@ class AsyncLookups(Generic[R]):
 
         Args:
             prefix: `api` or `apis`.
-            group: All of its name.
+            group: The whole name.
             api_version: A version, or group and version such as `apps/v1`.
             kind: As it is written in objects.
             kwargs: Attributes of resources, which must be equal: `name`, `singular_name`,
@@ -74,10 +74,10 @@ class AsyncLookups(Generic[R]):
     async def get(self, **kwargs: Any) -> R:  # noqa: ANN401 - as for `search`
         """Return the one resource that `search` finds.
 
-        Of several those in exactly `api_version` count, and then those that are no lists.
+        Of several results it prefers those of exactly `api_version`, then those that are no lists.
 
         Raises:
-            ResourceNotFoundError: There is none; the text says where it may be nevertheless.
+            ResourceNotFoundError: There is none; the text says where it may still be.
             ResourceNotUniqueError: There are several, such as a kind in several versions:
                 `preferred=True` is the one that the server prefers.
         """
@@ -89,7 +89,7 @@ class AsyncLookups(Generic[R]):
         return self._package.one_of(found, kwargs)
 
     async def resolve(self, text: str) -> R:
-        """Return what kubectl takes a name for, such as `deploy`, `deployments.apps` or `hpa`.
+        """Return the resource that kubectl takes a name for: `deploy`, `deployments.apps`, `hpa`.
 
         Raises:
             ResourceNotFoundError: There is none; the text has suggestions.
@@ -122,7 +122,7 @@ class AsyncLookups(Generic[R]):
         return defaultdict(list, catalogue.kinds(prefix or "", group or "", version or ""))
 
     async def discover(self) -> None:
-        """Ask, if what is known is too old."""
+        """Ask the server if the snapshot is too old."""
         with self._package.own_errors():
             await self.discovery.snapshot()
 

@@ -13,7 +13,7 @@ from apidiscovery_client._interfaces import Traffic
 from apidiscovery_client.transports._paths import PathTransport
 from apidiscovery_client.transports._scope import Scope
 
-# JSON only: the packages that use this are no lighter for protobuf, and people read their logs.
+# Only JSON: protobuf would make these packages no faster, and people read their logs.
 _OPTIONS = HttpOptions(protobuf=False)
 
 
@@ -51,7 +51,7 @@ class _Borrowed:
         self._lock = Lock()
 
     def close(self) -> None:
-        """Leave the connections open, for they belong to the other package."""
+        """Leave the connections open: they belong to the other package."""
 
     def get(self, ask: Ask, scope: Scope) -> Reply:
         for _ in range(MAX_RETRIES):

@@ -29,7 +29,7 @@ CORE_PREFIX = "api"
 GROUPS_PREFIX = "apis"
 CORE_VERSION = "v1"
 
-# Arguments of the packages' constructors: a server that tells such a field is not to set them.
+# Arguments of the packages' constructors, which fields of a server's document must not set.
 _NOT_OF_A_SERVER = (
     "self",
     "parent",
@@ -62,17 +62,10 @@ class Settings(Generic[C]):
 class Package(Generic[R]):
     """The classes and errors of one package.
 
-    Args:
-        resource: Its `Resource`.
-        resource_list: Its `ResourceList`.
-        resource_group: Its `ResourceGroup`.
-        exceptions: Its module `dynamic.exceptions`.
-        api_error: Its `ApiException`.
-
     Attributes:
         resource: Makes a `Resource`.
         resource_list: Makes a `ResourceList`.
-        resource_list_type: What a `ResourceList` is an instance of.
+        resource_list_type: The class of a `ResourceList`.
         resource_group: Makes a `ResourceGroup` of whether it is preferred, and resources by kind.
     """
 
@@ -95,7 +88,7 @@ class Package(Generic[R]):
 
     @contextmanager
     def own_errors(self) -> Generator[None]:
-        """Raise what users of the package catch."""
+        """Raise the errors of the package in place of ours."""
         try:
             yield
         except NotServed as error:
@@ -109,11 +102,11 @@ class Package(Generic[R]):
         raise own
 
     def no_match(self, wanted: Mapping[str, object], error: NotServed) -> Exception:
-        """Return the error of `get` where nothing is found; the text says where it may be."""
+        """Return the error of `get` for no result; the text says where the resource may be."""
         return self._not_found(f"{wanted}{_doubt(error)}")
 
     def one_of(self, found: list[R], wanted: Mapping[str, object]) -> R:
-        """Return that of several results which `get` prefers.
+        """Return the one of several results that `get` prefers.
 
         Raises:
             ResourceNotFoundError: There is none.
@@ -139,7 +132,7 @@ class Package(Generic[R]):
         return found
 
     def _own_error(self, error: DiscoveryError) -> Exception:
-        """Return what the package itself raises where we raise this."""
+        """Return the error of the package for one of ours."""
         if isinstance(error, RequestRefused):
             refused = cast("Any", self._api_error)(status=error.status, reason=error.message)
             own: Exception = self._exceptions.api_exception(refused)
@@ -151,7 +144,7 @@ class Package(Generic[R]):
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What is looked for; what is empty or None may be anything.
+    """A query; a part that is empty or None matches anything.
 
     Attributes:
         filters: Attributes that a resource must have, all of them.
@@ -172,20 +165,20 @@ class Query:
         kind: str | None = None,
         **filters: object,
     ) -> "Query":
-        """Return a query as users write it: `api_version` may tell the group too."""
+        """Return a query as users write it: `api_version` may include the group."""
         if not group and api_version and "/" in api_version:
             group, _, api_version = api_version.partition("/")
         return cls(prefix, group, api_version, kind, filters)
 
     @classmethod
     def for_one(cls, resource: Resource) -> "Query":
-        """Return what finds just that resource, at first place."""
+        """Return a query whose first result is that resource."""
         gv = resource.gv
         prefix = GROUPS_PREFIX if gv.group else CORE_PREFIX
         return cls(prefix, gv.group, gv.version, resource.kind, {"name": resource.name})
 
     def admits(self, prefix: str, group: str, version: str) -> bool:
-        """Whether it may be found in that group-version."""
+        """Whether that group-version may have a match."""
         return (
             self.prefix in (None, "", prefix)
             and self.group in (None, "", group)
@@ -195,11 +188,6 @@ class Query:
 
 class Catalogue(Generic[R]):
     """The resources of a snapshot, as objects of one package.
-
-    Args:
-        snapshot: What the server serves.
-        client: The dynamic client that the objects belong to.
-        package: That of the client.
 
     Attributes:
         tree: By prefix, group and version the package's `ResourceGroup`.
@@ -216,7 +204,7 @@ class Catalogue(Generic[R]):
             self._add(CORE_PREFIX, "", CORE_VERSION, {}, preferred=True)
         else:
             self._add_group(core)
-        # A list of anything, which is of no group.
+        # The list of any objects, which has no group.
         anything = {"List": [package.resource_list(client)]}
         self._add(GROUPS_PREFIX, "", CORE_VERSION, anything, preferred=True)
         for group in snapshot.groups:
@@ -233,10 +221,9 @@ class Catalogue(Generic[R]):
             yield from kinds.items()
 
     def search(self, query: Query) -> list[R]:
-        """Return what matches, in the server's order; raise `NotServed` when there is nothing.
+        """Return the matches in the server's order; raise `NotServed` when there are none.
 
-        Other than in the packages, which take the first resource that has one of the attributes,
-        all attributes must be as wanted.
+        All attributes must match. The packages take the first resource that matches one of them.
         """
         found: list[R] = []
         for place, kinds in self._kinds.items():
@@ -259,7 +246,7 @@ class Catalogue(Generic[R]):
                 yield one
 
     def _base(self, kinds: Mapping[str, list[R]], one: R) -> R | None:
-        """Return what has the attributes of a resource: of a list, what it is a list of."""
+        """Return the resource with the attributes: itself, or for a list the resource in it."""
         if not isinstance(one, self._package.resource_list_type):
             return one
         bases = kinds.get(cast("Any", one).base_kind, ())
@@ -302,7 +289,7 @@ class Catalogue(Generic[R]):
         return kinds
 
     def _unsure(self, query: Query) -> dict[str, str]:
-        """Return why what was not found may be there nevertheless, as `NotServed.unsure`."""
+        """Return why a resource may still be served, as `NotServed.unsure`."""
         unsure = {
             str(version.gv): version.freshness.reason
             for version in self._snapshot.versions
@@ -321,12 +308,7 @@ class Catalogue(Generic[R]):
 
 
 class Catalogues(Generic[R]):
-    """The catalogue of what is known; it stays the same while nothing changes.
-
-    Args:
-        client: The dynamic client that its objects belong to.
-        package: That of the client.
-    """
+    """The catalogue of the current snapshot; it stays the same object while nothing changes."""
 
     def __init__(self, client: object, package: Package[R]) -> None:
         self._client = client
@@ -341,27 +323,27 @@ class Catalogues(Generic[R]):
         return made[1]
 
     def search(self, query: Query, resolver: Resolver) -> list[R]:
-        """Return what matches in the snapshot of a resolver; raise `NotServed` for nothing."""
+        """Return the matches in a resolver's snapshot; raise `NotServed` when there are none."""
         return self.of(resolver.snapshot).search(query)
 
 
 def api_resources(version: Version) -> Iterator[dict[str, Any]]:
-    """Yield what an `APIResourceList` has for each resource, subresources not among them."""
+    """Yield the entries of an `APIResourceList`, without subresources."""
     return iter(_lines(version)[0])
 
 
 def just_json(_client: object, told: dict[str, Any]) -> dict[str, Any]:
-    """Return an answer of a dynamic client as it came; a serializer for it."""
+    """Return an answer unchanged; a serializer for a dynamic client."""
     return told
 
 
 def cache_key(host: str, headers: Mapping[str, str], configuration: Any) -> str:  # noqa: ANN401 - of either package
-    """Return the place of a server in a cache, another for whoever is somebody else to it.
+    """Return the cache key of a server and its caller.
 
     Args:
         host: Its URL.
-        headers: Those that go with every request.
-        configuration: Says which files make the TLS connection, and which way it takes.
+        headers: The headers of every request.
+        configuration: Has the files for TLS, and the proxy.
     """
     shown = hashlib.sha256(repr(sorted(headers.items())).encode()).hexdigest()
     told = configuration
@@ -370,7 +352,7 @@ def cache_key(host: str, headers: Mapping[str, str], configuration: Any) -> str:
 
 
 def _doubt(error: NotServed) -> str:
-    """Return the words that follow `No matches found for ...`; empty when it is certain."""
+    """Return the end of `No matches found for ...`; empty where no doubt is left."""
     reasons = ", ".join(f"{name} ({why})" for name, why in error.unsure.items())
     return f"; it may be in what could not be asked: {reasons}" if reasons else ""
 
@@ -389,7 +371,7 @@ def _lines(version: Version) -> tuple[list[dict[str, Any]], dict[str, dict[str, 
         if is_below:
             below.setdefault(parent, {})[name] = line
         elif line["kind"]:
-            line.pop("group", None)  # as the packages do: that of the list is meant
+            line.pop("group", None)  # as the packages do: the group is that of the list
             resources.append(line)
     return resources, below
 

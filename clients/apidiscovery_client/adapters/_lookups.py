@@ -16,16 +16,16 @@ R = TypeVar("R")
 class Lookups(Generic[R]):
     """Looks resources up in one snapshot of the server.
 
-    It answers as `LazyDiscoverer` does, but for these points. Filters other than prefix, group,
-    version and kind must all match, not any one of them. The server is asked again when what is
-    known is older than a minute, and once for what is not found; what did not change is not sent
-    again. Group-versions that do not answer leave the others alone: their resources are what was
-    known last, and where nothing was the error says so; the preferred version of a group is the
-    first one that answers. Resources have no `storageVersionHash`, which aggregated documents do
-    not tell.
+    It answers as `LazyDiscoverer` does, with these differences. Filters other than prefix, group,
+    version and kind must all match, not any one of them. The server is asked again when the
+    snapshot is older than a minute, and once for a name that is not found; unchanged documents are
+    not sent again. A group-version that does not answer does not affect the others: it keeps its
+    last known resources, and the error says where none are known. The preferred version of a group
+    is the first one that answers. Resources have no `storageVersionHash`: aggregated documents have
+    none.
 
     Attributes:
-        discovery: What is asked.
+        discovery: The client that asks the server.
     """
 
     _package: Package[R]
@@ -33,7 +33,7 @@ class Lookups(Generic[R]):
     discovery: DiscoveryClient
 
     def _forget_version(self) -> None:
-        """Let `version` be what the server says now."""
+        """Read `version` from the server again."""
         raise NotImplementedError
 
     @property
@@ -55,7 +55,7 @@ class Lookups(Generic[R]):
 
         Args:
             prefix: `api` or `apis`.
-            group: All of its name.
+            group: The whole name.
             api_version: A version, or group and version such as `apps/v1`.
             kind: As it is written in objects.
             kwargs: Attributes of resources, which must be equal: `name`, `singular_name`,
@@ -71,10 +71,10 @@ class Lookups(Generic[R]):
     def get(self, **kwargs: Any) -> R:  # noqa: ANN401 - as for `search`
         """Return the one resource that `search` finds.
 
-        Of several those in exactly `api_version` count, and then those that are no lists.
+        Of several results it prefers those of exactly `api_version`, then those that are no lists.
 
         Raises:
-            ResourceNotFoundError: There is none; the text says where it may be nevertheless.
+            ResourceNotFoundError: There is none; the text says where it may still be.
             ResourceNotUniqueError: There are several, such as a kind in several versions:
                 `preferred=True` is the one that the server prefers.
         """
@@ -86,7 +86,7 @@ class Lookups(Generic[R]):
         return self._package.one_of(found, kwargs)
 
     def resolve(self, text: str) -> R:
-        """Return what kubectl takes a name for, such as `deploy`, `deployments.apps` or `hpa`.
+        """Return the resource that kubectl takes a name for: `deploy`, `deployments.apps`, `hpa`.
 
         Raises:
             ResourceNotFoundError: There is none; the text has suggestions.
@@ -119,7 +119,7 @@ class Lookups(Generic[R]):
         return defaultdict(list, catalogue.kinds(prefix or "", group or "", version or ""))
 
     def discover(self) -> None:
-        """Ask, if what is known is too old."""
+        """Ask the server if the snapshot is too old."""
         with self._package.own_errors():
             self.discovery.snapshot()
 

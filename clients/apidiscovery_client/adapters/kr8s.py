@@ -63,15 +63,15 @@ def use(
 ) -> AsyncDiscoveryClient:
     """Let an `Api` look kinds up with a discovery client, and return that; nothing is sent yet.
 
-    It holds for this object alone, until `release`: for its methods, and for functions such as
-    `kr8s.get` that are given it, or find it by its arguments. Requests go through its session.
-    These differ from before:
+    It applies to this object alone, until `release`: to its methods, and to functions such as
+    `kr8s.get` that are given it or find it by its arguments. Requests go through its session.
+    Differences from kr8s' own look-up:
 
-    - A name means what kubectl takes it for. With a group and a version it is found in exactly
-      those, without a group in any group that has the version.
-    - The server is asked again when what is known is older than a minute, and once for what is
-      not found; what did not change is not sent again.
-    - Group-versions that do not answer leave the others alone.
+    - A name means what it means for kubectl. With a group and a version only that group-version
+      counts; without a group, any group that has the version.
+    - The server is asked again when the snapshot is older than a minute, and once for a name that
+      is not found; unchanged documents are not sent again.
+    - A group-version that does not answer does not affect the others.
     - `api_resources` and `api_versions` are in the server's order of preference.
 
     Args:
@@ -99,7 +99,7 @@ def release(api: Api) -> None:
 
 
 class _Lookups:
-    """Answers instead of the methods of an `Api`, and knows nothing of it."""
+    """Replaces methods of an `Api`, without a reference to it."""
 
     def __init__(self, client: AsyncDiscoveryClient) -> None:
         self._client = client
@@ -112,7 +112,7 @@ class _Lookups:
         """Return the kind with its group-version, the plural, and whether it is namespaced.
 
         Raises:
-            ValueError: There is none; the text says where it may be nevertheless.
+            ValueError: There is none; the text says where it may still be.
         """
         wanted = _Wanted.of(kind)
         with _own_errors(kind):
@@ -124,7 +124,7 @@ class _Lookups:
         return f"{singular}{separator}{found.gv}", found.name, found.is_namespaced
 
     async def async_api_resources(self) -> list[dict[str, Any]]:
-        """Return what the lists of all group-versions have for each resource, and `version`."""
+        """Return the entries of the lists of all group-versions, each with its `version`."""
         with _own_errors(""):
             snapshot = await self._client.snapshot()
         return [
@@ -134,7 +134,7 @@ class _Lookups:
         ]
 
     async def async_api_resources_uncached(self) -> list[dict[str, Any]]:
-        """Return the same, of what the server says now."""
+        """Return the same from a new answer of the server."""
         with _own_errors(""):
             await self._client.refresh()
         return await self.async_api_resources()
@@ -149,7 +149,7 @@ class _Lookups:
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """What a text for kr8s names; empty where it does not say."""
+    """The parts of a text for kr8s; empty for those that it lacks."""
 
     name: str
     group: str
@@ -157,7 +157,7 @@ class _Wanted:
 
     @classmethod
     def of(cls, text: str) -> "_Wanted":
-        """Return what a text says, such as `deploy`, `ingress.v1.networking.k8s.io`, `pod/v1`.
+        """Return the parts of `deploy`, `ingress.v1.networking.k8s.io`, `pod/v1` and the like.
 
         Source: kr8s/_objects.py `parse_kind`.
         """
@@ -204,7 +204,7 @@ class _Wanted:
 
 @contextmanager
 def _own_errors(kind: str) -> Generator[None]:
-    """Raise what users of the package catch."""
+    """Raise the errors of the package in place of ours."""
     try:
         yield
     except (NotServed, AmbiguousResource) as error:
@@ -235,9 +235,9 @@ def _own_client(
 
 
 class _Sender:
-    """Sends requests through the session of an `Api`, which it does not keep alive.
+    """Sends requests through the session of an `Api`.
 
-    `kr8s.api()` hands out any `Api` that is alive: one that was let go of must not be.
+    It does not keep the `Api` alive, as `kr8s.api()` would return it to others.
     """
 
     def __init__(self, api: Api) -> None:
@@ -258,7 +258,7 @@ class _Sender:
 
 
 class _Session:
-    """Takes turns: with new credentials kr8s closes its session, whoever is still using it."""
+    """Coordinates requests: to renew credentials kr8s closes the session that others use."""
 
     def __init__(self) -> None:
         self._turn = asyncio.Lock()
@@ -268,7 +268,7 @@ class _Session:
 
     @asynccontextmanager
     async def shared(self) -> AsyncGenerator[None]:
-        """Wait until nobody is alone, and be one of several."""
+        """Use the session together with others; wait while one has it alone."""
         async with self._turn:
             self._users += 1
             self._unused.clear()
@@ -281,14 +281,14 @@ class _Session:
 
     @asynccontextmanager
     async def alone(self) -> AsyncGenerator[None]:
-        """Wait until nobody else uses it, and keep others waiting."""
+        """Use the session alone: wait for the others, and let new ones wait."""
         async with self._turn:
             await self._unused.wait()
             yield
 
 
 async def _asked_with_new_credentials(api: Api, path: str, headers: Mapping[str, str]) -> Reply:
-    """Return the answer after kr8s has read its credentials anew, as often as it does that."""
+    """Return the answer after kr8s has read its credentials again."""
     try:
         return await _asked(api, path, headers, raise_for_status=True)
     except ServerError as error:

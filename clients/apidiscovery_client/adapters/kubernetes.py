@@ -1,6 +1,6 @@
-"""Discovery for `kubernetes.dynamic.DynamicClient`: two requests for all that a server serves.
+"""Discovery for `kubernetes.dynamic.DynamicClient`: two requests for everything.
 
-A client is made with it:
+Pass it to a client:
 
     from kubernetes import config, dynamic
     from apidiscovery_client.adapters.kubernetes import apidiscovery_discoverer
@@ -43,7 +43,7 @@ def apidiscovery_discoverer(
     cache: bool | SnapshotCache = False,
     options: ClientOptions = DEFAULT_OPTIONS,
 ) -> type["ApiDiscoverer"]:
-    """Return what `DynamicClient` takes as `discoverer`.
+    """Return the class that `DynamicClient` takes as `discoverer`.
 
     Args:
         client: The client to use; by default one that sends its requests through the `ApiClient` of
@@ -61,16 +61,16 @@ def apidiscovery_discoverer(
 class ApiDiscoverer(  # pyright: ignore[reportIncompatibleMethodOverride] - the base is untyped
     Lookups[Resource], Discoverer
 ):
-    """Looks resources up as `Lookups` says; threads may share it.
+    """Looks resources up as `Lookups` does; threads may share it.
 
-    `version` is asked for when it is used.
+    `version` is read on first use.
 
     Args:
         client: The `DynamicClient`.
         cache_file: Ignored; see `apidiscovery_discoverer`.
 
     Attributes:
-        discovery: What is asked.
+        discovery: The client that asks the server.
     """
 
     _settings: ClassVar[Settings[DiscoveryClient]] = Settings()
@@ -81,7 +81,7 @@ class ApiDiscoverer(  # pyright: ignore[reportIncompatibleMethodOverride] - the 
         client: Any,  # noqa: ANN401 - the package does not type it
         cache_file: str | None = None,  # noqa: ARG002 - the package passes it
     ) -> None:
-        # Not that of the base class, which reads and writes a cache of its own.
+        # Not the constructor of the base class, which reads and writes a cache of its own.
         self.client = client
         self.discovery = self._settings.client or _own_client(client.client, self._settings)
         self._catalogues = Catalogues(client, _PACKAGE)
@@ -89,7 +89,7 @@ class ApiDiscoverer(  # pyright: ignore[reportIncompatibleMethodOverride] - the 
 
     @property
     def version(self) -> dict[str, Any]:
-        """Return what the server says of its release, under `kubernetes`."""
+        """Return the document of /version, under `kubernetes`."""
         if self._version is None:
             told = self.client.request("get", "/version", serializer=_dynamic.just_json)
             self._version = {"kubernetes": told}
@@ -119,7 +119,7 @@ class _Sender:
 
     def __init__(self, api_client: Any) -> None:  # noqa: ANN401 - not typed well
         self._api_client = api_client
-        self._lock = Lock()  # a hook that renews credentials need not be safe
+        self._lock = Lock()  # a hook that renews credentials need not be thread-safe
 
     def __call__(self, path: str, headers: Mapping[str, str]) -> Reply:
         with self._lock:
@@ -132,7 +132,7 @@ class _Sender:
         answer = self._api_client.call_api(*request, _request_timeout=DEFAULT_TIMEOUT_S)
         told = {str(name).lower(): str(value) for name, value in answer.headers.items()}
         body = Collected(told.get("content-encoding", ""), MAX_BODY_BYTES)
-        raw = answer.response  # whose own reading decompresses without a bound
+        raw = answer.response  # its own methods decompress without a limit
         try:
             content = body.all_of(raw.stream(PIECE_BYTES, decode_content=False))
         except BodyError:
@@ -142,7 +142,7 @@ class _Sender:
 
 
 def _cache_key(host: str, api_client: Any) -> str:  # noqa: ANN401 - as above
-    """Return another name for whoever is somebody else to the server."""
+    """Return the cache key, which differs by server and caller."""
     _, _, headers, *_ = api_client.param_serialize(
         "GET", "/", header_params={}, auth_settings=["BearerToken"]
     )

@@ -1,6 +1,6 @@
 """Discovery for `kubernetes_asyncio.dynamic.DynamicClient`, in its event loop.
 
-A client is made with it:
+Pass it to a client:
 
     from kubernetes_asyncio import client, dynamic
     from apidiscovery_client.adapters.kubernetes_asyncio import apidiscovery_discoverer
@@ -45,7 +45,7 @@ def apidiscovery_discoverer(
     cache: bool | SnapshotCache = False,
     options: ClientOptions = DEFAULT_OPTIONS,
 ) -> type["ApiDiscoverer"]:
-    """Return what `DynamicClient` takes as `discoverer`.
+    """Return the class that `DynamicClient` takes as `discoverer`.
 
     Args:
         client: The client to use; by default one that sends its requests through the `ApiClient` of
@@ -63,16 +63,16 @@ def apidiscovery_discoverer(
 class ApiDiscoverer(  # pyright: ignore[reportIncompatibleMethodOverride] - the base is untyped
     AsyncLookups[Resource], Discoverer
 ):
-    """Looks resources up as `AsyncLookups` says; it is ready after `await`.
+    """Looks resources up as `AsyncLookups` does; it is ready after `await`.
 
-    `version` is asked for at once.
+    `version` is read at once.
 
     Args:
         client: The `DynamicClient`.
         cache_file: Ignored; see `apidiscovery_discoverer`.
 
     Attributes:
-        discovery: What is asked; there after `await`.
+        discovery: The client that asks the server; it exists after `await`.
     """
 
     _settings: ClassVar[Settings[AsyncDiscoveryClient]] = Settings()
@@ -83,13 +83,13 @@ class ApiDiscoverer(  # pyright: ignore[reportIncompatibleMethodOverride] - the 
         client: DynamicClient,
         cache_file: str | None = None,  # noqa: ARG002 - the package passes it
     ) -> None:
-        # Not that of the base class, which reads and writes a cache of its own.
+        # Not the constructor of the base class, which reads and writes a cache of its own.
         self.client = client
         self._catalogues = Catalogues(client, _PACKAGE)
         self._version: dict[str, Any] = {}
 
     def __await__(self) -> Generator[Any, None, Self]:
-        """Ask for `version`, and let the first look-up ask for the rest."""
+        """Read `version`; the first look-up reads the rest."""
         return self.__aenter__().__await__()
 
     async def __aenter__(self) -> Self:
@@ -102,7 +102,7 @@ class ApiDiscoverer(  # pyright: ignore[reportIncompatibleMethodOverride] - the 
 
     @property
     def version(self) -> dict[str, Any]:
-        """Return what the server says of its release, under `kubernetes`."""
+        """Return the document of /version, under `kubernetes`."""
         return self._version
 
     async def __aiter__(self) -> AsyncIterator[str]:
@@ -155,7 +155,7 @@ class _Sender:
 
 
 async def _cache_key(host: str, api_client: ApiClient) -> str:
-    """Return another name for whoever is somebody else to the server."""
+    """Return the cache key, which differs by server and caller."""
     any_client = cast("Any", api_client)
     headers: dict[str, str] = dict(any_client.default_headers)
     await any_client.update_params_for_auth(headers, [], ["BearerToken"])

@@ -1,4 +1,4 @@
-"""Classes of `lightkube` for whatever a server serves, without a list of its definitions.
+"""Classes of `lightkube` for every resource of a server, without a list of its definitions.
 
     from apidiscovery_client import DiscoveryClient
     from apidiscovery_client.adapters.lightkube import load_generic_resources, resource
@@ -7,8 +7,8 @@
         load_generic_resources(discovery)  # for `codecs.load_all_yaml` and the like
         CronTab = resource("crontabs.stable.example.com", discovery)
 
-With asyncio, give them `await discovery.snapshot()`. lightkube has one registry of classes for all
-clusters of a process; a kind that another cluster serves otherwise is an error.
+With asyncio, pass `await discovery.snapshot()`. lightkube has one registry of classes for all
+clusters of a process, so a kind that two clusters serve differently is an error.
 """
 
 from collections.abc import Callable
@@ -28,8 +28,8 @@ from apidiscovery_client.resolving import Resolution, Resolver, full_name
 
 __all__ = ["load_generic_resources", "resource"]
 
-# What lightkube calls the verbs of Kubernetes, in the order of lightkube's own default, for that
-# is part of what it compares when somebody else makes the same class.
+# The verbs of Kubernetes by lightkube's names, in the order of lightkube's default: lightkube
+# compares the order too, when the same class is made again.
 _VERBS = {
     "delete": "delete",
     "deletecollection": "deletecollection",
@@ -44,7 +44,7 @@ _VERBS = {
 }
 
 _Create = Callable[..., type[LightkubeResource]]
-_MODULE = cast("Any", generic_resource)  # its functions are typed in part
+_MODULE = cast("Any", generic_resource)  # its functions are partly untyped
 _CREATE_NAMESPACED: _Create = _MODULE.create_namespaced_resource
 _CREATE_GLOBAL: _Create = _MODULE.create_global_resource
 
@@ -61,7 +61,7 @@ def load_generic_resources(
         Those classes, in the server's order; also those that were there before.
 
     Raises:
-        LoadResourceError: For some kinds there are classes already that lead elsewhere. All others
+        LoadResourceError: Some kinds already have classes of other resources. All others
             are loaded.
         DiscoveryError: As `DiscoveryClient.snapshot`.
     """
@@ -84,9 +84,9 @@ def load_generic_resources(
 
 
 def resource(text: str, source: DiscoveryClient | Snapshot) -> type[LightkubeResource]:
-    """Return the class of what kubectl takes a name for, such as `deploy` or `deployments/scale`.
+    """Return the class of the resource that kubectl takes a name for, also `deployments/scale`.
 
-    It is lightkube's own where it has one, else a generic one, which is registered.
+    It is lightkube's own class, or else a generic one, which is registered.
 
     Raises:
         LoadResourceError: There is no such resource; it is a category of several; the class that
@@ -133,7 +133,7 @@ def _created(served: Resource) -> type[LightkubeResource]:
 
 
 def _below(made: type[LightkubeResource], name: str) -> type[LightkubeResource]:
-    """Return the class of a subresource, which is an attribute of that of the resource."""
+    """Return the class of a subresource, an attribute of the resource's class."""
     for value in cast("dict[str, Any]", vars(made)).values():
         if isinstance(value, type) and issubclass(value, LightkubeResource):
             below: type[LightkubeResource] = value

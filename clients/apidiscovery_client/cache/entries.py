@@ -82,12 +82,6 @@ class Entry:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _File:
-    header: Fields
-    parts: Parts
-
-
 def make_entry(fetched: FetchedSnapshot) -> Entry:
     """Return the entry from which `fetched` can be read again, except unproven ETags.
 
@@ -180,16 +174,15 @@ def _only_remembered(group: Group) -> Group:
 
 
 def _read(key: str, content: bytes) -> Entry:
-    file = _opened(content)
-    header = file.header
+    header, parts = _opened(content)
     if text(header, "key") != key:
         raise UntrustedFileError("it is of another server")
     etags, hashes = text_map(header, "etags"), text_map(header, "hashes")
-    if not proofs.are_proven(etags, file.parts):
+    if not proofs.are_proven(etags, parts):
         raise UntrustedFileError("a document is not that of its ETag")
     checked_at = notes.read_time(header, "checkedAt")
     snapshot = Snapshot(
-        groups=_groups(header, file.parts, checked_at),
+        groups=_groups(header, parts, checked_at),
         server=text(header, "server"),
         checked_at=checked_at,
         failures=text_map(header, "failures"),
@@ -199,13 +192,13 @@ def _read(key: str, content: bytes) -> Entry:
         snapshot=snapshot,
         etags=etags,
         hashes=hashes if proofs.SCOPE in etags else {},
-        documents={path: file.parts[path] for path in etags if path},
+        documents={path: parts[path] for path in etags if path},
     )
     facts = {name: header[name] for name in ("etags", "hashes", "notes") if name in header}
-    return Entry(fetched, fetched, facts, file.parts)
+    return Entry(fetched, fetched, facts, parts)
 
 
-def _opened(content: bytes) -> _File:
+def _opened(content: bytes) -> tuple[Fields, Parts]:
     """Return the header and the parts, once the digest is known to be right."""
     head, _, rest = content.partition(b"\n")
     if not head.startswith(_HEAD):
@@ -214,7 +207,7 @@ def _opened(content: bytes) -> _File:
         raise UntrustedFileError("it is damaged: the digest is that of something else")
     line, _, bodies = rest.partition(b"\n")
     header = as_fields(json.loads(line))
-    return _File(header, dict(_split(header, bodies)))
+    return header, dict(_split(header, bodies))
 
 
 def _split(header: Fields, bodies: bytes) -> Iterator[tuple[str, Document]]:

@@ -1,4 +1,4 @@
-"""Whether manifests fit a server: what it does not serve, and which fields it does not know.
+"""Checks manifests for a server: kinds that it does not serve, fields that it does not know.
 
 with DiscoveryClient(transport) as client:
 checked = check(read_manifests(text, name), client.refresh(), ServedSchemas(transport, name))

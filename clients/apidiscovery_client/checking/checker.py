@@ -17,11 +17,11 @@ from apidiscovery_client.manifests import Manifest
 from apidiscovery_client.model import GroupVersion, GroupVersionKind, Snapshot
 from apidiscovery_client.schema_diff import InvalidSchema
 from apidiscovery_client.schema_diff.schemas import Resolve, read
+from apidiscovery_client.schema_diff.versions import schema_of
 from apidiscovery_client.schemas.model import (
     Documents,
     SchemaSource,
     defaulted,
-    schema_of,
     versions_of,
 )
 from apidiscovery_client.schemas.sources import is_definition
@@ -49,7 +49,7 @@ class _Defined:
 
 
 def check(manifests: Iterable[Manifest], snapshot: Snapshot, schemas: SchemaSource) -> Checked:
-    """Return what is wrong with manifests for a server.
+    """Check manifests for a server.
 
     Kinds that definitions among the manifests define count as served. Documents are read only of
     the group-versions in the manifests.
@@ -79,7 +79,7 @@ class _Checker:
     ) -> None:
         self.unchecked = dict[str, str]()
         self._kinds = ServedKinds(snapshot)
-        # What is applied together is defined first.
+        # Definitions among the manifests are applied first.
         applied = [defaulted(one.fields) for one in manifests if is_definition(one)]
         self._defined = {
             gvk: _Defined(schema_of(version), _has_status(version), _warning(gvk, version))

@@ -1,8 +1,8 @@
-"""The fields of an object against the schema of its kind.
+"""Checks the fields of an object with the schema of its kind.
 
-A CustomResourceDefinition's schema is what its server validates by. The schemas of built-in kinds
-describe Go types: there null is as good as absent, an empty string is no value of an enum but none,
-and a zero as default only tells the type.
+A server validates custom resources by the schema of their definition. The schemas of built-in kinds
+describe Go types: there null means absent, an empty string means no value of an enum, and a default
+of zero has no meaning.
 """
 
 import base64
@@ -25,9 +25,9 @@ from apidiscovery_client.schema_diff.validating import KEYWORDS, kind_of, meets,
 
 _NAMING = ("apiVersion", "kind", "metadata")
 _MAX_SHOWN = 60
-_MAX_PROBLEMS = 100  # of an object: what is of another kind altogether has thousands
+_MAX_PROBLEMS = 100  # of an object: one of another kind has thousands
 
-# What each test of `schema_diff.validating` looks at, by its name there.
+# The keywords of each test of `schema_diff.validating`, by its name there.
 _LOOKS_AT: Mapping[str, tuple[str, ...]] = {
     "length": ("minLength", "maxLength"),
     "items-count": ("minItems", "maxItems"),
@@ -35,9 +35,9 @@ _LOOKS_AT: Mapping[str, tuple[str, ...]] = {
     "properties-count": ("minProperties", "maxProperties"),
     "cel": ("x-kubernetes-validations",),
 }
-_ELSEWHERE = ("type", "required", "fields")  # told field by field
+_ELSEWHERE = ("type", "required", "fields")  # checked field by field
 _TESTS = tuple((name, _LOOKS_AT.get(name, (name,))) for name in KEYWORDS if name not in _ELSEWHERE)
-# What looks at fields below, which have their defaults by then.
+# Tests of fields below, which need the defaults of these.
 _OF_THE_WHOLE = frozenset({"cel", "allOf", "anyOf", "oneOf", "not"})
 
 _TEXT: Fields = {"type": "string"}
@@ -82,11 +82,11 @@ OBJECT_META: Fields = {
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What is wrong with a field.
+    """A problem of a field.
 
     Attributes:
         path: Names and indexes.
-        message: What was seen and what was wanted.
+        message: The value, and what is expected.
     """
 
     rule: Rule
@@ -114,7 +114,7 @@ class FieldCheck:
         self._schema = _with_metadata(schema) if is_custom else schema
 
     def problems(self, fields: Fields) -> Iterator[Problem]:
-        """Yield what is wrong, in the order of fields; not more than 100 problems.
+        """Yield the problems in the order of fields, 100 at most.
 
         Raises:
             InvalidSchema: A `$ref` of the schema leads nowhere.
@@ -169,7 +169,7 @@ class FieldCheck:
         return self._fields[key]
 
     def _is_open(self, schema: Schema) -> bool:
-        """Tell whether an object of a Go type has any fields, as RawExtension."""
+        """Return whether an object of a Go type may have any fields, as RawExtension."""
         return (
             not self._is_custom
             and not schema.properties
@@ -239,9 +239,9 @@ _QUANTITY = re.compile(
 
 
 def _with_metadata(schema: Schema) -> Schema:
-    """Return the schema of a definition with what every object has.
+    """Return the schema of a definition, with the fields that every object has.
 
-    What it says of names itself still counts.
+    Its own limits on names still count.
     """
     own = schema.field("metadata") if "metadata" in schema.properties else None
     known = cast("Fields", OBJECT_META["properties"])
@@ -265,7 +265,7 @@ def _is_bad_quantity(schema: Schema, value: object) -> bool:
 
 
 def _parses(name: str, value: object, *, strict: bool) -> bool | None:
-    """Tell whether a text has a format that `schema_diff` leaves open; None for other formats."""
+    """Return whether a text has a format that `schema_diff` leaves open; None for others."""
     if not isinstance(value, str):
         return None
     try:
@@ -297,7 +297,7 @@ def _test_message(test: str, schema: Schema, value: object) -> str:
 
 
 def _about(test: str, schema: Schema) -> str:
-    """Return what a test wants, in the words of the schema."""
+    """Return what a test requires, in the words of the schema."""
     if test == "cel":
         rules = [cast("Fields", one) for one in as_list(schema.get("x-kubernetes-validations"))]
         texts = [str(rule.get("message") or rule.get("rule")) for rule in rules]

@@ -1,4 +1,4 @@
-"""What is wrong with a manifest for a server, and where."""
+"""The findings about manifests."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class Severity(StrEnum):
-    """What a finding means for whoever applies the manifest."""
+    """The effect of a finding on applying the manifest."""
 
     ERROR = "error"  # the server refuses it, or loses a part of it
     WARNING = "warning"  # it works there, and will not with a later release
@@ -41,7 +41,7 @@ _SEVERITIES = {
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something that is wrong with an object.
+    """A problem of an object.
 
     Attributes:
         path: The file, as it was named.
@@ -76,7 +76,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What was found in manifests.
+    """The result of a check.
 
     Attributes:
         against: The name of the server, snapshot or release.

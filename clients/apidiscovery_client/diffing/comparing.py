@@ -126,13 +126,7 @@ def _and(text: str) -> str:
 def _compared_resources(
     before: Version, after: Version, destinations: Destinations
 ) -> Iterator[Finding]:
-    """Yield the differences between the resources of a version.
-
-    Args:
-        before: The version as it was.
-        after: The version as it is.
-        destinations: Where what is removed may be served now.
-    """
+    """Yield the differences between the resources of a version."""
     now = {resource.name: resource for resource in after.resources}
     was = {resource.name: resource for resource in before.resources}
     for name, resource in was.items():

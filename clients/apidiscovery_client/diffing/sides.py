@@ -1,6 +1,6 @@
-"""The two sides of a comparison: what each side can tell, and where what it lacks has moved.
+"""The two sides of a comparison: what each of them knows, and where removed resources moved.
 
-A resource that one side does not know is not a removal where that side could not be asked.
+A resource is not removed where a side could not be asked for it.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -91,12 +91,7 @@ class Names:
 
 
 class Sides:
-    """Two snapshots, without the groups that one of them knows nothing of.
-
-    Args:
-        before: The first.
-        after: The second.
-        names: Their names in findings and doubts.
+    """Two snapshots, without the groups that one of them cannot know.
 
     Attributes:
         before: The first.
@@ -158,7 +153,7 @@ class Sides:
         return all(version is None or version.freshness == CURRENT for version in found)
 
     def findings(self) -> Iterator[Finding]:
-        """Yield what only one side can tell."""
+        """Yield the findings about parts that only one side knows."""
         before, after = self._whole
         for path in sorted(before.failures.keys() ^ after.failures.keys()):
             if path in before.failures:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import ExitStack
 from functools import partial
+from itertools import count
 
 from apidiscovery_formats import matrix
 from apidiscovery_formats.matrix import Matrix
@@ -12,21 +13,12 @@ from apidiscovery_client._server import Server
 from apidiscovery_client.client import DiscoveryClient
 from apidiscovery_client.fleet._cells import cluster_of
 from apidiscovery_client.fleet._members import never_answered
-from apidiscovery_client.fleet._together import pause, together
 from apidiscovery_client.model import Snapshot
+from apidiscovery_client.transports._scope import Scope, pause
 
 
 class Asked:
-    """Clusters by name, each a client or a snapshot; clients are closed with it.
-
-    Args:
-        members: The clusters; a URL or server gets a client of its own.
-        labels: Of each cluster, by its name.
-        cache: Whether what is known of clusters is kept on disk for other processes.
-        at_once: How many clusters are asked at a time.
-        progress: Called after each answer, in any thread, with how many clusters have answered or
-            failed, and of how many.
-    """
+    """Clusters by name, each a client or a snapshot; clients are closed with it."""
 
     def __init__(
         self,
@@ -46,7 +38,7 @@ class Asked:
         self._labels = labels
         self._at_once = at_once
         self._progress = progress
-        # What was told of clusters that could not be asked, until they can.
+        # The snapshots of clusters that have never answered, until they do.
         self._silent: dict[str, Snapshot] = {}
 
     @property
@@ -66,8 +58,17 @@ class Asked:
     ) -> dict[str, Snapshot]:
         """Return what each cluster serves, by name; raise `KeyError` for an unknown name."""
         members = {name: self._members[name] for name in (self.names if names is None else names)}
-        calls = [partial(self._snapshot, name, max_age_s) for name in members]
-        return dict(zip(members, together(calls, self._at_once, self._progress), strict=True))
+        answers = count(1)
+
+        def asked(name: str) -> Snapshot:
+            snapshot = self._snapshot(name, max_age_s)
+            if self._progress:
+                self._progress(next(answers), len(members))
+            return snapshot
+
+        calls = [partial(asked, name) for name in members]
+        found = Scope("the fleet").together(calls, self._at_once)
+        return dict(zip(members, found, strict=True))
 
     def _snapshot(self, name: str, max_age_s: float | None) -> Snapshot:
         member = self._members[name]

@@ -3,6 +3,7 @@
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack
 from functools import partial
+from itertools import count
 
 from apidiscovery_formats import matrix
 from apidiscovery_formats.matrix import Matrix
@@ -10,23 +11,14 @@ from apidiscovery_formats.matrix import Matrix
 from apidiscovery_client._errors import DiscoveryError
 from apidiscovery_client._server import Server
 from apidiscovery_client.async_client import AsyncDiscoveryClient
-from apidiscovery_client.fleet._async_together import pause, together
 from apidiscovery_client.fleet._cells import cluster_of
 from apidiscovery_client.fleet._members import never_answered
 from apidiscovery_client.model import Snapshot
+from apidiscovery_client.transports._async_scope import AsyncScope, pause
 
 
 class AsyncAsked:
-    """Clusters by name, each a client or a snapshot; clients are closed with it.
-
-    Args:
-        members: The clusters; a URL or server gets a client of its own.
-        labels: Of each cluster, by its name.
-        cache: Whether what is known of clusters is kept on disk for other processes.
-        at_once: How many clusters are asked at a time.
-        progress: Called after each answer, in any thread, with how many clusters have answered or
-            failed, and of how many.
-    """
+    """Clusters by name, each a client or a snapshot; clients are closed with it."""
 
     def __init__(
         self,
@@ -46,7 +38,7 @@ class AsyncAsked:
         self._labels = labels
         self._at_once = at_once
         self._progress = progress
-        # What was told of clusters that could not be asked, until they can.
+        # The snapshots of clusters that have never answered, until they do.
         self._silent: dict[str, Snapshot] = {}
 
     @property
@@ -66,8 +58,17 @@ class AsyncAsked:
     ) -> dict[str, Snapshot]:
         """Return what each cluster serves, by name; raise `KeyError` for an unknown name."""
         members = {name: self._members[name] for name in (self.names if names is None else names)}
-        calls = [partial(self._snapshot, name, max_age_s) for name in members]
-        return dict(zip(members, await together(calls, self._at_once, self._progress), strict=True))
+        answers = count(1)
+
+        async def asked(name: str) -> Snapshot:
+            snapshot = await self._snapshot(name, max_age_s)
+            if self._progress:
+                self._progress(next(answers), len(members))
+            return snapshot
+
+        calls = [partial(asked, name) for name in members]
+        found = await AsyncScope("the fleet").together(calls, self._at_once)
+        return dict(zip(members, found, strict=True))
 
     async def _snapshot(self, name: str, max_age_s: float | None) -> Snapshot:
         member = self._members[name]

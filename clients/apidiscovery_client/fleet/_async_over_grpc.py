@@ -1,19 +1,18 @@
 """Asks FleetService about clusters; `_over_grpc` is generated from this."""
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from datetime import datetime
+from typing import cast
 
 import grpc
-from apidiscovery.service.v1 import fleet_pb2
+from apidiscovery.service.v1 import fleet_pb2, fleet_pb2_grpc
 from apidiscovery_formats.matrix import Column, Matrix
 
 from apidiscovery_client._errors import UnexpectedDocument
 from apidiscovery_client._grpc.calls import GrpcServer
 from apidiscovery_client._grpc.errors import CallRefused, discovery_error
 from apidiscovery_client._interfaces import Traffic
-from apidiscovery_client.fleet._async_grpc_calls import fleet_calls
-from apidiscovery_client.fleet._async_together import aside
-from apidiscovery_client.fleet._told import Told, unknown
+from apidiscovery_client.fleet._told import Told, since_of, unknown
 from apidiscovery_client.fleet._wire import (
     CLUSTERS,
     MATRIX,
@@ -28,12 +27,16 @@ from apidiscovery_client.fleet._wire import (
     watch_request,
 )
 from apidiscovery_client.model import Snapshot
+from apidiscovery_client.transports._aio_calls import AioCalls
 from apidiscovery_client.transports._async_calling import AsyncCaller
+from apidiscovery_client.transports._async_scope import in_thread
 from apidiscovery_client.transports._async_waiting import AsyncWaiting
 from apidiscovery_client.transports._grpc_answers import Message
 from apidiscovery_client.transports._grpc_common import (
     CallFailedError,
+    CountingChannel,
     Renewal,
+    Stub,
     closed,
     named,
     read_message,
@@ -42,15 +45,12 @@ from apidiscovery_client.transports._grpc_watching import Patience, ended
 
 # How often the first page is asked for again when the server has lost the state of its pages.
 _ATTEMPTS = 5
+# The stub needs no more of a channel than a `CountingChannel` has.
+_stub = cast("Callable[[CountingChannel], Stub]", fleet_pb2_grpc.FleetServiceStub)
 
 
 class AsyncOverGrpc:
-    """Calls FleetService.
-
-    Args:
-        server: The service.
-        selector: A label selector for clusters; empty for all.
-    """
+    """Calls FleetService."""
 
     can_listen = True
 
@@ -60,7 +60,7 @@ class AsyncOverGrpc:
         self._patience = Patience()
         traffic = Traffic()
         self._waiting = AsyncWaiting()
-        self._calls = fleet_calls(server, traffic, self._patience)
+        self._calls = AioCalls(server, traffic, _stub, WATCH, self._patience)
         self._caller = AsyncCaller(server, SERVICE, self._calls, self._waiting, traffic)
 
     async def close(self) -> None:
@@ -69,7 +69,7 @@ class AsyncOverGrpc:
         await self._calls.close()
 
     async def matrix(self, known: Told | None) -> Told:
-        """Return the matrix; the same object for what is known already."""
+        """Return the matrix; `known` itself where it has not changed."""
         for left in reversed(range(_ATTEMPTS)):
             try:
                 return await self._pages(known)
@@ -96,14 +96,14 @@ class AsyncOverGrpc:
 
     async def _made(self, received: Received) -> Matrix:
         try:
-            return await aside(received.matrix)
+            return await in_thread(received.matrix)
         except InconsistentError as error:
             raise unexpected(error, self._server.address, MATRIX) from None
 
     async def snapshots(
         self, columns: Sequence[Column], _max_age_s: float | None
     ) -> dict[str, Snapshot]:
-        """Return what clusters serve, by name, as far as the matrix tells."""
+        """Return what clusters serve, by name, as far as the matrix has it."""
         clusters: dict[str, fleet_pb2.FleetCluster] = {}
         token = ""
         while True:
@@ -118,7 +118,7 @@ class AsyncOverGrpc:
         return {
             column.name: snapshot_of(clusters[column.name], matrix)
             if column.name in clusters.keys() & there
-            else unknown(column.name, column)
+            else unknown(column.name, since_of(column), column.reason)
             for column in columns
         }
 
@@ -149,7 +149,7 @@ class AsyncOverGrpc:
 
     async def _watched(self, known: Told | None, renewal: Renewal) -> AsyncGenerator[Told]:
         """Yield the states of one watch; it ends with an error only."""
-        # A watch goes on from the rows of an earlier watch; without a hash these are a part only.
+        # A watch continues from the rows of an earlier watch; without a hash they are incomplete.
         received = known.state if known and isinstance(known.state, Received) else Received()
         if not received.hash:
             received = Received()
@@ -165,7 +165,9 @@ class AsyncOverGrpc:
                 match message.WhichOneof("event"):
                     case "heartbeat":
                         if message.heartbeat.hash != received.hash:
-                            raise InconsistentError("a heartbeat has another hash than was told")
+                            raise InconsistentError(
+                                "a heartbeat has another hash than the last changes"
+                            )
                         yield Told(received.matrix(), received.hash, received)
                     case "changes":
                         matrix = received.change(message.changes)

@@ -15,10 +15,10 @@ from apidiscovery_client._negotiation import ACCEPT_PLAIN
 from apidiscovery_client._reading import UnreadableError
 from apidiscovery_client._server import Server
 from apidiscovery_client.async_client import AsyncDiscoveryClient
-from apidiscovery_client.fleet._async_together import aside, together
 from apidiscovery_client.fleet._members import never_answered
-from apidiscovery_client.fleet._told import Told, as_fresh_as, unknown
+from apidiscovery_client.fleet._told import Told, as_fresh_as, since_of, unknown
 from apidiscovery_client.model import Snapshot
+from apidiscovery_client.transports._async_scope import AsyncScope, in_thread
 from apidiscovery_client.transports.async_http import AsyncHttpTransport
 
 _MATRIX = "/fleet/matrix"
@@ -26,13 +26,7 @@ _NO_FLEET = "it shows no clusters: it is older, or no 'apidiscovery serve'"
 
 
 class AsyncOverHttp:
-    """Reads /fleet/matrix, and the documents of clusters below /clusters.
-
-    Args:
-        server: The service.
-        selector: A label selector for clusters; empty for all.
-        at_once: How many clusters are asked for at a time.
-    """
+    """Reads /fleet/matrix, and the documents of clusters below /clusters."""
 
     can_listen = False
 
@@ -50,14 +44,14 @@ class AsyncOverHttp:
                 stack.push_async_callback(client.close)
 
     async def matrix(self, known: Told | None) -> Told:
-        """Return the matrix; the same object for what is known already."""
+        """Return the matrix; `known` itself where it has not changed."""
         etag = known.validator if known else ""
         reply = await self._transport.get(self._path, ACCEPT_PLAIN, etag)
         if reply.status == HTTPStatus.NOT_MODIFIED and known is not None and etag:
             return known
         if reply.status == HTTPStatus.NOT_FOUND and not reply.is_page:
             raise RequestRefused(_NO_FLEET, url=reply.url, status=reply.status)
-        matrix = await aside(partial(reply.read, _read))
+        matrix = await in_thread(partial(reply.read, _read))
         return Told(matrix, reply.headers.get("etag", ""))
 
     async def snapshots(
@@ -65,12 +59,12 @@ class AsyncOverHttp:
     ) -> dict[str, Snapshot]:
         """Return what clusters serve, by name; no fresher than their columns."""
         calls = [partial(self._snapshot, column, max_age_s) for column in columns]
-        found = await together(calls, self._at_once)
+        found = await AsyncScope(self._transport.server).together(calls, self._at_once)
         return {column.name: one for column, one in zip(columns, found, strict=True)}
 
     async def _snapshot(self, column: Column, max_age_s: float | None) -> Snapshot:
         if column.freshness is Freshness.UNKNOWN:
-            return unknown(column.name, column)
+            return unknown(column.name, since_of(column), column.reason)
         client = self._clients.get(column.name)
         if client is None:
             below = self._transport.below(f"/clusters/{quote(column.name)}")

@@ -1,4 +1,4 @@
-"""One cluster of the matrix, from what is known of it."""
+"""Makes a cluster of the matrix from its snapshot."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -19,7 +19,7 @@ from apidiscovery_client.model import Current, Group, Resource, Snapshot, Stale,
 
 
 def cluster_of(name: str, snapshot: Snapshot, labels: Mapping[str, str]) -> Cluster:
-    """Return the cluster whose snapshot this is: as fresh as the snapshot, and no fresher."""
+    """Return the cluster of a snapshot, with the freshness of the snapshot."""
     cells: dict[Key, Cell] = {}
     hashes: dict[str, str] = {}
     unknown: dict[str, tuple[str, ...]] = {}
@@ -36,7 +36,7 @@ def cluster_of(name: str, snapshot: Snapshot, labels: Mapping[str, str]) -> Clus
 def _with_freshness(column: Column, snapshot: Snapshot) -> Column:
     match snapshot.freshness:
         case Stale(since, reason):
-            # Another process may have had the last answer, which the disk cache has.
+            # Another process may have had the last answer, through the disk cache.
             answered = time_text(min(since, snapshot.checked_at))
             column = replace(column, freshness=Freshness.STALE, since=answered, reason=reason)
         case Unknown(since, reason):
@@ -45,22 +45,22 @@ def _with_freshness(column: Column, snapshot: Snapshot) -> Column:
             )
         case Current():
             pass
-    if snapshot.failures:  # a whole document is missing: what is not there may be in it
+    if snapshot.failures:  # a missing document may have any resource
         reason = "; ".join(dict.fromkeys(snapshot.failures.values()))
         column = replace(column, freshness=Freshness.UNKNOWN, reason=column.reason or reason)
     return column
 
 
 def _in_order(group: Group) -> Sequence[Version]:
-    """Return versions in the order in which the cluster prefers them, whether they answer or not.
+    """Return versions in the cluster's order of preference, whether they answer or not.
 
-    So a cluster that stops answering differs from none.
+    So a cluster that stops answering does not differ from the others.
     """
     return sorted(group.versions, key=lambda each: each.name != group.stated_preference)
 
 
 def _cells(version: Version) -> dict[str, Cell]:
-    """Return the cells of a version, without parents that only stand there for subresources."""
+    """Return the cells of a version, without resources that only have subresources."""
     stale = (version.name,) if isinstance(version.freshness, Stale) else ()
     return {
         resource.name: _cell(version.name, resource, stale)

@@ -1,4 +1,4 @@
-"""Where the clusters of a fleet come from, and what stands for one that does not answer."""
+"""The clusters of a kubeconfig, and the snapshot of a cluster that never answered."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -8,9 +8,8 @@ from apidiscovery_client._connecting import Flags, overrides_of, server_of
 from apidiscovery_client._errors import DiscoveryError, InvalidConfiguration
 from apidiscovery_client._kube_access import translated
 from apidiscovery_client._server import Server
-from apidiscovery_client.model import Snapshot, Unknown
-
-_DOCUMENTS = ("/api", "/apis")
+from apidiscovery_client.fleet._told import unknown
+from apidiscovery_client.model import Snapshot
 
 
 def servers_of_contexts(
@@ -18,12 +17,12 @@ def servers_of_contexts(
 ) -> dict[str, Server | Snapshot]:
     """Return the servers of contexts whose names match a pattern, by name, sorted.
 
-    A context that cannot be used has a snapshot that tells why.
+    A context that cannot be used has a snapshot with the reason.
 
     Args:
         patterns: As of a shell: `prod-*`.
         prefix: As of `read_server`.
-        flags: The kubeconfig, and what goes before it, for each of them.
+        flags: The kubeconfig, and flags that override each context.
 
     Raises:
         InvalidConfiguration: A file cannot be read, or a pattern matches no context.
@@ -41,13 +40,5 @@ def servers_of_contexts(
 
 
 def never_answered(server: str, error: DiscoveryError) -> Snapshot:
-    """Return what is known of a cluster that has never answered: nothing, and why."""
-    now = datetime.now(UTC)
-    reason = str(error)
-    return Snapshot(
-        groups=(),
-        server=server,
-        checked_at=now,
-        failures=dict.fromkeys(_DOCUMENTS, reason),
-        freshness=Unknown(now, reason),
-    )
+    """Return the snapshot of a cluster that has never answered: no groups, and the reason."""
+    return unknown(server, datetime.now(UTC), str(error))

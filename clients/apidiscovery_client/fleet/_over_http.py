@@ -16,9 +16,9 @@ from apidiscovery_client._reading import UnreadableError
 from apidiscovery_client._server import Server
 from apidiscovery_client.client import DiscoveryClient
 from apidiscovery_client.fleet._members import never_answered
-from apidiscovery_client.fleet._together import aside, together
-from apidiscovery_client.fleet._told import Told, as_fresh_as, unknown
+from apidiscovery_client.fleet._told import Told, as_fresh_as, since_of, unknown
 from apidiscovery_client.model import Snapshot
+from apidiscovery_client.transports._scope import Scope, in_thread
 from apidiscovery_client.transports.http import HttpTransport
 
 _MATRIX = "/fleet/matrix"
@@ -26,13 +26,7 @@ _NO_FLEET = "it shows no clusters: it is older, or no 'apidiscovery serve'"
 
 
 class OverHttp:
-    """Reads /fleet/matrix, and the documents of clusters below /clusters.
-
-    Args:
-        server: The service.
-        selector: A label selector for clusters; empty for all.
-        at_once: How many clusters are asked for at a time.
-    """
+    """Reads /fleet/matrix, and the documents of clusters below /clusters."""
 
     can_listen = False
 
@@ -50,25 +44,25 @@ class OverHttp:
                 stack.callback(client.close)
 
     def matrix(self, known: Told | None) -> Told:
-        """Return the matrix; the same object for what is known already."""
+        """Return the matrix; `known` itself where it has not changed."""
         etag = known.validator if known else ""
         reply = self._transport.get(self._path, ACCEPT_PLAIN, etag)
         if reply.status == HTTPStatus.NOT_MODIFIED and known is not None and etag:
             return known
         if reply.status == HTTPStatus.NOT_FOUND and not reply.is_page:
             raise RequestRefused(_NO_FLEET, url=reply.url, status=reply.status)
-        matrix = aside(partial(reply.read, _read))
+        matrix = in_thread(partial(reply.read, _read))
         return Told(matrix, reply.headers.get("etag", ""))
 
     def snapshots(self, columns: Sequence[Column], max_age_s: float | None) -> dict[str, Snapshot]:
         """Return what clusters serve, by name; no fresher than their columns."""
         calls = [partial(self._snapshot, column, max_age_s) for column in columns]
-        found = together(calls, self._at_once)
+        found = Scope(self._transport.server).together(calls, self._at_once)
         return {column.name: one for column, one in zip(columns, found, strict=True)}
 
     def _snapshot(self, column: Column, max_age_s: float | None) -> Snapshot:
         if column.freshness is Freshness.UNKNOWN:
-            return unknown(column.name, column)
+            return unknown(column.name, since_of(column), column.reason)
         client = self._clients.get(column.name)
         if client is None:
             below = self._transport.below(f"/clusters/{quote(column.name)}")

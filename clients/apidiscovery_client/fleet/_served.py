@@ -1,57 +1,30 @@
 """The blocking form of `_async_served`, made by `make generate`. DO NOT EDIT."""
 
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable
 from contextlib import closing
 from datetime import UTC, datetime
-from typing import Protocol
+from typing import TYPE_CHECKING
 
-from apidiscovery_formats.matrix import Column, Matrix
+from apidiscovery_formats.matrix import Matrix
 
 from apidiscovery_client._errors import DiscoveryError
 from apidiscovery_client._sans_io.following import jittered_pauses
-from apidiscovery_client.fleet._together import pause
 from apidiscovery_client.fleet._told import Told, as_stale, may_pass
 from apidiscovery_client.model import Snapshot
+from apidiscovery_client.transports._scope import pause
 
-
-class TellsMatrix(Protocol):
-    """Asks one service about its clusters; all methods raise `DiscoveryError`.
-
-    Attributes:
-        can_listen: Whether `listen` works; it does over gRPC.
-    """
-
-    can_listen: bool
-
-    def matrix(self, known: Told | None) -> Told:
-        """Return the matrix; the same object for what is known already."""
-        ...
-
-    def snapshots(
-        self, columns: Sequence[Column], max_age_s: float | None, /
-    ) -> dict[str, Snapshot]:
-        """Return what clusters serve, by name; no fresher than their columns."""
-        ...
-
-    def listen(self, known: Told | None) -> Generator[Told]:
-        """Yield the matrix now, and after each change, until the connection is lost."""
-        ...
-
-    def close(self) -> None:
-        """Close all connections; it may be called again."""
-        ...
+if TYPE_CHECKING:  # one of them is imported when it is needed
+    from apidiscovery_client.fleet._over_grpc import OverGrpc
+    from apidiscovery_client.fleet._over_http import OverHttp
 
 
 class Served:
-    """The clusters of a service, which knows them, with their freshness, for all its clients.
+    """The clusters of a service, with the freshness that it reports.
 
-    When the service does not answer, its clusters stay as they were last known, and stale.
-
-    Args:
-        tells: Asks the service.
+    While the service does not answer, its clusters keep their last known state, marked stale.
     """
 
-    def __init__(self, tells: TellsMatrix) -> None:
+    def __init__(self, tells: "OverHttp | OverGrpc") -> None:
         self._tells = tells
         self._told: Told | None = None
         self._silent_since: datetime | None = None
@@ -103,7 +76,7 @@ class Served:
         return told.matrix
 
     def _last_known(self, error: DiscoveryError) -> Matrix:
-        """Return what is known, as stale; raise the error where it does not pass by itself."""
+        """Return the last matrix, as stale; raise an error that does not pass by itself."""
         if self._told is None or not may_pass(error):
             raise error
         if self._silent_since is None:

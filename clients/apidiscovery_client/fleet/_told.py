@@ -1,4 +1,4 @@
-"""What a service tells of its clusters, and what is left of it when the service is silent."""
+"""Answers of a service about its clusters, and what remains of them during an outage."""
 
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -23,7 +23,7 @@ class Told:
 
     Attributes:
         validator: The ETag over HTTP, the hash over gRPC, for the next request; may be empty.
-        state: What a watch goes on from; None where it is not of a watch.
+        state: From which a watch continues; None unless a watch received it.
     """
 
     matrix: Matrix
@@ -32,14 +32,14 @@ class Told:
 
 
 def may_pass(error: DiscoveryError) -> bool:
-    """Return whether a failure may pass by itself; a refusal of the caller or request does not."""
+    """Return whether a failure may pass by itself, unlike a refusal of the caller or request."""
     if isinstance(error, RequestRefused):
         return error.status >= _SERVER_ERRORS or error.status == HTTPStatus.TOO_MANY_REQUESTS
     return isinstance(error, ServerUnreachable | UnexpectedDocument)
 
 
 def as_stale(matrix: Matrix, since: datetime, reason: str) -> Matrix:
-    """Return a matrix in which no column is current any more."""
+    """Return the matrix with all current columns stale."""
     text = since.isoformat(timespec="seconds").replace("+00:00", "Z")
     return Matrix(
         tuple(
@@ -62,18 +62,17 @@ def as_fresh_as(snapshot: Snapshot, column: Column) -> Snapshot:
         case Freshness.STALE:
             return replace(snapshot, freshness=Stale(since_of(column), column.reason))
         case _:
-            return unknown(snapshot.server, column)
+            return unknown(snapshot.server, since_of(column), column.reason)
 
 
-def unknown(server: str, column: Column) -> Snapshot:
-    """Return the snapshot of a cluster of which nothing is known."""
-    since = since_of(column)
+def unknown(server: str, since: datetime, reason: str) -> Snapshot:
+    """Return the snapshot of a cluster about which nothing is known, with the reason."""
     return Snapshot(
         groups=(),
         server=server,
         checked_at=since,
-        failures=dict.fromkeys(PATHS, column.reason),
-        freshness=Unknown(since, column.reason),
+        failures=dict.fromkeys(PATHS, reason),
+        freshness=Unknown(since, reason),
     )
 
 
@@ -89,7 +88,7 @@ def freshness_of(column: Column) -> Current | Stale | Unknown:
 
 
 def since_of(column: Column) -> datetime:
-    """Return since when a column is as it is; now where that is not told."""
+    """Return since when a column has its state; now where that is not known."""
     try:
         return datetime.fromisoformat(column.since).astimezone(UTC)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Messages of FleetService: requests, and the matrix that pages and changes tell piece by piece."""
+"""Messages of FleetService: requests, and the matrix, which pages and changes make up."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -31,7 +31,7 @@ WATCH: Final = "WatchFleet"
 
 _NOT_READ = "its resources have not been read"
 
-# A word that is newer than this client is the most careful one.
+# Values that this client does not know are read as the most careful one.
 _FRESHNESS = {
     fleet_pb2.FLEET_FRESHNESS_CURRENT: Freshness.CURRENT,
     fleet_pb2.FLEET_FRESHNESS_STALE: Freshness.STALE,
@@ -43,14 +43,14 @@ _AGREEMENT = {
 
 
 def clusters_request(selector: str, page_token: str) -> fleet_pb2.ListClustersRequest:
-    """Return what asks for clusters with their group-versions."""
+    """Return a request for clusters with their group-versions."""
     return fleet_pb2.ListClustersRequest(
         label_selector=selector, with_group_versions=True, page_token=page_token
     )
 
 
 def matrix_request(selector: str, hash_: str, page_token: str) -> fleet_pb2.GetMatrixRequest:
-    """Return what asks for the matrix, unless it has that hash."""
+    """Return a request for the matrix, unless it has that hash."""
     return fleet_pb2.GetMatrixRequest(
         selection=fleet_pb2.FleetSelection(label_selector=selector),
         if_none_match=hash_,
@@ -59,7 +59,7 @@ def matrix_request(selector: str, hash_: str, page_token: str) -> fleet_pb2.GetM
 
 
 def watch_request(selector: str, hash_: str, heartbeat_s: float) -> fleet_pb2.WatchFleetRequest:
-    """Return what asks for the matrix, unless it has that hash, and for all changes."""
+    """Return a request for the matrix, unless it has that hash, and for all changes."""
     heartbeat = Duration()
     heartbeat.FromNanoseconds(round(heartbeat_s * 1e9))
     return fleet_pb2.WatchFleetRequest(
@@ -70,35 +70,35 @@ def watch_request(selector: str, hash_: str, heartbeat_s: float) -> fleet_pb2.Wa
 
 
 class InconsistentError(ValueError):
-    """A message does not fit to those before it."""
+    """A message contradicts earlier ones."""
 
 
 @dataclass(slots=True)
 class Received:
-    """A matrix that is told piece by piece.
+    """A matrix that arrives in parts.
 
     Attributes:
-        hash: Of the state; empty while it is not whole.
+        hash: Of the matrix; empty while it is incomplete.
     """
 
     hash: str = ""
     _columns: dict[str, Column] = field(default_factory=dict[str, Column])
     _rows: dict[Key, fleet_pb2.FleetRow] = field(default_factory=dict[Key, fleet_pb2.FleetRow])
-    # The rows of the last whole state, with the messages that they were made of.
+    # The rows of the last complete matrix, with the messages that they were made from.
     _made: dict[Key, tuple[fleet_pb2.FleetRow, Row]] = field(
         default_factory=dict[Key, tuple[fleet_pb2.FleetRow, Row]]
     )
     _names: tuple[str, ...] = ()
 
     def add_page(self, page: fleet_pb2.GetMatrixResponse.Page) -> None:
-        """Take a page."""
+        """Add a page."""
         self._take(page.clusters, page.rows)
 
     def change(self, changes: fleet_pb2.WatchFleetResponse.Changes) -> Matrix | None:
-        """Take changes; return the matrix that they complete, None if more of them follow.
+        """Apply changes; return the matrix that they complete, None if more of them follow.
 
         Raises:
-            InconsistentError: A row tells of a cluster that was not told.
+            InconsistentError: A row has a cluster that is not listed.
         """
         if changes.from_nothing:
             self._columns.clear()
@@ -113,10 +113,10 @@ class Received:
         return self.matrix() if changes.hash else None
 
     def matrix(self) -> Matrix:
-        """Return the matrix that was told.
+        """Return the matrix.
 
         Raises:
-            InconsistentError: A row tells of a cluster that was not told.
+            InconsistentError: A row has a cluster that is not listed.
         """
         names = tuple(sorted(self._columns))
         before = self._made if names == self._names else {}
@@ -172,28 +172,24 @@ def _row(message: fleet_pb2.FleetRow, places: Mapping[str, int]) -> Row:
         for name in told.clusters:
             if name not in places:
                 raise InconsistentError(
-                    f"the row of {message.resource!r} has the cluster {name!r}, which was not told"
+                    f"the row of {message.resource!r} has the cluster {name!r}, which is not listed"
                 )
             cells[places[name]] = cell
     agreement = _AGREEMENT.get(message.agreement, Agreement.UNSURE)
     return Row(message.group, message.resource, tuple(cells), agreement)
 
 
-# Snapshots of clusters, by means of their cells.
+# Snapshots of clusters, made from their cells.
 
 
 def snapshot_of(message: fleet_pb2.FleetCluster, matrix: Matrix) -> Snapshot:
-    """Return what a cluster serves, as far as its column of the matrix tells.
+    """Return what a cluster serves, as far as its column of the matrix has it.
 
-    Categories are not told, and kinds, verbs and short names are those of the preferred version.
-
-    Args:
-        message: The cluster with its group-versions.
-        matrix: A matrix that has the cluster.
+    There are no categories; kinds, verbs and short names are those of the preferred version.
     """
     told = column(message)
     if told.freshness is Freshness.UNKNOWN:
-        return unknown(told.name, told)
+        return unknown(told.name, since_of(told), told.reason)
     place = next(p for p, each in enumerate(matrix.columns) if each.name == told.name)
     resources: dict[GroupVersion, list[Resource]] = {}
     silent: dict[GroupVersion, None] = {}
@@ -239,5 +235,5 @@ def _resource(gv: GroupVersion, name: str, cell: Cell) -> Resource:
 
 
 def unexpected(error: InconsistentError, address: str, method: str) -> UnexpectedDocument:
-    """Return the error for a message that does not fit."""
+    """Return the error for a message that contradicts earlier ones."""
     return UnexpectedDocument(str(error), url=address, method=method)

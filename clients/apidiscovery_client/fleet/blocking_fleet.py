@@ -4,7 +4,7 @@ from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import closing
 from pathlib import Path
 from types import TracebackType
-from typing import Protocol, Self, Unpack
+from typing import Self, Unpack
 
 from apidiscovery_formats import matrix
 from apidiscovery_formats.matrix import Column, Delta, Matrix
@@ -17,47 +17,20 @@ from apidiscovery_client.client import DiscoveryClient
 from apidiscovery_client.fleet._asked import Asked
 from apidiscovery_client.fleet._members import servers_of_contexts
 from apidiscovery_client.fleet._over_http import OverHttp
-from apidiscovery_client.fleet._served import Served, TellsMatrix
-from apidiscovery_client.fleet._together import pause
+from apidiscovery_client.fleet._served import Served
 from apidiscovery_client.model import Snapshot
 from apidiscovery_client.resolving import Resolution, Resolver
 from apidiscovery_client.resolving.common_version import CommonVersion, best_common_version
+from apidiscovery_client.transports._scope import pause
 
 AT_ONCE = 32
-
-
-class FleetSource(Protocol):
-    """Where a fleet has its clusters from."""
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Return the names of the clusters, in order."""
-        ...
-
-    def snapshots(
-        self, names: Iterable[str] | None, max_age_s: float | None
-    ) -> dict[str, Snapshot]:
-        """Return what each cluster serves, by name; raise `KeyError` for an unknown name."""
-        ...
-
-    def matrix(self, max_age_s: float | None, /) -> Matrix:
-        """Return which cluster serves which resource."""
-        ...
-
-    def states(self, interval_s: float) -> Generator[Matrix]:
-        """Yield the matrix again and again, also when nothing has changed."""
-        ...
-
-    def close(self) -> None:
-        """Close all connections; it may be called again."""
-        ...
 
 
 class Fleet:
     """Clusters by name: each a client or a snapshot, or with `of_server` those of a service.
 
-    A cluster that cannot be asked never empties its column: what was last known stands there, or
-    that nothing is known. Clients are closed with the fleet.
+    A cluster that cannot be asked keeps its column, with the last known state or as unknown.
+    Clients are closed with the fleet.
 
     Args:
         members: The clusters; a URL or server gets a client of its own.
@@ -77,7 +50,7 @@ class Fleet:
         at_once: int = AT_ONCE,
         progress: Callable[[int, int], object] | None = None,
     ) -> None:
-        self._source: FleetSource = Asked(
+        self._source: Asked | Served = Asked(
             members, labels or {}, cache=cache, at_once=at_once, progress=progress
         )
 
@@ -133,18 +106,17 @@ class Fleet:
             InvalidConfiguration: The configuration cannot be used.
         """
         refuse_unknown(flags, Flags.__optional_keys__, ("selector", "at_once"))
-        tells: TellsMatrix
         server = grpc_target(target, flags)
+        fleet = cls({})
         if server is None:
-            tells = OverHttp(http_target(target, flags), selector, at_once)
+            over_http = OverHttp(http_target(target, flags), selector, at_once)
+            fleet._source = Served(over_http)
         else:
             from apidiscovery_client.fleet._over_grpc import (  # noqa: PLC0415 - heavy
                 OverGrpc,
             )
 
-            tells = OverGrpc(server, selector)
-        fleet = cls({})
-        fleet._source = Served(tells)
+            fleet._source = Served(OverGrpc(server, selector))
         return fleet
 
     @property

@@ -47,10 +47,6 @@ class FetchesPaths(Protocol):
     def get(self, path: str, accept: str) -> Reply:
         """Return what the server answers, whatever its status.
 
-        Args:
-            path: With its query.
-            accept: The media types that are wanted.
-
         Raises:
             DiscoveryError: No answer came.
         """

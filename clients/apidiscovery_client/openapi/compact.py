@@ -54,7 +54,7 @@ class _Body:
 
 @dataclass(frozen=True, slots=True)
 class _Type:
-    """What a field holds.
+    """The type of a field.
 
     Attributes:
         around: The lists and maps around it from the outermost in, each as its opening bracket.

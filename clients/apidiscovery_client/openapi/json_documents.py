@@ -1,8 +1,5 @@
 """Foreign OpenAPI documents as JSON: bounded reading; `apidiscovery_formats` traverses them."""
 
-from collections.abc import Iterator
-from typing import cast
-
 from apidiscovery_formats.openapi.traversal import (
     KIND_KEY,
     Component,
@@ -16,7 +13,7 @@ from apidiscovery_formats.openapi.traversal import (
 )
 
 from apidiscovery_client._errors import DiscoveryError
-from apidiscovery_client._fields import name_of, read_json
+from apidiscovery_client._fields import is_deeper, name_of, read_json
 
 __all__ = [
     "KIND_KEY",
@@ -68,16 +65,4 @@ def load(data: bytes, what: str) -> Object:
 
 def is_too_deep(value: object) -> bool:
     """Return whether arrays and objects are nested more than `MAX_DEPTH` deep."""
-    level = [value]
-    for _ in range(MAX_DEPTH):
-        level = [inner for outer in level for inner in _contained(outer)]
-        if not level:
-            return False
-    return True
-
-
-def _contained(value: object) -> Iterator[object]:
-    if isinstance(value, dict):
-        yield from cast("Object", value).values()
-    elif isinstance(value, list):
-        yield from cast("list[object]", value)
+    return is_deeper(value, MAX_DEPTH)

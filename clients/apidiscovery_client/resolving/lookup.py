@@ -100,7 +100,7 @@ def _reason(table: Table) -> str:
 
 @dataclass(slots=True)
 class Lookup:
-    """What a text led to.
+    """The result of looking a text up.
 
     Attributes:
         text: What was looked up.

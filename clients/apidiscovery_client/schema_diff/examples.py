@@ -40,8 +40,6 @@ _ANYTHING: tuple[object, ...] = (
 
 
 _Key: TypeAlias = tuple[object, ...]
-_Found: TypeAlias = tuple[Mapping[str, object], Mapping[str, object], list[object], int]
-_FOUND: ContextVar[dict[_Key, _Found] | None] = ContextVar("_FOUND", default=None)
 
 
 class _Search:
@@ -73,11 +71,10 @@ _SEARCHES: ContextVar[dict[_Key, _Search] | None] = ContextVar("_SEARCHES", defa
 @contextmanager
 def remembered() -> Generator[None]:
     """Keep what is found until the end: a schema's rules, and those around it, ask for the same."""
-    token, searches = _FOUND.set({}), _SEARCHES.set({})
+    searches = _SEARCHES.set({})
     try:
         yield
     finally:
-        _FOUND.reset(token)
         _SEARCHES.reset(searches)
 
 
@@ -100,39 +97,18 @@ class Examples:
         several = tuple(hints)
         known = _SEARCHES.get()
         if known is None or old.resolve is not None or new.resolve is not None:
-            yield from self._known(old, new, 0, several)
+            yield from self._search(old, new, 0, several)
             return
         texts = tuple(map(canonical, several))
         key = (id(old.keywords), id(new.keywords), texts, self._left, self._raw, self._doubtful)
         if key not in known:
-            known[key] = _Search(old, new, self._known(old, new, 0, several))
+            known[key] = _Search(old, new, self._search(old, new, 0, several))
         yield from known[key]
 
     def _valid(
         self, old: Schema, new: Schema, depth: int, hints: tuple[object, ...]
     ) -> list[object]:
-        return list(self._known(old, new, depth, hints))
-
-    def _known(
-        self, old: Schema, new: Schema, depth: int, hints: tuple[object, ...]
-    ) -> Iterator[object]:
-        known = _FOUND.get()
-        if known is None or old.resolve is not None or new.resolve is not None:
-            yield from self._search(old, new, depth, hints)
-            return
-        texts = tuple(map(canonical, hints))
-        key = (id(old.keywords), id(new.keywords), texts, self._raw, self._doubtful)
-        is_cut = bool(old.kinds & {"object", "array"})  # at the greatest depth
-        if key in known and (not is_cut or known[key][3] <= depth):
-            yield from known[key][2]
-            return
-        found = list[object]()
-        for one in self._search(old, new, depth, hints):
-            found.append(one)
-            yield one
-        if self._left > 0:
-            # The schemas are kept with it, so that no other gets their identity.
-            known[key] = (old.keywords, new.keywords, found, depth)
+        return list(self._search(old, new, depth, hints))
 
     def _search(
         self, old: Schema, new: Schema, depth: int, hints: tuple[object, ...]

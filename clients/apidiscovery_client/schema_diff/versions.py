@@ -14,9 +14,23 @@ _GONE = Verdicts(Outcome.REJECTED, Reading.ABSENT)
 _IMMUTABLE = Verdicts(Outcome.REJECTED, Reading.ABSENT, Outcome.REJECTED)
 
 
+def versions_in(spec: Mapping[str, object]) -> dict[str, Mapping[str, object]]:
+    """Return the versions of a definition by name; v1beta1 has their fields outside of them."""
+    several = as_list(spec.get("versions"))
+    if not several and spec.get("version"):
+        several = [{"name": spec["version"], "served": True, "storage": True}]
+    shared = {
+        "schema": spec.get("validation"),
+        "subresources": spec.get("subresources"),
+        "additionalPrinterColumns": spec.get("additionalPrinterColumns"),
+    }
+    versions = ({**shared, **as_object(one)} for one in several)
+    return {str(version.get("name") or ""): version for version in versions}
+
+
 @dataclass(frozen=True, slots=True)
 class _Definition:
-    """A definition as it is read; v1beta1 has schema and subresources outside of versions."""
+    """A definition, of v1 or v1beta1."""
 
     spec: Mapping[str, object]
     status: Mapping[str, object]
@@ -24,19 +38,7 @@ class _Definition:
     @property
     def versions(self) -> dict[str, Mapping[str, object]]:
         """Versions by name."""
-        several = as_list(self.spec.get("versions"))
-        if not several and self.spec.get("version"):
-            several = [{"name": self.spec["version"], "served": True, "storage": True}]
-        found = dict[str, Mapping[str, object]]()
-        for one in several:
-            fields = as_object(one)
-            shared = {
-                "schema": self.spec.get("validation"),
-                "subresources": self.spec.get("subresources"),
-                "additionalPrinterColumns": self.spec.get("additionalPrinterColumns"),
-            }
-            found[str(fields.get("name"))] = {**shared, **fields}
-        return found
+        return versions_in(self.spec)
 
     @property
     def strategy(self) -> str:
@@ -135,7 +137,7 @@ def _storage(old: _Definition, new: _Definition) -> Iterator[Change]:
 
 def _is_same(one: Mapping[str, object] | None, other: Mapping[str, object] | None) -> bool:
     """Tell whether two versions have the same schema, whatever their descriptions are."""
-    return one is not None and other is not None and not compare(_schema(one), _schema(other))
+    return one is not None and other is not None and not compare(schema_of(one), schema_of(other))
 
 
 def _version(
@@ -166,10 +168,11 @@ def _version(
             lost = any(canonical(field) not in texts for field in one)
             verdicts = Verdicts(reader=reader if lost else Reading.FINE)
             yield Change(f"{path}.{key}", change, list(one), list(other), verdicts)
-    yield from compare(_schema(old), _schema(new))
+    yield from compare(schema_of(old), schema_of(new))
 
 
-def _schema(version: Mapping[str, object]) -> Mapping[str, object]:
+def schema_of(version: Mapping[str, object]) -> Mapping[str, object]:
+    """Return the schema of a version of a definition; of one without it any field is kept."""
     found = as_object(as_object(version.get("schema")).get("openAPIV3Schema"))
     return found or {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 
@@ -180,7 +183,7 @@ def _subresources(
     before, after = as_object(old.get("subresources")), as_object(new.get("subresources"))
     if ("status" in before) != ("status" in after):
         has_status = any(
-            "status" in as_object(_schema(one).get("properties")) for one in (old, new)
+            "status" in as_object(schema_of(one).get("properties")) for one in (old, new)
         )
         if "status" in after:
             # What a manifest says of status is dropped now: only /status writes it.

@@ -17,12 +17,12 @@ from apidiscovery_client.schema_diff import (
     compare_definitions,
 )
 from apidiscovery_client.schema_diff.schemas import Resolve
+from apidiscovery_client.schema_diff.versions import schema_of
 from apidiscovery_client.schemas.model import (
     OBJECT_META,
     Components,
     Documents,
     SchemaSource,
-    schema_of,
     versions_of,
 )
 

@@ -1,4 +1,4 @@
-"""Schemas of kinds, of CustomResourceDefinitions and of OpenAPI documents, and who has them."""
+"""Schemas of kinds, from CustomResourceDefinitions and OpenAPI documents, and their sources."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -9,6 +9,7 @@ from apidiscovery_formats.openapi.pointers import unescaped
 from apidiscovery_client._fields import Fields
 from apidiscovery_client.model import GroupVersion, GroupVersionKind
 from apidiscovery_client.openapi.json_documents import KIND_KEY, as_array, as_object, components
+from apidiscovery_client.schema_diff.versions import versions_in
 
 OBJECT_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 GENERATED = "x-apidiscovery-generated"  # of documents that have kinds and no fields
@@ -56,11 +57,11 @@ def _has_object_meta(schema: Fields) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Documents:
-    """Documents that were asked for.
+    """Requested documents.
 
     Attributes:
         found: By group-version.
-        failures: Why one could not be had, in one line.
+        failures: Why a document could not be read, in one line.
     """
 
     found: Mapping[GroupVersion, Components] = field(default_factory=dict[GroupVersion, Components])
@@ -68,7 +69,7 @@ class Documents:
 
 
 class SchemaSource(Protocol):
-    """What has schemas: a server, a snapshot, a release of Kubernetes, files."""
+    """A source of schemas: a server, a snapshot, a release of Kubernetes, files."""
 
     @property
     def name(self) -> str:
@@ -104,27 +105,13 @@ class SchemaSource(Protocol):
 
 
 def versions_of(definition: Fields) -> Iterator[tuple[GroupVersionKind, Fields]]:
-    """Yield the versions of a CustomResourceDefinition that are served, each with its fields.
-
-    Of v1beta1, whose schema may stand outside of versions, too.
-    """
+    """Yield the served versions of a definition of v1 or v1beta1, each with its fields."""
     spec = as_object(definition.get("spec")) or {}
+    group = str(spec.get("group") or "")
     kind = str((as_object(spec.get("names")) or {}).get("kind") or "")
-    several = as_array(spec.get("versions")) or []
-    if not several and spec.get("version"):
-        several = [{"name": spec["version"], "served": True}]
-    shared = {"schema": spec.get("validation"), "subresources": spec.get("subresources")}
-    for one in several:
-        version = {**shared, **(as_object(one) or {})}
+    for name, version in versions_in(spec).items():
         if version.get("served") is not False:
-            group = str(spec.get("group") or "")
-            yield GroupVersionKind(group, str(version.get("name") or ""), kind), version
-
-
-def schema_of(version: Fields) -> Fields:
-    """Return the schema of a version of a definition; of one without it any field is kept."""
-    found = as_object((as_object(version.get("schema")) or {}).get("openAPIV3Schema"))
-    return found or {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+            yield GroupVersionKind(group, name, kind), version
 
 
 def defaulted(definition: Fields) -> Fields:

@@ -1,4 +1,4 @@
-"""Writes a snapshot as a readable file, and reads it and what other tools have saved.
+"""Writes a snapshot as a readable file, and reads such files and saved answers of servers.
 
 The file is indented JSON:
 
@@ -11,7 +11,7 @@ there on request; `apidiscovery_client.schemas` writes and reads them.
 """
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import TypeVar, cast
 
@@ -24,6 +24,7 @@ from apidiscovery_client._fields import (
     MisshapenError,
     as_fields,
     inner,
+    is_deeper,
     text,
     text_map,
 )
@@ -74,7 +75,7 @@ def dump(snapshot: Snapshot, *, schemas: Fields | None = None) -> bytes:
         },
         **({} if schemas is None else {"schemas": schemas}),
     }
-    if _is_deeper(content, MAX_DEPTH + _DEPTH_OF_DOCUMENTS):
+    if is_deeper(content, MAX_DEPTH + _DEPTH_OF_DOCUMENTS):
         raise _unfit(snapshot, _TOO_DEEP)
     # A lone surrogate becomes \udXXX, which is what JSON has for it.
     data = f"{json.dumps(content, ensure_ascii=False, indent=2)}\n".encode(
@@ -112,7 +113,7 @@ def load(data: bytes, name: str, *, now: datetime | None = None) -> Snapshot:
         fields = as_fields(document)
         kind, api_version = text(fields, "kind"), text(fields, "apiVersion")
         is_own = (kind, api_version) == (KIND, API_VERSION)
-        if _is_deeper(document, MAX_DEPTH + (_DEPTH_OF_DOCUMENTS if is_own else 0)):
+        if is_deeper(document, MAX_DEPTH + (_DEPTH_OF_DOCUMENTS if is_own else 0)):
             raise InvalidConfiguration(f"{name}: {_TOO_DEEP}")
         if is_own:
             return _from_own(fields)
@@ -146,21 +147,6 @@ def _parsed(data: bytes, name: str) -> object:
         ) from None
     except ValueError as error:
         raise InvalidConfiguration(f"{name}: it is not JSON: {error}; {_SAVE}") from None
-
-
-def _is_deeper(document: object, limit: int) -> bool:
-    layer = [document]
-    for _ in range(limit):
-        layer = [child for value in layer for child in _children(value)]
-        if not layer:
-            return False
-    return any(isinstance(value, list | dict) for value in layer)
-
-
-def _children(value: object) -> Iterable[object]:
-    if isinstance(value, dict):
-        return cast("dict[str, object]", value).values()
-    return cast("list[object]", value) if isinstance(value, list) else ()
 
 
 def _from_own(document: Fields) -> Snapshot:

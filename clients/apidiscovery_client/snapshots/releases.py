@@ -13,13 +13,18 @@ import functools
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import Any, TypeAlias
 
+from apidiscovery_formats.media_types import JSON, aggregated
 from apidiscovery_releases import Release, UnknownRelease, facts_text, minor_of, releases
 
 from apidiscovery_client._errors import InvalidConfiguration
+from apidiscovery_client._reading import read_document, read_resources
 from apidiscovery_client.model import (
     NAMESPACED,
+    PATHS,
+    DiscoveryPath,
     Group,
     GroupVersion,
     GroupVersionKind,
@@ -28,11 +33,11 @@ from apidiscovery_client.model import (
     Subresource,
     Version,
 )
-from apidiscovery_client.snapshots.recordings import UNTIMED, recorded_groups
 
 _Key: TypeAlias = tuple[str, str, str]  # group, version and name of a resource
 _Below: TypeAlias = tuple[str, str, str, str]  # and the name of a subresource
 
+UNTIMED = datetime.fromtimestamp(0, UTC)  # releases have no time, and equal ones are to be equal
 PREFIX = "kubernetes:"  # what a snapshot's `server` begins with
 
 
@@ -108,6 +113,46 @@ def release(version: str, *, all_versions: bool = False) -> Snapshot:
     elif all_versions:
         groups = _with_what_is_off(groups, minor)
     return Snapshot(groups=groups, server=f"{PREFIX}{name}", checked_at=UNTIMED)
+
+
+@functools.cache
+def recorded_groups(release: Release) -> tuple[Group, ...]:
+    """Return all groups of a release in its order, with the hashes of storage versions.
+
+    They are read from the aggregated documents, or where the release has none (1.26 and older) from
+    the lists. What a document says of itself, such as the `creationTimestamp` of groups, is left
+    out.
+    """
+    return tuple(
+        _complete(release, group)
+        for path in PATHS
+        for group in read_document(path, *_answer(release, path), UNTIMED).groups
+    )
+
+
+def _answer(release: Release, path: DiscoveryPath) -> tuple[str, bytes]:
+    """Return Content-Type and body of the best answer of a release."""
+    if not release.aggregated_versions:
+        return JSON, release.plain(path)
+    version = release.aggregated_versions[0]
+    return aggregated(JSON, version), release.aggregated(path, version)
+
+
+def _complete(release: Release, group: Group) -> Group:
+    """Return a group with what only the lists tell of it."""
+    return Group(group.name, tuple(_listed(release, version) for version in group.versions))
+
+
+def _listed(release: Release, version: Version) -> Version:
+    listed = read_resources(version.gv, JSON, release.plain(version.gv.path))
+    if not release.aggregated_versions:
+        return Version(version.gv, listed, stated_freshness="Current")
+    hashes = {resource.name: resource.storage_version_hash for resource in listed}
+    return replace(version, resources=tuple(_hashed(one, hashes) for one in version.resources))
+
+
+def _hashed(resource: Resource, hashes: dict[str, str]) -> Resource:
+    return replace(resource, storage_version_hash=hashes.get(resource.name, ""))
 
 
 def _of_facts(minor: int, *, all_versions: bool) -> tuple[Group, ...]:

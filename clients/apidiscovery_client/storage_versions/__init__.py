@@ -5,6 +5,7 @@ A `StorageVersionReporter` keeps the server a member and its versions recorded;
 migrations: `wait_for_agreement` and `migration_guard`.
 """
 
+from apidiscovery_client.model import GroupVersionResource
 from apidiscovery_client.storage_versions.agreement import (
     Agreement,
     NoAgreement,
@@ -15,7 +16,6 @@ from apidiscovery_client.storage_versions.asgi import WriteGateMiddleware
 from apidiscovery_client.storage_versions.gate import (
     Gate,
     GroupResource,
-    GroupVersionResource,
     Refusal,
     RequestAttributes,
     StoredResource,

@@ -11,11 +11,11 @@ from http import HTTPStatus
 from typing import Any, cast
 from urllib.parse import parse_qs
 
-from apidiscovery.meta.v1 import meta_pb2, status_pb2
-from apidiscovery.runtime.v1 import runtime_pb2
+from apidiscovery.meta.v1 import status_pb2
 from apidiscovery_formats import go_json, go_yaml
 from apidiscovery_formats.negotiation import JSON, PROTOBUF, YAML, negotiate
 
+from apidiscovery_client._writing_protobuf import enveloped, list_meta
 from apidiscovery_client.storage_versions.gate import Gate, Refusal
 from apidiscovery_client.storage_versions.request_info import (
     UnreadablePath,
@@ -34,7 +34,6 @@ CHECK = "poststarthook/built-in-resources-storage-version-updater"
 
 _MAX_DRAINED_BYTES = 256 << 10  # Go's net/http `maxPostHandlerReadBytes`
 
-_PROTOBUF_MAGIC = b"k8s\x00"  # apimachinery pkg/runtime/serializer/protobuf/protobuf.go
 
 _TEXT = "text/plain; charset=utf-8"
 _NOSNIFF = (b"x-content-type-options", b"nosniff")  # Go's net/http `Error`
@@ -201,22 +200,14 @@ def _status_body(message: str, accept: str) -> tuple[str, bytes]:
 
 def _protobuf_status(message: str) -> bytes:
     """Return the Status as gogo writes it, with every scalar, empty or not."""
-    metadata = meta_pb2.ListMeta(self_link="", resource_version="")
-    setattr(metadata, "continue", "")  # a keyword of Python
     status = status_pb2.Status(
-        metadata=metadata,
+        metadata=list_meta(),
         status="Failure",
         message=message,
         reason="ServiceUnavailable",
         code=HTTPStatus.SERVICE_UNAVAILABLE.value,
     )
-    unknown = runtime_pb2.Unknown(
-        type_meta=runtime_pb2.TypeMeta(api_version="v1", kind="Status"),
-        raw=status.SerializeToString(),
-        content_encoding="",
-        content_type="",
-    )
-    return _PROTOBUF_MAGIC + unknown.SerializeToString()
+    return enveloped("v1", "Status", status)
 
 
 async def _drain(receive: Receive) -> None:

@@ -13,6 +13,8 @@ from typing import Protocol
 from apidiscovery.meta.v1 import meta_pb2
 from apidiscovery.service.v1 import storage_version_pb2
 
+from apidiscovery_client.model import GroupVersionResource
+
 READ_VERBS = frozenset({"get", "list", "watch"})
 RETRY_AFTER_S = 1  # the interval at which a failed report is repeated
 
@@ -43,15 +45,6 @@ class GroupResource:
 _STORAGE_VERSIONS = GroupResource("internal.apiserver.k8s.io", "storageversions")
 _NAMESPACES = GroupResource("", "namespaces")
 _LEASES = GroupResource("coordination.k8s.io", "leases")
-
-
-@dataclass(frozen=True, slots=True)
-class GroupVersionResource:
-    """A resource of a version; `group` is empty for the core group."""
-
-    group: str
-    version: str
-    resource: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

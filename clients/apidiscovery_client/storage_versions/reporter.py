@@ -420,12 +420,7 @@ class StorageVersionReporter:
                     await self._ended.wait()
 
     async def _pause(self, wake: asyncio.Event, seconds: float | None) -> None:
-        """Wait for an event, a timeout or the end, but at least `_SHORTEST_WAIT_S`.
-
-        Args:
-            wake: The event.
-            seconds: Timeout; None for none.
-        """
+        """Wait for an event, a timeout or the end, but at least `_SHORTEST_WAIT_S`."""
         await self._wait(self._ended, _SHORTEST_WAIT_S)
         left_s = None if seconds is None else max(0.0, seconds - _SHORTEST_WAIT_S)
         await self._wait(wake, left_s)

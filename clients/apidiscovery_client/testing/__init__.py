@@ -1,6 +1,6 @@
-"""For the tests of those who use discovery: an API server that can be made to fail.
+"""A fake API server for tests, which can be made to fail.
 
-With pytest nothing needs to be imported, as the package brings a plugin:
+With pytest no import is needed, as the package has a plugin:
 
     def test_my_tool_lives_without_metrics(fake_apiserver, fake_apiserver_kubeconfig):
         fake_apiserver.add(group("metrics.k8s.io", v1beta1=[resource("nodes", "NodeMetrics")]))
@@ -8,9 +8,9 @@ With pytest nothing needs to be imported, as the package brings a plugin:
         my_tool.run("--kubeconfig", fake_apiserver_kubeconfig)
         assert "/apis" in fake_apiserver.paths
 
-Fixtures: `fake_apiserver` serves what is built into Kubernetes, `make_fake_apiserver` starts others
-with the arguments of `FakeApiServer`, `fake_apiserver_kubeconfig` leads to the first. All modules
-are imported when they are first used, since the plugin is loaded by every run of pytest.
+Fixtures: `fake_apiserver` serves the built-in APIs of Kubernetes, `make_fake_apiserver` starts
+servers with the arguments of `FakeApiServer`, `fake_apiserver_kubeconfig` is a kubeconfig for the
+first. Modules are imported on first use, since every run of pytest loads the plugin.
 """
 
 import importlib

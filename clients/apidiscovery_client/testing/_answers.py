@@ -1,4 +1,4 @@
-"""From a request to the answer of a kube-apiserver, as far as discovery goes."""
+"""The answers of a kube-apiserver to requests for discovery."""
 
 import gzip
 import json
@@ -84,7 +84,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What is sent.
+    """An answer.
 
     Attributes:
         breaks_off: Whether the connection ends in the middle of the body.
@@ -106,7 +106,7 @@ def answer(asked: Asked, state: State, address: str) -> Answer:
         return _not_acceptable()
     is_garbled = not state.garbled.isdisjoint((asked.place, ANY_PATH))
     breaks_off = not state.truncated.isdisjoint((asked.place, ANY_PATH))
-    if is_garbled or breaks_off:  # nobody is told that what he has is right
+    if is_garbled or breaks_off:  # a broken answer is never a 304
         asked = _without(asked, "if-none-match")
     made = _route(asked, state, address)
     if is_garbled:
@@ -120,7 +120,7 @@ def _without(asked: Asked, header: str) -> Asked:
 
 
 def failed(asked: Asked, failure: Failure) -> Answer:
-    """Return what is answered instead."""
+    """Return the answer of a failure."""
     if failure.body is not None:
         made = Answer(failure.status, {"Content-Type": failure.content_type}, failure.body)
     elif failure.status == 503 and failure.retry_after_s is None:  # noqa: PLR2004
@@ -141,7 +141,7 @@ def _route(asked: Asked, state: State, address: str) -> Answer:
 
 
 def _aggregators_own(asked: Asked, state: State) -> Answer | None:
-    """Return the answer where kube-aggregator has a handler of its own, which takes any method.
+    """Return the answer of kube-aggregator's own handlers, which accept any method.
 
     Only `/apis` without a slash at the end is aggregated.
     Source: k8s.io/kube-aggregator pkg/apiserver/apiserver.go `NewWithDelegate`.
@@ -173,7 +173,7 @@ def _named(state: State) -> tuple[Group, ...]:
 
 
 def _either(asked: Asked, state: State, fields: Callable[[], Mapping[str, object]]) -> Answer:
-    """Return the aggregated document, or else the unaggregated one with these fields."""
+    """Return the aggregated document, or the unaggregated one with these fields."""
     release = state.release_at(asked.place)
     if state.is_never_modified and release.aggregated_versions:
         return _not_modified(_etag(asked, state))
@@ -203,7 +203,7 @@ def _validators(etag: str) -> dict[str, str]:
 
 
 def _not_modified(etag: str) -> Answer:
-    """Return 304, which has no Content-Type: client-go would take that for the stored answer's."""
+    """Return 304 without a Content-Type: client-go would take it for that of the stored answer."""
     return Answer(304, _validators(etag))
 
 
@@ -225,7 +225,7 @@ def _resources(asked: Asked, state: State) -> Answer:
 
 
 def _version(names: list[str], state: State) -> tuple[Version | None, list[str]]:
-    """Return the version that a path leads to, and what of the path is behind that."""
+    """Return the version that a path names, and the rest of the path."""
     match names:
         case ["api", name, *rest]:
             group = state.group("")
@@ -249,7 +249,7 @@ def _plain(asked: Asked, fields: Mapping[str, object]) -> Answer:
 
 
 def _as_text(asked: Asked, chosen: Representation, body: bytes) -> bytes:
-    """Return a JSON document as JSON or YAML, and as people like to read it where they do."""
+    """Return a JSON document as JSON or YAML, indented where a person reads it."""
     if chosen.serializer is YAML:
         return go_yaml.text(json.loads(body)).encode()
     if chosen.pretty or asked.is_pretty:
@@ -267,13 +267,13 @@ def _not_found() -> Answer:
 
 
 def _not_acceptable() -> Answer:
-    """Return 406, which is indented JSON whatever was asked for."""
+    """Return 406, which is always indented JSON."""
     fields = _status_fields(406, not_acceptable_message(), details=False)
     return Answer(406, {"Content-Type": JSON_TYPE, **_NOT_CACHED}, _indented(fields))
 
 
 def _go_restful_refusal(asked: Asked) -> Answer | None:
-    """Return what is said against a request for a path that there is, before it is answered.
+    """Return the refusal of a request for an existing path; None if it is not refused.
 
     Source: k8s.io/apiserver pkg/server/handler.go `serviceErrorHandler`.
     """
@@ -288,7 +288,7 @@ def _go_restful_refusal(asked: Asked) -> Answer | None:
 
 
 def _status(asked: Asked, code: int, message: str, *, details: bool = False) -> Answer:
-    """Return an error in the form that the client accepts, indented JSON where there is none."""
+    """Return an error in a form that the client accepts, by default indented JSON."""
     fields = _status_fields(code, message, details=details)
     headers = {"Content-Type": JSON_TYPE, **_NOT_CACHED}
     chosen = negotiate(asked.headers.get("accept", ""))
@@ -326,7 +326,7 @@ def _version_document(state: State) -> Mapping[str, object]:
 
 
 def _openapi_index(_: State) -> Mapping[str, object]:
-    return {"paths": {}}  # no schemas; clients of OpenAPI find that there are none
+    return {"paths": {}}  # it has no schemas
 
 
 _FIXED: Mapping[str, Callable[[State], Mapping[str, object]]] = {
@@ -337,7 +337,7 @@ _FIXED: Mapping[str, Callable[[State], Mapping[str, object]]] = {
 
 
 def _compressed(asked: Asked, made: Answer) -> Answer:
-    """Return a large answer gzipped, where the client says that it may be.
+    """Return a large answer gzipped, if the client accepts that.
 
     Source: k8s.io/apiserver pkg/endpoints/handlers/responsewriters/writers.go.
     """

@@ -1,4 +1,4 @@
-"""An HTTP server on a loopback port that can be taken away and come back, and leaves nothing."""
+"""An HTTP server on a loopback port, which can stop and start again on the same port."""
 
 import socket
 import ssl
@@ -15,18 +15,18 @@ HOST = "127.0.0.1"
 _POLL_S = 0.02  # how long it may take to stop
 _MAX_BODY_BYTES = 1 << 20
 
-# What a request is answered with; None for a connection that ends without an answer.
+# Returns the answer to a request; None ends the connection without an answer.
 Respond = Callable[[Asked], Answer | None]
-# What is told of each answer before it is sent, so that it is known to whoever has received it; the
-# number is that of the bytes of its body.
+# Called with each answer, and the size of its body, before it is sent: a client that has the answer
+# finds it recorded.
 Sending = Callable[[Asked, Answer, int], None]
 
 
 class Listener:
-    """Listens in a thread of its own, and answers each connection in another.
+    """Listens in one thread, and answers each connection in another.
 
     Attributes:
-        port: Where it is; the same for its whole life.
+        port: Its port, which never changes.
     """
 
     def __init__(self, respond: Respond, sending: Sending, tls: ssl.SSLContext | None) -> None:
@@ -52,15 +52,15 @@ class Listener:
         self._thread.start()
 
     def down(self) -> None:
-        """Refuse connections, and break those that there are; the port stays reserved."""
+        """Refuse connections and break existing ones; the port stays reserved."""
         if self._thread is None:
             return
-        successor = _Server(self.port, self._respond, self._sending)  # nobody else gets the port
+        successor = _Server(self.port, self._respond, self._sending)  # keeps the port
         self._stop(self._thread)
         self._server = successor
 
     def close(self) -> None:
-        """Let go of the port, after all connections have ended."""
+        """Release the port, after all connections have ended."""
         if self._thread is None:
             self._server.server_close()
         else:
@@ -75,10 +75,10 @@ class Listener:
 
 
 class _Server(ThreadingHTTPServer):
-    """Bound, but not listening, until it is told to: a connection is refused."""
+    """A server that is bound, but refuses connections until it is activated."""
 
-    allow_reuse_port = True  # by a successor of the same user, who has to ask for it by number
-    daemon_threads = False  # so that closing waits for every connection
+    allow_reuse_port = True  # for the next server on this port
+    daemon_threads = False  # closing waits for every connection
     request_queue_size = 128
 
     def __init__(self, port: int, respond: Respond, sending: Sending) -> None:
@@ -111,7 +111,7 @@ class _Server(ThreadingHTTPServer):
         super().shutdown_request(request)
 
     def break_connections(self) -> None:
-        """End every connection, so that whoever reads from one goes on."""
+        """End every connection, which wakes its reader."""
         with self._lock:
             for connection in self._connections:
                 with suppress(OSError):  # not connected any more
@@ -119,7 +119,7 @@ class _Server(ThreadingHTTPServer):
                     socket.socket.shutdown(connection, socket.SHUT_RDWR)
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Say nothing of clients that went away or did not like the certificate."""
+        """Do not report clients that disconnect or reject the certificate."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -170,7 +170,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_response(answer.status)
         for name, text in answer.headers.items():
             self.send_header(name, text)
-        if answer.status != 304:  # noqa: PLR2004 - it has no body, and says nothing of one
+        if answer.status != 304:  # noqa: PLR2004 - it has no body and no length
             self.send_header("Content-Length", str(len(answer.body)))
         self.end_headers()
 

@@ -35,7 +35,7 @@ class Release:
 
     @property
     def version_document(self) -> dict[str, str]:
-        """Return what `/version` says: what was recorded, else what a release build would say."""
+        """Return the document of `/version`: as recorded, else as a release build has it."""
         if (name := f"1.{self.minor}") in apidiscovery_releases.releases():
             return apidiscovery_releases.Release(name).version
         return {
@@ -52,10 +52,10 @@ class Release:
 
 
 def parse_release(text: str) -> Release:
-    """Return the release that is called so, such as `1.30`.
+    """Return the release of a name such as `1.30`.
 
     Raises:
-        ValueError: It is none.
+        ValueError: There is none.
     """
     return Release(apidiscovery_releases.minor_of(text))
 
@@ -65,9 +65,9 @@ Serves: TypeAlias = Iterable[Group] | Snapshot | str | os.PathLike[str]
 
 
 def read_groups(serves: Serves | None, release: Release) -> tuple[Group, ...]:
-    """Return the groups of it; of None those that are built into that release of Kubernetes.
+    """Return the groups to serve; for None those that are built into a release of Kubernetes.
 
-    Of a release that is not known these are those of the nearest one that is.
+    For an unknown release these are the groups of the nearest known one.
 
     Raises:
         InvalidConfiguration: A file is no snapshot.
@@ -88,7 +88,7 @@ def read_groups(serves: Serves | None, release: Release) -> tuple[Group, ...]:
 
 
 def added(groups: tuple[Group, ...], more: Iterable[Group]) -> tuple[Group, ...]:
-    """Return the groups with more, whose versions come first in a group that is there."""
+    """Return the groups with more; new versions of a known group come first."""
     merged = {group.name: group for group in groups}
     for group in more:
         before = merged.get(group.name)
@@ -103,7 +103,7 @@ def _merged(before: Group, group: Group) -> Group:
 
 
 def removed(groups: tuple[Group, ...], gvs: set[GroupVersion]) -> tuple[Group, ...]:
-    """Return the groups without these versions, and without those that have no other."""
+    """Return the groups without these versions; a group without versions is dropped."""
     left = (
         replace(group, versions=tuple(found for found in group.versions if found.gv not in gvs))
         for group in groups
@@ -118,12 +118,12 @@ ANY_PATH = ""
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """What is answered instead.
+    """An error that is answered in place of a document.
 
     Attributes:
-        body: None for what Kubernetes says with that status.
-        retry_after_s: What Retry-After says; None for no such header.
-        left: How many more requests it is for; None for all.
+        body: None for Kubernetes' text for that status.
+        retry_after_s: The value of Retry-After; None for no such header.
+        left: For how many more requests; None for all.
     """
 
     status: int
@@ -135,21 +135,20 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """Everything that an answer depends on, beside the request.
+    """Everything that an answer depends on, besides the request.
 
-    Where something is said by path, it is without a slash at the end, and `ANY_PATH` means all
-    paths of which nothing else is said.
+    Paths have no slash at the end; `ANY_PATH` stands for all paths without an entry of their own.
 
     Attributes:
         groups: In the order in which they are listed.
-        releases: By path, `/api` and `/apis`, where that is another than `release`.
-        failures: What is answered instead, by path.
-        stale: Versions that the aggregated documents call stale, and whether with resources.
+        releases: By path, `/api` or `/apis`, where it differs from `release`.
+        failures: The errors that are answered, by path.
+        stale: Versions that the aggregated documents mark as stale, and whether with resources.
         delays: Seconds before an answer, by path.
-        truncated: Paths whose answers break off in the middle.
-        garbled: Paths whose answers are not what their Content-Type says.
-        drops_accept: Whether requests are taken as if they had no Accept.
-        is_never_modified: Whether each request for `/api` and `/apis` is answered by 304.
+        truncated: Paths whose answers end in the middle.
+        garbled: Paths whose answers do not match their Content-Type.
+        drops_accept: Whether the Accept header is ignored.
+        is_never_modified: Whether every answer of `/api` and `/apis` is 304.
     """
 
     groups: tuple[Group, ...]
@@ -170,7 +169,7 @@ class State:
         return self.releases.get(path, self.release)
 
     def delay_at(self, path: str) -> float:
-        """Return how many seconds an answer is held back."""
+        """Return by how many seconds an answer is delayed."""
         return self.delays.get(path, self.delays.get(ANY_PATH, 0.0))
 
     def group(self, name: str) -> Group | None:
@@ -178,7 +177,7 @@ class State:
         return next((found for found in self.groups if found.name == name), None)
 
     def aggregated_groups(self, path: str) -> tuple[Group, ...]:
-        """Return what the aggregated document of `/api` or `/apis` lists."""
+        """Return the groups of the aggregated document of `/api` or `/apis`."""
         is_dated = self.release_at(path).writes_creation
         return tuple(
             _dated(self._as_listed(group)) if is_dated else self._as_listed(group)
@@ -187,11 +186,11 @@ class State:
         )
 
     def healthy(self) -> "State":
-        """Return the same server with nothing wrong with it."""
+        """Return the same server without faults."""
         return State(self.groups, self.release, self.releases)
 
     def without_faults_at(self, paths: Iterable[str], gvs: Iterable[GroupVersion]) -> "State":
-        """Return the same server with nothing wrong with these paths and group-versions."""
+        """Return the same server without faults of these paths and group-versions."""
         mended, known = frozenset(paths), frozenset(gvs)
         return replace(
             self,

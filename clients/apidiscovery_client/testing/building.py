@@ -1,4 +1,4 @@
-"""Builds groups, versions and resources in few words, for servers in tests.
+"""Builds groups, versions and resources for servers in tests.
 
 >>> from apidiscovery_client.testing import group, resource
 >>> apps = group("apps", v1=[resource("deployments", "Deployment", short_names=["deploy"])])
@@ -52,18 +52,18 @@ def resource(  # noqa: PLR0913 - what a document says of a resource, all but two
     verbs: Iterable[str] = ALL_VERBS,
     subresources: Iterable[str | Subresource] = (),
 ) -> Resource:
-    """Return a resource, whose group-version is that of the `group` that it is given to.
+    """Return a resource; `group` sets its group-version.
 
     Args:
         name: The plural, as in paths.
-        kind: The kind of its objects, of that same group-version.
+        kind: The kind of its objects, in the same group-version.
         namespaced: Whether objects live in namespaces.
         singular_name: By default the kind in lower case.
         short_names: Such as `deploy`.
         categories: Such as `all`.
-        verbs: By default all that Kubernetes has.
-        subresources: A name stands for one that can be read and written and answers with the
-            kind of the resource, but `scale` with `autoscaling/v1 Scale`.
+        verbs: By default all verbs of Kubernetes.
+        subresources: A name stands for a subresource that can be read and written, with the kind
+            of the resource; `scale` has the kind `autoscaling/v1 Scale`.
     """
     return Resource(
         gv=_NOWHERE,
@@ -94,7 +94,6 @@ def builtin_groups(release: str = "") -> tuple[Group, ...]:
     Raises:
         InvalidConfiguration: It is no known release (`apidiscovery_client.snapshots.releases`).
     """
-    # Only who wants them pays for it.
-    from apidiscovery_client.snapshots import releases  # noqa: PLC0415
+    from apidiscovery_client.snapshots import releases  # noqa: PLC0415 - slow, and few need it
 
     return releases.release(release or releases.known_releases()[-1]).groups

@@ -1,6 +1,6 @@
-"""The pytest plugin, which is there as soon as this package is installed.
+"""The pytest plugin.
 
-Every run of pytest imports it, so that it imports next to nothing before a fixture is used.
+Every run of pytest imports it, so it imports almost nothing before a fixture is used.
 """
 
 import json
@@ -22,7 +22,7 @@ _SERVERS = pytest.StashKey["list[FakeApiServer]"]()
 
 @pytest.fixture
 def make_fake_apiserver(request: pytest.FixtureRequest) -> Iterator[MakeFakeApiServer]:
-    """Return what starts a `FakeApiServer`, given its arguments; it ends with the test."""
+    """Return a function that starts a `FakeApiServer`; the servers stop with the test."""
     from apidiscovery_client.testing.server import FakeApiServer  # noqa: PLC0415 - see above
 
     servers: list[FakeApiServer] = []
@@ -39,7 +39,7 @@ def make_fake_apiserver(request: pytest.FixtureRequest) -> Iterator[MakeFakeApiS
 
 @pytest.fixture
 def fake_apiserver(make_fake_apiserver: MakeFakeApiServer) -> "FakeApiServer":
-    """Return a running `FakeApiServer` that serves the APIs that are built into Kubernetes."""
+    """Return a running `FakeApiServer` with the built-in APIs of Kubernetes."""
     return make_fake_apiserver()
 
 
@@ -47,7 +47,7 @@ def fake_apiserver(make_fake_apiserver: MakeFakeApiServer) -> "FakeApiServer":
 def fake_apiserver_kubeconfig(
     fake_apiserver: "FakeApiServer", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Path:
-    """Return a kubeconfig for `fake_apiserver`, to which `KUBECONFIG` leads during the test."""
+    """Return a kubeconfig for `fake_apiserver`; the test has it as `KUBECONFIG`."""
     path = tmp_path / "fake-apiserver.kubeconfig"
     path.write_text(json.dumps(fake_apiserver.kubeconfig(), indent=2), encoding="utf-8")
     monkeypatch.setenv("KUBECONFIG", str(path))
@@ -58,7 +58,7 @@ def fake_apiserver_kubeconfig(
 def pytest_runtest_makereport(
     item: pytest.Item,
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Show what was last asked of the servers of a test that failed."""
+    """Show the last requests to the servers of a failed test."""
     report = yield
     if report.failed:
         nothing: list[FakeApiServer] = []

@@ -1,4 +1,4 @@
-"""A Kubernetes API server for tests, that answers for discovery and can be made to fail."""
+"""A Kubernetes API server for tests, which serves discovery and can be made to fail."""
 
 import os
 import ssl
@@ -35,8 +35,8 @@ class Request:
     Attributes:
         path: Without the query.
         headers: The first of each name, in lower case.
-        status: What it was answered with.
-        sent: Bytes of the body as they were sent.
+        status: Of the answer.
+        sent: The size of the body in bytes, as it was sent.
     """
 
     method: str
@@ -52,22 +52,22 @@ class Request:
 
 
 class FakeApiServer:
-    """Serves discovery on a loopback port as kube-apiserver does, from entering it to leaving it.
+    """A context manager that serves discovery on a loopback port as kube-apiserver does.
 
     It has `/api`, `/apis`, `/apis/{group}`, the resource list of each group-version, `/version`,
     health checks, and an empty `/openapi/v3`; aggregated and unaggregated, in JSON, YAML and
-    protobuf, with ETags. It has no objects. Everything may be called at any time from any thread,
-    and holds from the next request on; faults add up, and `mend` takes them away.
+    protobuf, with ETags. It has no objects. All methods may be called at any time from any thread,
+    and take effect with the next request. Faults add up until `mend` removes them.
 
-    Where a fault is for one `what`, that is a group-version such as `apps/v1` (`v1` for the core
-    group), a group, which means all its versions, or a path such as `/apis`.
+    The argument `what` of faults is a group-version such as `apps/v1` (`v1` for the core group), a
+    group, for all its versions, or a path such as `/apis`.
 
     >>> from apidiscovery_client.testing import FakeApiServer, group, resource
     >>> with FakeApiServer([group("example.com", v1=[resource("widgets", "Widget")])]) as server:
     ...     server.fail("example.com/v1")
 
     Attributes:
-        url: Where it is.
+        url: Its URL.
     """
 
     def __init__(
@@ -79,14 +79,14 @@ class FakeApiServer:
         key_file: str | os.PathLike[str] | None = None,
         ca_file: str | os.PathLike[str] | None = None,
     ) -> None:
-        """Prepare a server; the port is taken, but refuses connections.
+        """Prepare a server; its port is bound, but refuses connections.
 
         Args:
-            serves: By default the APIs that are built into that release of Kubernetes.
-            release: What it can do, see `old`, and by default what it serves.
+            serves: What it serves, by default the built-in APIs of that release of Kubernetes.
+            release: The release that it answers as, see `old`.
             cert_file: Serve https with this certificate.
             key_file: Its key, by default in the same file.
-            ca_file: What `kubeconfig` tells clients to trust, by default the certificate.
+            ca_file: The authority in `kubeconfig`, by default the certificate.
 
         Raises:
             ValueError: `release` is no release.
@@ -117,39 +117,39 @@ class FakeApiServer:
         self._ending.set()
         self._listener.close()
 
-    # What it serves.
+    # Its content.
 
     @property
     def groups(self) -> tuple[Group, ...]:
-        """Return what it serves, in the order in which it is listed."""
+        """Return the groups that it serves, in the order of its documents."""
         return self._state.groups
 
     def replace(self, serves: Serves) -> None:
-        """Serve this instead of all before; raise as the constructor does."""
+        """Serve only this from now on; raise as the constructor does."""
         groups = read_groups(serves, self._state.release)
         self._change(lambda state: replace(state, groups=groups))
 
     def add(self, *groups: Group) -> None:
-        """Serve these too: versions of a group that is there come first, or replace their like."""
+        """Serve these too; new versions of a known group come first, others are replaced."""
         self._change(lambda state: replace(state, groups=added(state.groups, groups)))
 
     def remove(self, what: str) -> None:
-        """Serve a group or a group-version no longer; raise `ValueError` when it is not there."""
+        """Stop serving a group or group-version; raise `ValueError` when it is not served."""
         gvs = set(self._group_versions(what))
         self._change(lambda state: replace(state, groups=removed(state.groups, gvs)))
 
-    # How old it is.
+    # Its release.
 
     def old(self, release: str, path: str | None = None) -> None:
-        """Be of another release of Kubernetes, such as `1.26`.
+        """Answer as another release of Kubernetes, such as `1.26`.
 
         Up to 1.26 there are no aggregated documents, 1.27 to 1.29 have v2beta1, 1.30 to 1.32 have
-        both v2beta1 and v2, and later ones v2. What is served stays the same.
+        both v2beta1 and v2, and later ones v2. The served groups stay the same.
 
         Args:
-            release: From `1.0` on.
-            path: `/api` or `/apis` when only that is answered by a server of that release, as
-                behind a load balancer during an upgrade.
+            release: `1.0` or later.
+            path: `/api` or `/apis` to answer only that path as that release, as behind a load
+                balancer during an upgrade.
 
         Raises:
             ValueError: It is no release, or another path.
@@ -162,7 +162,7 @@ class FakeApiServer:
             raise ValueError(f"{path!r} is the same in all releases; wanted '/api' or '/apis'")
         self._change(lambda state: replace(state, releases={**state.releases, path: told}))
 
-    # What is wrong with it.
+    # Its faults.
 
     def fail(
         self,
@@ -175,15 +175,15 @@ class FakeApiServer:
     ) -> None:
         """Answer with an error, as for an extension API server that does not answer.
 
-        A group-version is also listed as stale in the aggregated documents, without resources.
+        A group-version is also marked as stale in the aggregated documents, without resources.
 
         Args:
             what: See the class.
             status: The HTTP status.
-            body: By default what Kubernetes says with that status.
+            body: By default Kubernetes' text for that status.
             content_type: Of `body`.
-            times: How often; by default until it is mended. A group-version that fails for a
-                number of times is not listed as stale.
+            times: How often; by default until `mend`. A group-version that fails only a number of
+                times is not marked as stale.
 
         Raises:
             ValueError: It serves no such group-version.
@@ -194,23 +194,23 @@ class FakeApiServer:
     def retry_after(
         self, seconds: int, *, times: int = 1, status: int = 429, what: str | None = None
     ) -> None:
-        """Answer with an error that says when to try again, a number of times.
+        """Answer with an error that has Retry-After, a number of times.
 
         Args:
-            seconds: What Retry-After says.
-            times: How many requests are answered so.
+            seconds: The value of Retry-After.
+            times: How many requests fail.
             status: The HTTP status.
-            what: See the class; by default whatever is asked for.
+            what: See the class; by default all paths.
         """
         failure = Failure(status, retry_after_s=seconds, left=times)
         self._fail(what, failure)
 
     def stale(self, what: str, *, with_resources: bool = False) -> None:
-        """Call a group-version stale in the aggregated documents; its own path goes on working.
+        """Mark a group-version as stale in the aggregated documents; its own path still works.
 
         Args:
             what: A group-version, or a group.
-            with_resources: Whether its resources are listed none the less.
+            with_resources: Whether its resources are still listed.
 
         Raises:
             ValueError: It serves no such group-version.
@@ -219,7 +219,7 @@ class FakeApiServer:
         self._change(lambda state: replace(state, stale={**state.stale, **told}))
 
     def slow(self, seconds: float, what: str | None = None) -> None:
-        """Hold back each answer that long; those that are held back end with the server.
+        """Delay each answer by that time; delayed answers end with the server.
 
         Raises:
             ValueError: It serves no such group-version.
@@ -228,7 +228,7 @@ class FakeApiServer:
         self._change(lambda state: replace(state, delays={**state.delays, **told}))
 
     def truncate(self, what: str | None = None) -> None:
-        """Break off in the middle of the body; raise `ValueError` as `fail` does."""
+        """End answers in the middle of the body; raise `ValueError` as `fail` does."""
         paths = self._paths(what)
         self._change(lambda state: replace(state, truncated=state.truncated.union(paths)))
 
@@ -238,18 +238,18 @@ class FakeApiServer:
         self._change(lambda state: replace(state, garbled=state.garbled.union(paths)))
 
     def refuse_aggregated(self) -> None:
-        """Answer 406 to whoever would take an aggregated document, even if among others.
+        """Answer 406 to requests that accept an aggregated document.
 
-        So do extension API servers that are not written with k8s.io/apiserver.
+        Extension API servers that do not use k8s.io/apiserver do so.
         """
         self._change(lambda state: replace(state, refuses_aggregated=True))
 
     def drop_accept(self) -> None:
-        """Take no notice of Accept, as behind a proxy that removes it."""
+        """Ignore the Accept header, as behind a proxy that removes it."""
         self._change(lambda state: replace(state, drops_accept=True))
 
     def not_modified_always(self) -> None:
-        """Answer 304 for `/api` and `/apis`, even to who has nothing: a broken cache between."""
+        """Answer every request for `/api` and `/apis` with 304, as a broken cache does."""
         self._change(lambda state: replace(state, is_never_modified=True))
 
     def unauthorized(self) -> None:
@@ -257,7 +257,7 @@ class FakeApiServer:
         self._change(lambda state: replace(state, is_unauthorized=True))
 
     def mend(self, what: str | None = None) -> None:
-        """Take away all faults, or those of one group-version or path; it stays as old as it is.
+        """Remove all faults, or those of one group-version or path; the release stays.
 
         Raises:
             ValueError: It serves no such group-version.
@@ -270,7 +270,7 @@ class FakeApiServer:
         self._change(lambda state: state.without_faults_at(paths, gvs))
 
     def down(self) -> None:
-        """Refuse connections and break those that there are, until `up`; the port stays its own."""
+        """Refuse connections and break existing ones until `up`; the port stays reserved."""
         self._ending.set()
         self._listener.down()
         self._ending.clear()
@@ -279,7 +279,7 @@ class FakeApiServer:
         """Answer again, on the same port."""
         self._listener.up()
 
-    # What was asked of it.
+    # Its requests.
 
     @property
     def requests(self) -> tuple[Request, ...]:
@@ -293,21 +293,21 @@ class FakeApiServer:
         return tuple(request.path for request in self.requests)
 
     def forget_requests(self) -> None:
-        """Begin `requests`, and the count of `wait_for_arrivals`, anew."""
+        """Clear `requests`, and the count of `wait_for_arrivals`."""
         with self._lock:
             self._requests.clear()
             self._arrived = 0
 
     def wait_for_requests(self, count: int, *, timeout_s: float = _WAIT_S) -> tuple[Request, ...]:
-        """Return `requests` when there are so many; raise `TimeoutError` when they do not come."""
+        """Return `requests` once there are that many; raise `TimeoutError`."""
         return self._wait(count, timeout_s, lambda: len(self._requests), "answered")
 
     def wait_for_arrivals(self, count: int, *, timeout_s: float = _WAIT_S) -> None:
-        """Wait until so many requests have come in, answered or not; raise `TimeoutError`."""
+        """Wait until that many requests have arrived, answered or not; raise `TimeoutError`."""
         self._wait(count, timeout_s, lambda: self._arrived, "received")
 
     def kubeconfig(self) -> dict[str, object]:
-        """Return a kubeconfig whose only context, `fake`, leads to this server."""
+        """Return a kubeconfig whose only context, `fake`, is this server."""
         cluster: dict[str, object] = {"server": self.url}
         if self._ca_file:
             cluster["certificate-authority"] = str(Path(self._ca_file).absolute())
@@ -368,7 +368,7 @@ class FakeApiServer:
         return _answers.answer(asked, state, f"{HOST}:{self._listener.port}")
 
     def _taken_failure(self, place: str) -> Failure | None:
-        """Return what the request fails with, and count it."""
+        """Return the failure for a request, and count it."""
         failures = self._state.failures
         path = place if place in failures else ANY_PATH
         failure = failures.get(path)

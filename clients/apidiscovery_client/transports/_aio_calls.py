@@ -7,7 +7,11 @@ from collections.abc import AsyncGenerator, Callable, Generator
 import grpc
 import grpc.aio
 
-from apidiscovery_client._grpc.calls import GrpcServer, channel_options
+from apidiscovery_client._grpc.calls import (
+    GrpcServer,
+    channel_options,
+    require_grpcio_credentials,
+)
 from apidiscovery_client._grpc.errors import failure, plain_failure
 from apidiscovery_client._interfaces import Traffic
 from apidiscovery_client.transports._async_waiting import AsyncRead
@@ -18,16 +22,14 @@ from apidiscovery_client.transports._grpc_common import (
     Metadata,
     Stub,
 )
+from apidiscovery_client.transports._grpc_watching import Patience
 
 
 class AioCalls:
     """Implements `_async_calling.AsyncCalls`, for the event loop in which it is first used.
 
-    Args:
-        server: Who is asked.
-        traffic: Counts what is received.
-        stub: Makes the stub from a channel.
-        watch: The name of the method that streams.
+    Raises:
+        InvalidConfiguration: The server has a `context` for grpclib, and no credentials of grpcio.
     """
 
     def __init__(
@@ -36,7 +38,9 @@ class AioCalls:
         traffic: Traffic,
         stub: Callable[[CountingChannel], Stub],
         watch: str,
+        _patience: Patience,
     ) -> None:
+        require_grpcio_credentials(server)
         self._server = server
         self._traffic = traffic
         self._stub_of = stub
@@ -48,7 +52,7 @@ class AioCalls:
     async def once(
         self, method: str, request: Message, timeout_s: float | None, metadata: Metadata
     ) -> Message:
-        """Return the answer of a method that has one."""
+        """Return the answer of a unary method."""
         if self._channel is None:  # made here, for it belongs to the event loop that runs
             self._channel = self._opened()
         with _failing():
@@ -70,7 +74,7 @@ class AioCalls:
             await channel.close()
 
     async def close(self) -> None:
-        """End all calls and let go of all connections; it may be called again."""
+        """End all calls and close all connections; it may be called again."""
         self._is_closed = True
         for channel in tuple(self._channels):
             await channel.close()
@@ -112,5 +116,5 @@ def _failing() -> Generator[None]:
         task = asyncio.current_task()
         if task is None or task.cancelling():
             raise
-        # Nobody cancels this task: the channel was closed under the call.
+        # The task is not cancelled: the channel was closed during the call.
         raise CallFailedError(plain_failure(grpc.StatusCode.CANCELLED, "closed")) from None

@@ -1,4 +1,4 @@
-"""Unary calls over gRPC, again where that helps; `_calling` is generated from this."""
+"""Unary calls over gRPC, with retries; `_calling` is generated from this."""
 
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
@@ -40,15 +40,7 @@ class AsyncCalls(Protocol):
 
 
 class AsyncCaller:
-    """Makes unary calls with credentials, again where that helps.
-
-    Args:
-        server: The server.
-        service: Its full name, for errors.
-        calls: Makes the calls.
-        waiting: Ends with the transport.
-        traffic: Counts the calls.
-    """
+    """Makes unary calls with credentials, and repeats them where that may help."""
 
     def __init__(
         self,
@@ -68,11 +60,6 @@ class AsyncCaller:
         self, method: str, request: Message, timeout_s: float | None = None
     ) -> Message:
         """Return the answer of a unary method.
-
-        Args:
-            method: Its name.
-            request: The request.
-            timeout_s: A timeout below that of the server.
 
         Raises:
             ServerUnreachable: No answer came.

@@ -1,4 +1,4 @@
-"""Connections to one server for asyncio: httpx2, and what it leaves to its users."""
+"""Connections to one server for asyncio, by httpx2."""
 
 import asyncio
 import ssl
@@ -29,10 +29,6 @@ T = TypeVar("T")
 
 class AsyncConnections:
     """One connection pool for one server.
-
-    Args:
-        server: The server.
-        max_body_bytes: The largest body that is read, compressed or not.
 
     Attributes:
         traffic: Requests and answers so far.

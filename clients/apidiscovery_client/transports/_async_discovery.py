@@ -17,7 +17,6 @@ from apidiscovery_client.transports._grpc_answers import (
     Answer,
     InconsistentError,
     Message,
-    Messages,
     Same,
     Sources,
 )
@@ -31,6 +30,7 @@ from apidiscovery_client.transports._grpc_common import (
     read_message,
 )
 from apidiscovery_client.transports._grpc_flow import Ask, Flow, Get, Reply, fetching
+from apidiscovery_client.transports._grpc_messages import Messages
 from apidiscovery_client.transports._grpc_watching import (
     WATCH,
     Patience,
@@ -42,14 +42,7 @@ R = TypeVar("R")
 
 
 class AsyncDiscovery:
-    """Implements `Transport`, or for asyncio `AsyncTransport`.
-
-    Args:
-        server: The server.
-        messages: Requests and answers of the stubs.
-        calls: Makes the calls, and counts received bytes.
-        patience: The timeouts of a watch.
-    """
+    """Implements `Transport`, or for asyncio `AsyncTransport`."""
 
     can_listen = True
 

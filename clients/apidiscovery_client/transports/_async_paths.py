@@ -1,4 +1,4 @@
-"""A transport over whatever sends GET requests; `_paths`, which blocks, is generated from this."""
+"""A transport over any sender of GET requests; `_paths`, which blocks, is generated from this."""
 
 from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from contextlib import contextmanager
@@ -29,7 +29,7 @@ class AsyncSends(Protocol):
         ...
 
     async def close(self) -> None:
-        """Close what is its own; it may be called again."""
+        """Close its own connections; it may be called again."""
         ...
 
 
@@ -136,7 +136,7 @@ class AsyncPathTransport:
 
 
 class _AsyncBelow:
-    """Sends requests below a path, by means of another."""
+    """Sends requests below a path, through another sender."""
 
     def __init__(self, sends: AsyncSends, path: str) -> None:
         self.traffic = sends.traffic
@@ -147,4 +147,4 @@ class _AsyncBelow:
         return await self._sends.get(replace(ask, path=self._path + ask.path), scope)
 
     async def close(self) -> None:
-        """Leave the connections to whom they belong."""
+        """Leave the connections open: they belong to the other sender."""

@@ -1,4 +1,4 @@
-"""Requests that are under way together with asyncio, and how they are ended."""
+"""Concurrent requests with asyncio, and how they are ended."""
 
 import asyncio
 import threading
@@ -19,11 +19,7 @@ T = TypeVar("T")
 
 
 class AsyncScope:
-    """The requests of one caller, which `end` makes fail.
-
-    Args:
-        server: The server, for errors.
-    """
+    """The requests of one caller, which `end` makes fail."""
 
     def __init__(self, server: str) -> None:
         self._server = server
@@ -45,21 +41,27 @@ class AsyncScope:
         self.is_ended = True
         await _cancelled(self._tasks)
 
-    async def together(self, calls: Sequence[Callable[[], Awaitable[T]]]) -> list[T]:
+    async def together(
+        self,
+        calls: Sequence[Callable[[], Awaitable[T]]],
+        at_once: int = MAX_CONCURRENT_REQUESTS,
+    ) -> list[T]:
         """Return the results of calls that run side by side, in their order.
 
-        Up to `MAX_CONCURRENT_REQUESTS` run at once. None goes on after an error or a cancellation.
+        Up to `at_once` run at a time. None goes on after an error or a cancellation.
 
         Raises:
             ClientClosed: The scope was ended.
             Exception: The first that a call raised.
         """
-        slots = asyncio.Semaphore(MAX_CONCURRENT_REQUESTS)
+        slots = asyncio.Semaphore(at_once)
 
         async def one(call: Callable[[], Awaitable[T]]) -> T:
             async with slots:
                 return await call()
 
+        if not calls:
+            return []
         tasks = [asyncio.create_task(one(call)) for call in calls]
         self._tasks.update(tasks)
         try:
@@ -106,3 +108,8 @@ async def in_thread(call: Callable[[], T]) -> T:
 
     threading.Thread(target=run, name="apidiscovery-http", daemon=True).start()
     return await asyncio.wrap_future(future)
+
+
+async def pause(seconds: float) -> None:
+    """Return after that many seconds."""
+    await asyncio.sleep(seconds)

@@ -1,4 +1,4 @@
-"""What a transport over gRPC waits for with asyncio."""
+"""The waiting of a gRPC transport with asyncio."""
 
 import asyncio
 import contextlib

@@ -40,15 +40,7 @@ class Calls(Protocol):
 
 
 class Caller:
-    """Makes unary calls with credentials, again where that helps.
-
-    Args:
-        server: The server.
-        service: Its full name, for errors.
-        calls: Makes the calls.
-        waiting: Ends with the transport.
-        traffic: Counts the calls.
-    """
+    """Makes unary calls with credentials, and repeats them where that may help."""
 
     def __init__(
         self,
@@ -66,11 +58,6 @@ class Caller:
 
     def called(self, method: str, request: Message, timeout_s: float | None = None) -> Message:
         """Return the answer of a unary method.
-
-        Args:
-            method: Its name.
-            request: The request.
-            timeout_s: A timeout below that of the server.
 
         Raises:
             ServerUnreachable: No answer came.

@@ -1,4 +1,4 @@
-"""Blocking connections to one server, direct or through a proxy, kept for the next request."""
+"""Blocking connections to one server, direct or through a proxy, with a pool."""
 
 import base64
 import time
@@ -41,10 +41,6 @@ class _Idle:
 
 class Connections:
     """The connections to one server; may be used by several threads.
-
-    Args:
-        server: The server.
-        max_body_bytes: The largest body that is read, compressed or not.
 
     Attributes:
         traffic: Requests and answers so far.

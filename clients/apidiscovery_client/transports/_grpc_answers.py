@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 from apidiscovery_client._interfaces import FetchedSnapshot
 from apidiscovery_client._reading import retained
@@ -101,37 +101,6 @@ class Sources:
 
 class InconsistentError(ValueError):
     """An answer contradicts the snapshot or itself."""
-
-
-class Messages(Protocol):
-    """Writes requests and reads answers of one family of stubs.
-
-    Readers raise `UnreadableError` for an answer without a result, and for a group without names.
-    """
-
-    def get_request(self, etag: str, known: Mapping[str, str] | None) -> Message:
-        """Return a request for all groups, or for the difference to those with these hashes."""
-        ...
-
-    def watch_request(self, known: Mapping[str, str], heartbeat_s: float) -> Message:
-        """Return a request for the difference to these, and for later ones."""
-        ...
-
-    def sources_request(self) -> Message:
-        """Return a request for the sources."""
-        ...
-
-    def answer(self, message: Message, at: datetime) -> Answer:
-        """Return the answer of GetDiscovery."""
-        ...
-
-    def event(self, message: Message, at: datetime) -> Answer:
-        """Return the message of WatchDiscovery."""
-        ...
-
-    def sources(self, message: Message) -> Sources:
-        """Return the answer of ListSources."""
-        ...
 
 
 def known_hashes(fetched: FetchedSnapshot | None) -> Mapping[str, str] | None:

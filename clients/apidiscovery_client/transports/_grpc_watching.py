@@ -62,13 +62,7 @@ class Patience:
 
 
 class Watching:
-    """The snapshot, and how the last watches ended.
-
-    Args:
-        fetched: The first snapshot.
-        server: The server.
-        patience: The timeouts.
-    """
+    """The snapshot, and how the last watches ended."""
 
     def __init__(
         self, fetched: FetchedSnapshot | None, server: GrpcServer, patience: Patience

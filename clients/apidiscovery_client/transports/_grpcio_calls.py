@@ -33,10 +33,6 @@ class Watchdog:
     The reader talks to its thread through a queue, because a KeyboardInterrupt may come anywhere in
     the reader's thread: between acquiring a lock and the block that releases it, the lock would
     stay held, and `end`, which joins the other thread, would hang.
-
-    Args:
-        silence_s: How long a read may take.
-        bark: Ends the read.
     """
 
     def __init__(self, silence_s: float, bark: Callable[[], object]) -> None:
@@ -89,13 +85,6 @@ def closing_silent(call: _Call, silence_s: float) -> Generator[Watchdog]:
 class GrpcioCalls:
     """Implements `_calling.Calls`; threads may share it.
 
-    Args:
-        server: Who is asked.
-        traffic: Counts what is received.
-        stub: Makes the stub from a channel.
-        watch: The name of the method that streams.
-        patience: How long a watch may be silent.
-
     Raises:
         InvalidConfiguration: The server has a `context` for grpclib, and no credentials of grpcio.
     """
@@ -122,7 +111,7 @@ class GrpcioCalls:
     def once(
         self, method: str, request: Message, timeout_s: float | None, metadata: Metadata
     ) -> Message:
-        """Return the answer of a method that has one."""
+        """Return the answer of a unary method."""
         call: Callable[..., Message] = getattr(self._stub, method)
         with _failing():
             return call(request, timeout=timeout_s, metadata=metadata)
@@ -137,7 +126,7 @@ class GrpcioCalls:
                 yield lambda: self._read(call, watchdog)
 
     def close(self) -> None:
-        """End all calls and let go of all connections; it may be called again."""
+        """End all calls and close all connections; it may be called again."""
         self._is_closed = True
         with self._making:
             channels = tuple(self._channels)

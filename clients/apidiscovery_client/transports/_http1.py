@@ -48,11 +48,6 @@ class Answer:
 class Exchange:
     """Sends one request over a connection and reads its answer.
 
-    Args:
-        stream: The connection.
-        deadline: For the whole exchange.
-        request: What `request` returns.
-
     Raises:
         OSError: The connection failed, or the deadline has passed.
     """

@@ -29,7 +29,7 @@ class Sends(Protocol):
         ...
 
     def close(self) -> None:
-        """Close what is its own; it may be called again."""
+        """Close its own connections; it may be called again."""
         ...
 
 
@@ -136,7 +136,7 @@ class PathTransport:
 
 
 class _AsyncBelow:
-    """Sends requests below a path, by means of another."""
+    """Sends requests below a path, through another sender."""
 
     def __init__(self, sends: Sends, path: str) -> None:
         self.traffic = sends.traffic
@@ -147,4 +147,4 @@ class _AsyncBelow:
         return self._sends.get(replace(ask, path=self._path + ask.path), scope)
 
     def close(self) -> None:
-        """Leave the connections to whom they belong."""
+        """Leave the connections open: they belong to the other sender."""

@@ -1,5 +1,6 @@
-"""Blocking requests that are under way together, and how another thread ends them."""
+"""Concurrent blocking requests, and how another thread ends them."""
 
+import time
 from collections.abc import Callable, Sequence
 from itertools import count
 from threading import Event, Lock, Thread
@@ -25,11 +26,7 @@ class Abortable(Protocol):
 
 
 class Scope:
-    """The requests of one caller, which `end` makes fail.
-
-    Args:
-        server: The server, for errors.
-    """
+    """The requests of one caller, which `end` makes fail."""
 
     def __init__(self, server: str) -> None:
         self._server = server
@@ -72,11 +69,13 @@ class Scope:
         for stream in streams:
             stream.abort()
 
-    def together(self, calls: Sequence[Callable[[], T]]) -> list[T]:
+    def together(
+        self, calls: Sequence[Callable[[], T]], at_once: int = MAX_CONCURRENT_REQUESTS
+    ) -> list[T]:
         """Return the results of calls that run side by side, in their order.
 
-        Up to `MAX_CONCURRENT_REQUESTS` run at once, in the caller's thread and others, which have
-        ended by the return.
+        Up to `at_once` run at a time, in the caller's thread and others, which have ended by the
+        return.
 
         Raises:
             BaseException: The first that a call raised, or that interrupted the caller; the scope
@@ -85,7 +84,7 @@ class Scope:
         work = _Work(calls, self.end)
         threads = [
             Thread(target=work.help, name="apidiscovery-http", daemon=True)
-            for _ in range(min(MAX_CONCURRENT_REQUESTS, len(calls)) - 1)
+            for _ in range(min(at_once, len(calls)) - 1)
         ]
         try:
             for thread in threads:
@@ -132,3 +131,13 @@ class _Work(Generic[T]):
 def advance(flow: Flow, outcomes: Sequence[Outcome]) -> Sequence[Ask] | FetchedSnapshot:
     """Return what to ask for next, or the result."""
     return advanced(flow, outcomes)
+
+
+def in_thread(call: Callable[[], T]) -> T:
+    """Return what `call` returns; only with asyncio other tasks go on meanwhile."""
+    return call()
+
+
+def pause(seconds: float) -> None:
+    """Return after that many seconds."""
+    time.sleep(seconds)

@@ -13,12 +13,6 @@ T = TypeVar("T")
 class TlsStream:
     """A TLS connection over another one.
 
-    Args:
-        below: The connection below; closed with it.
-        context: The settings.
-        server_name: The name that the certificate must have.
-        deadline: For the handshake.
-
     Raises:
         OSError: The handshake fails; `below` is left open.
     """

@@ -1,4 +1,4 @@
-"""What a transport over gRPC waits for in the thread that calls."""
+"""The waiting of a gRPC transport in the calling thread."""
 
 import threading
 from collections.abc import Callable

@@ -42,8 +42,7 @@ try:
 except ModuleNotFoundError as error:
     raise MissingExtra("grpclib", "betterproto") from error
 
-# betterproto is written in Python, and decodes about 0.1 MB in a second: messages that are larger
-# than this are decoded in a thread, so that the event loop goes on.
+# betterproto decodes about 0.1 MB in a second: larger messages than this are decoded in a thread.
 SMALL_BYTES = 8 << 10
 
 _CODES = {code.value[0]: code for code in grpc.StatusCode}
@@ -72,7 +71,10 @@ class AsyncBetterprotoTransport(AsyncDiscovery):
             )
         patience = Patience(heartbeat_s, unreachable_s)
         super().__init__(
-            server, _betterproto_messages, lambda traffic: _GrpclibCalls(server, traffic), patience
+            server,
+            _betterproto_messages.MESSAGES,
+            lambda traffic: _GrpclibCalls(server, traffic),
+            patience,
         )
 
 
@@ -178,7 +180,7 @@ class _Encoded:
 
 
 class _Codec(ProtoCodec):
-    """Counts bytes, takes no message that is too large, and leaves large ones as they came."""
+    """Counts bytes, refuses messages that are too large, and leaves large ones encoded."""
 
     def __init__(self, traffic: Traffic) -> None:
         self._traffic = traffic
@@ -194,7 +196,7 @@ class _Codec(ProtoCodec):
 
 
 class _DetailsCodec(StatusDetailsCodecBase):
-    """Leaves the details of an error as they came."""
+    """Leaves the details of an error encoded."""
 
     def encode(self, status: Status, message: str | None, details: Message) -> bytes:
         raise NotImplementedError  # clients send no status

@@ -1,20 +1,25 @@
-"""Asks DiscoveryService with the stubs of grpcio, for asyncio."""
+"""Asks DiscoveryService with the stubs of grpcio; `grpc`, which blocks, is generated from this."""
 
+from collections.abc import Callable
 from typing import cast
 
-import grpc.aio
 from apidiscovery.service.v1 import discovery_pb2_grpc
 
-from apidiscovery_client._grpc.calls import GrpcServer, require_grpcio_credentials
-from apidiscovery_client.transports import _protobuf_messages
+from apidiscovery_client._grpc.calls import GrpcServer
 from apidiscovery_client.transports._aio_calls import AioCalls
 from apidiscovery_client.transports._async_discovery import AsyncDiscovery
 from apidiscovery_client.transports._grpc_common import CountingChannel, Stub
 from apidiscovery_client.transports._grpc_watching import WATCH, Patience
+from apidiscovery_client.transports._protobuf_messages import MESSAGES
+
+# The stub needs no more of a channel than a `CountingChannel` has.
+_stub = cast("Callable[[CountingChannel], Stub]", discovery_pb2_grpc.DiscoveryServiceStub)
 
 
 class AsyncGrpcTransport(AsyncDiscovery):
-    """An `AsyncTransport`, for the event loop in which it is first used.
+    """Implements `Transport`, or `AsyncTransport` for the event loop in which it is first used.
+
+    Threads may share a `GrpcTransport`.
 
     Args:
         server: The server.
@@ -29,16 +34,10 @@ class AsyncGrpcTransport(AsyncDiscovery):
     def __init__(
         self, server: GrpcServer, *, heartbeat_s: float = 30.0, unreachable_s: float = 30.0
     ) -> None:
-        require_grpcio_credentials(server)
         patience = Patience(heartbeat_s, unreachable_s)
         super().__init__(
             server,
-            _protobuf_messages,
-            lambda traffic: AioCalls(server, traffic, _stub, WATCH),
+            MESSAGES,
+            lambda traffic: AioCalls(server, traffic, _stub, WATCH, patience),
             patience,
         )
-
-
-def _stub(channel: CountingChannel) -> Stub:
-    # The stub asks for no more of a channel than this one has.
-    return discovery_pb2_grpc.DiscoveryServiceStub(cast("grpc.aio.Channel", channel))

@@ -26,7 +26,7 @@ class BetterprotoTransport(Discovery):
         patience = Patience(heartbeat_s, unreachable_s)
         super().__init__(
             server,
-            _betterproto_messages,
+            _betterproto_messages.MESSAGES,
             lambda traffic: GrpcioCalls(
                 server, traffic, _betterproto_messages.SyncStub, WATCH, patience
             ),

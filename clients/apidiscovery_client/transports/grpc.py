@@ -1,20 +1,25 @@
-"""Asks DiscoveryService with the stubs of grpcio, blocking."""
+"""The blocking form of `async_grpc`, made by `make generate`. DO NOT EDIT."""
 
+from collections.abc import Callable
 from typing import cast
 
-import grpc
 from apidiscovery.service.v1 import discovery_pb2_grpc
 
 from apidiscovery_client._grpc.calls import GrpcServer
-from apidiscovery_client.transports import _protobuf_messages
 from apidiscovery_client.transports._discovery import Discovery
 from apidiscovery_client.transports._grpc_common import CountingChannel, Stub
 from apidiscovery_client.transports._grpc_watching import WATCH, Patience
 from apidiscovery_client.transports._grpcio_calls import GrpcioCalls
+from apidiscovery_client.transports._protobuf_messages import MESSAGES
+
+# The stub needs no more of a channel than a `CountingChannel` has.
+_stub = cast("Callable[[CountingChannel], Stub]", discovery_pb2_grpc.DiscoveryServiceStub)
 
 
 class GrpcTransport(Discovery):
-    """A `Transport`; threads may share it.
+    """Implements `Transport`, or `AsyncTransport` for the event loop in which it is first used.
+
+    Threads may share a `GrpcTransport`.
 
     Args:
         server: The server.
@@ -32,12 +37,7 @@ class GrpcTransport(Discovery):
         patience = Patience(heartbeat_s, unreachable_s)
         super().__init__(
             server,
-            _protobuf_messages,
+            MESSAGES,
             lambda traffic: GrpcioCalls(server, traffic, _stub, WATCH, patience),
             patience,
         )
-
-
-def _stub(channel: CountingChannel) -> Stub:
-    # The stub asks for no more of a channel than this one has.
-    return discovery_pb2_grpc.DiscoveryServiceStub(cast("grpc.Channel", channel))

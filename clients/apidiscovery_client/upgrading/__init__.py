@@ -1,4 +1,4 @@
-"""What to do before a cluster is upgraded to a release of Kubernetes, most urgent first.
+"""Plans the steps before a cluster is upgraded to a release of Kubernetes.
 
 with DiscoveryClient(transport) as client:
 evidence = read_cluster("prod", client.refresh(), transport)

@@ -1,4 +1,4 @@
-"""Reads from a cluster what decides about an upgrade: objects, metrics, its release."""
+"""Reads from a cluster what an upgrade depends on: objects, metrics, its release."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -10,25 +10,119 @@ from urllib.parse import quote
 
 from apidiscovery_client._errors import DiscoveryError, UnexpectedDocument
 from apidiscovery_client._fields import Fields
+from apidiscovery_client._http.reply import Reply
 from apidiscovery_client._negotiation import ACCEPT_PLAIN
 from apidiscovery_client.model import Snapshot
 from apidiscovery_client.openapi.asking import FetchesPaths
 from apidiscovery_client.openapi.json_documents import as_array, as_object, load
 from apidiscovery_client.schemas.listing import listed
 from apidiscovery_client.snapshots.releases import PREFIX
-from apidiscovery_client.upgrading.definitions import Definition, definition_of
-from apidiscovery_client.upgrading.metrics import Called, called_in
 
 _T = TypeVar("_T")
 
 _DEFINITIONS_IN_A_PAGE = 40  # the largest that are known have 1 MB
 _RELEASE = re.compile(r"v(1\.\d{1,3})\.")
 _ONLY_DISCOVERY = "only discovery is known of it"
+_METRIC = "apiserver_requested_deprecated_apis"
+_LINE = re.compile(rf"^{_METRIC}\{{(.*)\}} +([0-9.e+]+)", re.MULTILINE)
+_LABEL = re.compile(r'(\w+)="([^"\\]*)"')
+# A kube-apiserver has such metrics; servers that are like it, such as ours, have not.
+_OF_KUBERNETES = re.compile(
+    r"^(kubernetes_|apiserver_(admission|audit|flowcontrol|storage)_)", re.MULTILINE
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """The versions and the conversion of a CustomResourceDefinition, without its schemas.
+
+    Attributes:
+        name: Its plural and its group: `widgets.example.com`.
+        served: Its versions, and whether each is served.
+        deprecated: Its deprecated versions.
+        storage: The version that new objects are stored in.
+        stored: The versions in which objects may be stored, `status.storedVersions`.
+        service: Namespace and name of the Service of its conversion webhook; None without one.
+        url: Of a webhook without a Service; empty for none.
+    """
+
+    name: str
+    group: str
+    served: Mapping[str, bool]
+    deprecated: frozenset[str]
+    storage: str
+    stored: tuple[str, ...]
+    service: tuple[str, str] | None
+    url: str
+
+
+def definition_of(found: Fields) -> Definition:
+    """Return the facts of a definition as the server returns it."""
+    spec = _inner(found, "spec")
+    versions = {
+        str(one.get("name") or ""): one
+        for one in map(as_object, as_array(spec.get("versions")) or ())
+        if one
+    }
+    conversion = _inner(spec, "conversion")
+    # Fields of a webhook are kept beside another strategy.
+    is_called = conversion.get("strategy") == "Webhook"
+    client = _inner(_inner(conversion, "webhook" if is_called else ""), "clientConfig")
+    service = _inner(client, "service")
+    return Definition(
+        name=str(_inner(found, "metadata").get("name") or ""),
+        group=str(spec.get("group") or ""),
+        served={name: one.get("served") is True for name, one in versions.items()},
+        deprecated=frozenset(name for name, one in versions.items() if one.get("deprecated")),
+        storage=next((name for name, one in versions.items() if one.get("storage")), ""),
+        stored=tuple(map(str, as_array(_inner(found, "status").get("storedVersions")) or ())),
+        service=(str(service.get("namespace")), str(service.get("name"))) if service else None,
+        url=str(client.get("url") or ""),
+    )
+
+
+def _inner(fields: Fields, name: str) -> Fields:
+    return as_object(fields.get(name)) or {}
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Called:
+    """A deprecated resource that clients asked one kube-apiserver for since it started.
+
+    Attributes:
+        removed: The first release without it, such as `1.32`; empty where none is planned.
+    """
+
+    group: str
+    version: str
+    resource: str
+    removed: str
+
+
+def called_in(reply: Reply) -> tuple[Called, ...]:
+    """Return the deprecated resources that were called, sorted; subresources count as their parent.
+
+    Source: k8s.io/apiserver pkg/endpoints/metrics/metrics.go `deprecatedRequestGauge`.
+
+    Raises:
+        RequestRefused: The status is not 200.
+        UnexpectedDocument: These are no metrics of Kubernetes.
+    """
+    text = reply.read(lambda _type, body: body.decode("utf-8", "replace"))
+    if not _OF_KUBERNETES.search(text):
+        raise UnexpectedDocument("these are no metrics of a kube-apiserver", url=reply.url)
+    found = set[Called]()
+    for line in _LINE.finditer(text):
+        if float(line[2]) > 0:
+            labels = {label[1]: label[2] for label in _LABEL.finditer(line[1])}
+            names = ("group", "version", "resource", "removed_release")
+            found.add(Called(*(labels.get(name, "") for name in names)))
+    return tuple(sorted(found))
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What was read of a cluster.
+    """The facts that were read from a cluster.
 
     Attributes:
         name: Of the cluster.
@@ -54,7 +148,7 @@ class Evidence:
 
 
 def read_cluster(name: str, snapshot: Snapshot, transport: object = None) -> Evidence:
-    """Return what can be read of a cluster; what cannot is in `unread`.
+    """Read a cluster; `unread` has what could not be read, and why.
 
     Nothing is written, and no webhook is called.
 
@@ -128,9 +222,9 @@ class _Reader:
     def _objects(
         self, group_version: str, resource: str, take: Callable[[Fields], _T], limit: int = 500
     ) -> list[_T]:
-        """Return what is taken of each object of a resource; nothing where its group is not served.
+        """Return what `take` returns for each object; nothing where the group is not served.
 
-        A part of the objects would look like the whole: of a list that breaks off there is nothing.
+        A list that breaks off yields nothing, because a part would look like the whole.
         """
         group = group_version.partition("/")[0]
         if group not in self._groups and not self._snapshot.failures:
@@ -160,7 +254,7 @@ class _Reader:
         """Return why nothing answers behind a Service; empty where something is ready.
 
         Raises:
-            DiscoveryError: That cannot be told.
+            DiscoveryError: That is not known.
         """
         inside = quote(namespace, safe="")
         slices = f"/apis/discovery.k8s.io/v1/namespaces/{inside}/endpointslices"

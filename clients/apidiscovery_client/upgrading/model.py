@@ -1,4 +1,4 @@
-"""What is to be done before an upgrade, and how urgent it is."""
+"""The steps before an upgrade, and their urgency."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from apidiscovery_client.schema_diff import Change
 
 
 class Urgency(StrEnum):
-    """When something is to be done, the most urgent first."""
+    """When a step is due, the most urgent first."""
 
     FIRST = "first"  # something fails now, or is certain to fail with the release
     BEFORE = "before"  # it may fail with the release; look at it before the upgrade
@@ -48,7 +48,7 @@ _ORDER = tuple(Rule)
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Something to do.
+    """A step before an upgrade.
 
     Attributes:
         subject: What it is about, such as `policy/v1beta1 PodSecurityPolicy`.
@@ -69,13 +69,13 @@ class Step:
 
     @property
     def rank(self) -> tuple[int, str]:
-        """What steps are sorted by: the rule, then the subject."""
+        """The sort key of steps: the rule, then the subject."""
         return _ORDER.index(self.rule), self.subject
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is to be done before a cluster is upgraded.
+    """The steps before a cluster is upgraded.
 
     Attributes:
         name: Of the cluster.

@@ -1,4 +1,4 @@
-"""Makes of what was read of a cluster the steps before an upgrade."""
+"""Makes the steps before an upgrade from the facts of a cluster."""
 
 import json
 import shlex
@@ -10,8 +10,7 @@ from apidiscovery_client.model import CURRENT
 from apidiscovery_client.schema_diff import Change
 from apidiscovery_client.schemas import ReleasedSchemas, compare_sources
 from apidiscovery_client.snapshots.releases import PREFIX, release
-from apidiscovery_client.upgrading.definitions import Definition
-from apidiscovery_client.upgrading.evidence import Evidence
+from apidiscovery_client.upgrading.evidence import Definition, Evidence
 from apidiscovery_client.upgrading.model import Plan, Rule, Step
 from apidiscovery_client.upgrading.removals import removals
 
@@ -19,10 +18,10 @@ _OF_KINDS = ("version-removed", "version-added")  # the discovery tells of them
 
 
 def plan(evidence: Evidence, target: str, kubectl: str = "kubectl") -> Plan:
-    """Return what is to be done before a cluster is upgraded.
+    """Return the steps before a cluster is upgraded.
 
     Args:
-        evidence: What was read of it.
+        evidence: The facts of the cluster.
         target: A release, such as `1.36`, `v1.36` or `1.36.2`; only the minor version counts.
         kubectl: How kubectl is run for this cluster, as words of a shell.
 
@@ -89,7 +88,7 @@ def _stored_versions(evidence: Evidence, kubectl: str) -> Iterator[Step]:
 
 
 def _why_going(definition: Definition, version: str) -> str:
-    """Return why a stored version is about to go; empty where it is not."""
+    """Return why a stored version should be rewritten; empty where it need not be."""
     if version == definition.storage:
         return ""
     if version not in definition.served:
@@ -100,7 +99,7 @@ def _why_going(definition: Definition, version: str) -> str:
 
 
 def _rewriting(definition: Definition, kubectl: str) -> str:
-    """Return a command that writes all objects anew, and then says so in the status.
+    """Return a command that rewrites all objects, and then updates the status.
 
     Source: kubernetes.io, Versions in CustomResourceDefinitions, "Upgrade existing objects to a new
     stored version".

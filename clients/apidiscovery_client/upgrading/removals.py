@@ -12,21 +12,14 @@ from apidiscovery_client.checking.versions import (
 )
 from apidiscovery_client.model import GroupVersion, GroupVersionKind, Resource
 from apidiscovery_client.snapshots.releases import PREFIX, known_groups, release
-from apidiscovery_client.upgrading.evidence import Evidence
-from apidiscovery_client.upgrading.metrics import Called
+from apidiscovery_client.upgrading.evidence import Called, Evidence
 from apidiscovery_client.upgrading.model import Rule, Step
 
 _MANIFESTS = "manifests/"
 
 
 def removals(evidence: Evidence, target: str, kubectl: str) -> Iterator[Step]:
-    """Yield a step for each built-in kind of a cluster that goes with a release or a later one.
-
-    Args:
-        evidence: What was read of the cluster.
-        target: The release, as it is named in reports.
-        kubectl: How kubectl is run for this cluster.
-    """
+    """Yield a step for each built-in kind of a cluster that a release, or a later one, removes."""
     yield from _Removals(evidence, target, kubectl).steps()
 
 

@@ -250,20 +250,22 @@ async def test_what_lacks_a_part_is_not_kept_for_others(at: Scene) -> None:
     assert not cache.puts
 
 
+@pytest.mark.parametrize("problem", [OSError, LookupError, RuntimeError])
 async def test_a_cache_that_breaks_does_no_harm(
-    at: Scene, caplog: pytest.LogCaptureFixture
+    at: Scene, problem: type[Exception], caplog: pytest.LogCaptureFixture
 ) -> None:
     class Broken:
         def get(self, key: str) -> FetchedSnapshot | None:
-            raise OSError(f"cannot read {key}")
+            raise problem(f"cannot read {key}")
 
         def put(self, key: str, fetched: FetchedSnapshot) -> None:
-            raise OSError(f"cannot write {key} {fetched.etags}")
+            raise problem(f"cannot write {key} {fetched.etags}")
 
     async with at.client(cache=Broken()) as client:
         assert (await client.snapshot()).groups == (WIDGETS,)
     assert "cannot read" in caplog.text
     assert "cannot write" in caplog.text
+    assert "does not answer" not in caplog.text
 
 
 async def test_with_the_server_away_the_cache_is_better_than_nothing(at: Scene) -> None:

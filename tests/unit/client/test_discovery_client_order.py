@@ -187,23 +187,6 @@ def test_questions_are_bounded_while_changes_come_faster_than_answers(
 # The cache.
 
 
-async def test_errors_of_a_cache_of_any_kind_do_no_harm(
-    at: Scene, caplog: pytest.LogCaptureFixture
-) -> None:
-    class Broken:
-        def get(self, key: str) -> FetchedSnapshot | None:
-            raise LookupError(f"cannot read {key}")
-
-        def put(self, key: str, fetched: FetchedSnapshot) -> None:
-            raise RuntimeError(f"cannot write {key} {fetched.etags}")
-
-    async with at.client(cache=Broken()) as client:
-        assert names(await client.snapshot()) == ["example"]
-    assert "cannot read" in caplog.text
-    assert "cannot write" in caplog.text
-    assert "does not answer" not in caplog.text
-
-
 def test_two_do_not_write_to_the_cache_at_a_time(script: ScriptedServer) -> None:
     """The one with the older snapshot might be the last."""
     memory = memory_of(script)

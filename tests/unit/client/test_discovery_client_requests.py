@@ -1,21 +1,14 @@
 """Both clients send as few requests over HTTP as can be, counted by the server."""
 
 from collections.abc import Iterator
-from contextlib import aclosing
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
-from apidiscovery_client._errors import NotServed
-from apidiscovery_client._sans_io.options import ClientOptions
 from apidiscovery_client._writing import etag_of
 from apidiscovery_client.async_client import AsyncDiscoveryClient
-from apidiscovery_client.cache import DiskCache
 from apidiscovery_client.client import DiscoveryClient
 from either_client import Either, InThreads
 from fake_api_server import Answer, FakeApiServer, builtin, legacy
-
-EAGER = ClientOptions(miss_recheck_s=0.0, negative_ttl_s=3600)
 
 
 def etag(answer: Answer) -> str:
@@ -42,11 +35,8 @@ def is_async(request: pytest.FixtureRequest) -> bool:
     return bool(request.param == "async")
 
 
-def connect(url: str, cache: DiskCache | None = None, *, is_async: bool) -> Either:
-    kept = cache or False
-    if is_async:
-        return AsyncDiscoveryClient(url, cache=kept, options=EAGER)
-    return InThreads(DiscoveryClient(url, cache=kept, options=EAGER))
+def connect(url: str, *, is_async: bool) -> Either:
+    return AsyncDiscoveryClient(url) if is_async else InThreads(DiscoveryClient(url))
 
 
 class Count:
@@ -79,53 +69,6 @@ async def test_cold_two_requests_warm_two_that_bring_nothing(
         assert count.new() == WARM
         assert client.traffic.not_modified == 2
         assert client.traffic.body_bytes == received
-
-
-async def test_a_typo_costs_two_requests_and_then_none(
-    fake: FakeApiServer, *, is_async: bool
-) -> None:
-    count = Count(fake)
-    async with connect(fake.url, is_async=is_async) as client:
-        await client.snapshot()
-        assert count.new() == COLD
-        with pytest.raises(NotServed, match="did you mean deployments"):
-            await client.resolve("depoyments")
-        assert count.new() == WARM
-        for _ in range(10):
-            with pytest.raises(NotServed):
-                await client.resolve("depoyments")
-        assert count.new() == []
-
-
-async def test_nothing_is_asked_while_changes_are_read(
-    fake: FakeApiServer, *, is_async: bool
-) -> None:
-    count = Count(fake)
-    async with (
-        connect(fake.url, is_async=is_async) as client,
-        aclosing(client.watch(initial=True, interval_s=600)) as changes,
-    ):
-        await anext(changes)
-        assert count.new() == COLD
-        for name in ("deploy", "po", "services"):
-            await client.resolve(name)
-        with pytest.raises(NotServed):
-            await client.resolve("depoyments")
-        assert count.new() == []
-
-
-async def test_another_process_asks_nothing_and_then_only_for_news(
-    fake: FakeApiServer, tmp_path: Path, *, is_async: bool
-) -> None:
-    count = Count(fake)
-    async with connect(fake.url, DiskCache(tmp_path), is_async=is_async) as client:
-        await client.snapshot()
-        assert count.new() == COLD
-    async with connect(fake.url, DiskCache(tmp_path), is_async=is_async) as client:
-        await client.resolve("deploy")
-        assert count.new() == []
-        await client.refresh()
-        assert count.new() == WARM
 
 
 async def test_a_server_that_does_not_aggregate_is_asked_for_all_once(*, is_async: bool) -> None:

@@ -249,11 +249,11 @@ def test_unknown_fields_stay_in_the_encoding_in_which_they_came() -> None:
     assert read(bytes(body), aggregated_type("v2", PROTOBUF))
     group = replace(
         one_version(CURRENT, "Current", "widgets"),
-        extra={"protobuf:99": b"\x9a\x06\x01!", "note": "!"},
+        extra={_writing.PROTOBUF_EXTRA: b"\x9a\x06\x01!", "note": "!"},
     )
     encoded = _writing.write_protobuf([group])
     (back,) = read(encoded, aggregated_type("v2", PROTOBUF))
-    assert back.extra == {"protobuf:99": b"\x9a\x06\x01!"}
+    assert back.extra == {_writing.PROTOBUF_EXTRA: b"\x9a\x06\x01!"}
     assert _writing.write_protobuf([back]) == encoded
     assert b"protobuf" not in _writing.write_aggregated([group])
     assert json.loads(_writing.write_aggregated([group]))["items"][0]["note"] == "!"

@@ -20,7 +20,6 @@ from server import serving
 
 METRICS = resource("nodes", "NodeMetrics", namespaced=False)
 ASKS_FOR_ALL = ClientOptions(miss_recheck_s=0.0)
-ALWAYS_OLD = ClientOptions(max_age_s=0.0)
 
 Open = Callable[[str], Any]
 
@@ -155,28 +154,6 @@ def test_all_look_ups_together_take_two_requests(connect: Open, server: FakeApiS
         api.lookup_kind(text)
     assert sorted(server.paths) == ["/api", "/apis"]
     assert discovery.traffic.requests == 2
-
-
-def test_what_is_old_is_asked_for_conditionally(connect: Open, server: FakeApiServer) -> None:
-    api = connect(server.url)
-    use(api, options=ALWAYS_OLD)
-    api.lookup_kind("deploy")
-    server.forget_requests()
-    api.lookup_kind("deploy")
-    assert [request.status for request in server.requests] == [304, 304]
-
-
-def test_a_typo_costs_one_conditional_round_and_then_nothing(
-    connect: Open, server: FakeApiServer
-) -> None:
-    api = connect(server.url)
-    use(api, options=ASKS_FOR_ALL)
-    api.lookup_kind("deploy")
-    server.forget_requests()
-    for _ in range(3):
-        with pytest.raises(ValueError, match="did you mean deployments"):
-            api.lookup_kind("deploymnts")
-    assert [request.status for request in server.requests] == [304, 304]
 
 
 def test_a_kind_that_was_defined_a_second_ago_is_found_and_known(

@@ -27,7 +27,6 @@ from server import serving
 from urllib3.exceptions import MaxRetryError
 
 METRICS = resource("nodes", "NodeMetrics", namespaced=False)
-ALWAYS_OLD = ClientOptions(max_age_s=0.0)
 ASKS_FOR_ALL = ClientOptions(miss_recheck_s=0.0)
 
 
@@ -126,15 +125,6 @@ def test_the_first_look_up_takes_two_requests_and_the_next_none(server: FakeApiS
     assert sorted(server.paths) == ["/api", "/apis"]
 
 
-def test_what_is_old_is_asked_for_conditionally(server: FakeApiServer) -> None:
-    resources = dynamic(server.url, apidiscovery_discoverer(options=ALWAYS_OLD)).resources
-    resources.get(kind="Deployment")
-    server.forget_requests()
-    resources.get(kind="Deployment")
-    assert [request.status for request in server.requests] == [304, 304]
-    assert resources.discovery.traffic.not_modified == 2
-
-
 def test_another_process_asks_nothing_while_the_cache_is_new(server: FakeApiServer) -> None:
     for _ in range(2):
         kept = apidiscovery_discoverer(cache=True)
@@ -167,13 +157,6 @@ def test_a_typo_costs_one_conditional_round_and_then_nothing(server: FakeApiServ
             resources.get(kind="Depoyment")
         assert resources.search(kind="Depoyment") == []
     assert [request.status for request in server.requests] == [304, 304]
-
-
-def test_a_kind_that_was_defined_a_second_ago_is_found(server: FakeApiServer) -> None:
-    resources = dynamic(server.url, apidiscovery_discoverer(options=ASKS_FOR_ALL)).resources
-    resources.get(kind="Deployment")
-    server.add(group("new.example.com", v1=[resource("widgets", "Widget")]))
-    assert resources.get(kind="Widget").path() == "/apis/new.example.com/v1/widgets"
 
 
 def test_a_dead_group_leaves_the_others_alone_and_the_error_names_it(server: FakeApiServer) -> None:

@@ -41,7 +41,7 @@ def received(
 
 
 def test_a_row_with_a_cluster_that_was_not_told_is_refused() -> None:
-    with pytest.raises(InconsistentError, match="'west', which was not told"):
+    with pytest.raises(InconsistentError, match="'west', which is not listed"):
         received(row("jobs", "west"), clusters=(cluster("east"),)).matrix()
 
 

@@ -10,6 +10,7 @@ from apidiscovery.runtime.v1 import runtime_pb2
 from apidiscovery.v2 import discovery_pb2
 from apidiscovery_client._reading import UnreadableError, read_document, read_resources
 from apidiscovery_client._reading.protobuf import MAGIC, aggregated_group
+from apidiscovery_client._writing import PROTOBUF_EXTRA
 from apidiscovery_client.model import NO_EXTRAS, GroupVersion
 from apidiscovery_formats.negotiation import JSON, PROTOBUF, Representation
 from apidiscovery_service.core.model import Group
@@ -141,7 +142,7 @@ def test_unknown_fields_are_kept_as_they_are_on_the_wire(
     group = aggregated_group(item, NOW)
     read = group.versions[0].resources[0]
     extras = [group.extra, group.versions[0].extra, read.extra, read.subresources[0].extra]
-    assert [extra for extra in extras if extra != NO_EXTRAS] == [{"protobuf:100": field}]
+    assert [extra for extra in extras if extra != NO_EXTRAS] == [{PROTOBUF_EXTRA: field}]
 
 
 EMPTY = discovery_pb2.APIGroupDiscoveryList()
@@ -229,7 +230,7 @@ def test_many_unknown_fields_take_no_longer_than_they_are_long() -> None:
     item = discovery_pb2.APIGroupDiscovery()
     item.MergeFromString(b"\xf8\x07\x01" * 400_000)  # field 127
     begin = time.process_time()
-    kept = aggregated_group(item, NOW).extra["protobuf:127"]
+    kept = aggregated_group(item, NOW).extra[PROTOBUF_EXTRA]
     assert isinstance(kept, bytes)
     assert len(kept) == 1_200_000
     assert time.process_time() - begin < 10

@@ -169,42 +169,40 @@ def retry_delay_s(error: grpc.RpcError) -> int:
 WRITES = ["Create", "CreateMany", "Follow", "Exchange"]
 
 
+@contextlib.asynccontextmanager
+async def either_server(methods: GuardedMethods, *, is_async: bool) -> AsyncGenerator[int]:
+    async with contextlib.AsyncExitStack() as stack:
+        if is_async:
+            yield await stack.enter_async_context(async_server(methods))
+        else:
+            yield stack.enter_context(sync_server(methods))
+
+
+either = pytest.mark.parametrize("is_async", [True, False], ids=["async", "sync"])
+
+
+@either
 @pytest.mark.parametrize("method", WRITES)
-async def test_writes_wait(method: str) -> None:
-    async with async_server(GuardedMethods(CLOSED, METHODS)) as port:
+async def test_writes_wait(method: str, *, is_async: bool) -> None:
+    async with either_server(GuardedMethods(CLOSED, METHODS), is_async=is_async) as port:
         error = await outcome(port, method)
     assert isinstance(error, grpc.RpcError)
     assert (error.code(), error.details()) == (grpc.StatusCode.UNAVAILABLE, MESSAGE)
     assert retry_delay_s(error) == 1
 
 
-@pytest.mark.parametrize("method", WRITES)
-def test_writes_wait_on_a_synchronous_server(method: str) -> None:
-    with sync_server(GuardedMethods(CLOSED, METHODS)) as port, calls(port) as call:
-        with pytest.raises(grpc.RpcError) as caught:
-            call(method)
-        error = caught.value
-        assert (error.code(), error.details()) == (grpc.StatusCode.UNAVAILABLE, MESSAGE)
-        assert retry_delay_s(error) == 1
-
-
-@pytest.mark.parametrize("method", ["List", "CreateGadget"])
-async def test_what_does_no_harm_passes(method: str) -> None:
-    methods = GuardedMethods(CLOSED, METHODS)
-    async with async_server(methods) as port:
-        assert await outcome(port, method) == b"a"
-    with sync_server(methods) as port, calls(port) as call:
-        assert call(method) == b"a"
-
-
-@pytest.mark.parametrize("method", [*WRITES, "Unlisted"])
-async def test_an_open_gate_changes_nothing(method: str) -> None:
+@either
+@pytest.mark.parametrize(
+    ("gate", "method"),
+    [
+        *((CLOSED, method) for method in ("List", "CreateGadget")),
+        *((OPEN, method) for method in (*WRITES, "Unlisted")),
+    ],
+)
+async def test_other_calls_pass_unchanged(gate: WriteGate, method: str, *, is_async: bool) -> None:
     expected = b"ab" if method in {"CreateMany", "Exchange"} else b"a"
-    methods = GuardedMethods(OPEN, METHODS)
-    async with async_server(methods) as port:
+    async with either_server(GuardedMethods(gate, METHODS), is_async=is_async) as port:
         assert await outcome(port, method) == expected
-    with sync_server(methods) as port, calls(port) as call:
-        assert call(method) == expected
 
 
 async def test_a_method_that_nothing_is_known_of_waits() -> None:

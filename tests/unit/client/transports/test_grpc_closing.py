@@ -33,7 +33,7 @@ def test_closing_waits_for_a_stub_that_is_being_made() -> None:
     patience = Patience(1.0, 1.0)
     transport = Discovery(
         server,
-        _protobuf_messages,
+        _protobuf_messages.MESSAGES,
         lambda traffic: GrpcioCalls(server, traffic, stub, WATCH, patience),
         patience,
     )

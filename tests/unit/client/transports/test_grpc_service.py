@@ -258,8 +258,9 @@ async def test_a_service_that_offers_v2beta1_only_is_read(
 ) -> None:
     async with serving(CORE, APPS) as served, opened(family, served.target) as client:
         whole = await client.fetch()
-        for module in (_protobuf_messages, _betterproto_messages):  # as an old client asks
-            monkeypatch.setattr(module, "_VERSIONS", list(getattr(module, "_VERSIONS"))[1:])  # noqa: B009 - it is private
+        for messages in (_protobuf_messages.MESSAGES, _betterproto_messages.MESSAGES):
+            library = replace(messages.library, versions=list(messages.library.versions)[1:])
+            monkeypatch.setattr(messages, "library", library)  # as an old client asks
         beta = await client.fetch()
         served.registry.publish(EXAMPLES[0])
         after = await client.fetch(beta)
