@@ -8,8 +8,8 @@
     children.py upstreams COUNT GROUPS  runs COUNT API servers with GROUPS groups each
     children.py fleet|fleet-delayed COUNT [GROUP_VERSIONS]   runs COUNT API servers of recorded
                                         releases, with definitions up to so many group-versions
-    children.py streams grpc|http HOST:PORT FILE   holds the streams that FILE describes
-    children.py grpc-stream-empty METHOD FILE   sends the message in FILE on every stream
+    children.py watches HOST:PORT METHOD FILE CONNECTIONS STREAMS   holds watches with the request
+                                        in FILE, so many on each connection
     children.py poll HOST:PORT          polls /apis, and prints the latencies for each line on stdin
 
 Each prints JSON lines, and ends when its stdin does.
@@ -222,14 +222,10 @@ def main() -> None:
             uvloop.run(apply(address))
         case [("upstreams" | "fleet" | "fleet-delayed") as kind, *sizes]:
             uvloop.run(_api_servers(kind, *map(int, sizes)))
-        case ["streams", kind, address, file]:
-            from streams import streams  # noqa: PLC0415
+        case ["watches", address, method, file, *counts]:
+            from streams import watch  # noqa: PLC0415
 
-            uvloop.run(streams(kind, address, json.loads(Path(file).read_bytes())))
-        case ["grpc-stream-empty", method, file]:
-            from streams import grpc_stream_empty  # noqa: PLC0415
-
-            uvloop.run(grpc_stream_empty(method, Path(file).read_bytes()))
+            uvloop.run(watch(address, method, Path(file).read_bytes(), *map(int, counts)))
         case ["poll", address]:
             poll(address)
         case _:
