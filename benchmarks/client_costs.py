@@ -180,8 +180,10 @@ def session(client: str, server: FakeApiServer, folder: Path) -> Generator[Sessi
     kubeconfig.write_text(json.dumps(server.kubeconfig()), encoding="utf-8")
     kubeconfig.chmod(0o600)
     own = [f"HOME={folder}", "NO_PROXY=127.0.0.1", "no_proxy=127.0.0.1"]
-    command = ["/usr/bin/env", *own, sys.executable, HERE / "client_child.py", client]
-    with running([*command, server.url, folder], piped=True) as process:
+    command: list[str | Path] = ["/usr/bin/env", *own, sys.executable]
+    with running(
+        [*command, HERE / "client_child.py", client, server.url, folder], piped=True
+    ) as process:
         limit = threading.Timer(_SESSION_S, process.kill)
         limit.start()
         try:
