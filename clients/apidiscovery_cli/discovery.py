@@ -45,15 +45,15 @@ SOURCE: tuple[Option, ...] = (
     click.option(
         "--cached",
         is_flag=True,
-        help="Use what is kept on disk, whatever its age; the server is asked if there is nothing.",
+        help="Use the disk cache, whatever its age; ask the server only if the cache is empty.",
     ),
     click.option(
         "--cache-dir",
         type=FOLDER,
-        help="Folder to keep what servers serve in, by default apidiscovery/discovery in"
-        " $KUBECACHEDIR or ~/.kube/cache.",
+        help="Folder of the disk cache, by default apidiscovery/discovery in $KUBECACHEDIR or"
+        " ~/.kube/cache.",
     ),
-    click.option("--no-cache", is_flag=True, help="Neither use nor keep anything on disk."),
+    click.option("--no-cache", is_flag=True, help="Do not use the disk cache."),
     *CONNECTION,
 )
 

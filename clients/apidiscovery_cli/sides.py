@@ -47,19 +47,19 @@ CONTEXTS: Option = click.option(
     "--contexts",
     metavar="PATTERN",
     multiple=True,
-    help="The clusters of all contexts of the kubeconfig with such a name, such as 'prod-*'.",
+    help="All contexts of the kubeconfig whose names match, such as 'prod-*'; repeatable.",
 )
 ALL_CONTEXTS: Option = click.option(
-    "--all-contexts", is_flag=True, help="Those of every context of the kubeconfig."
+    "--all-contexts", is_flag=True, help="All contexts of the kubeconfig."
 )
 CLUSTER_HELP = (
-    "with --server also cluster:NAME, and cluster:NAME@2026-11-20 or"
-    " cluster:NAME@2026-11-20T10:00:00Z for what it served then"
+    "with --server also cluster:NAME for a cluster of that service, and cluster:NAME@2026-11-20 or"
+    " cluster:NAME@2026-11-20T10:00:00Z for what it served at that time"
 )
 SIDE_HELP = (
-    "a file (of 'apidiscovery snapshot save', or an aggregated document), - for standard input,"
-    " a URL (https://host:6443, grpc://host:50051), context:NAME of the kubeconfig, or a release"
-    " such as kubernetes:1.30"
+    "a URL (https://host:6443, grpc://host:50051), context:NAME of the kubeconfig, a release such"
+    " as kubernetes:1.30, a file (of 'apidiscovery snapshot save', or an aggregated document), or -"
+    " for standard input"
 )
 
 
@@ -72,14 +72,14 @@ _IDENTITY = {
 }
 
 
-# Names the service whose clusters are sides; its URL is no side itself.
+# The service whose clusters are sides; the service itself is none.
 SERVICE: Option = click.option(
     "--server",
     "-s",
     "service",
     type=ANY_SERVER_URL,
     metavar="URL",
-    help="The running service (apidiscovery serve) that knows the clusters of cluster:NAME.",
+    help="The running service (apidiscovery serve) that has the clusters of cluster:NAME.",
 )
 
 

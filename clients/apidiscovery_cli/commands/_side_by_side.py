@@ -9,12 +9,13 @@ from pathlib import PurePath
 from urllib.parse import urlsplit
 
 import click
-from apidiscovery_client._connecting import Flags
+from apidiscovery_client._connecting import Flags, http_target, key_in_cache
 from apidiscovery_client._server import Server
 from apidiscovery_client.client import DiscoveryClient
 from apidiscovery_client.fleet._cells import cluster_of
 from apidiscovery_client.model import Snapshot
 from apidiscovery_client.snapshots.releases import PREFIX
+from apidiscovery_client.transports import HttpOptions, HttpTransport
 from apidiscovery_formats.matrix import (
     Agreement,
     Cluster,
@@ -26,7 +27,8 @@ from apidiscovery_formats.matrix import (
 )
 
 from apidiscovery_cli.fleet_table import headline, markdown, rows_text
-from apidiscovery_cli.output import TROUBLE, print_data, print_text
+from apidiscovery_cli.options import GRPC_SCHEMES
+from apidiscovery_cli.output import TROUBLE, print_data, print_text, tell_warning
 from apidiscovery_cli.service_clusters import columns_of
 from apidiscovery_cli.sides import (
     CLUSTER,
@@ -68,7 +70,11 @@ def _member(side: str, flags: Flags) -> DiscoveryClient | Snapshot:
     context = side.removeprefix(CONTEXT) if side.startswith(CONTEXT) else None
     kubeconfig = flags.get("kubeconfig") if context else None
     own: Flags = {**flags, "context": context, "kubeconfig": kubeconfig}
-    return DiscoveryClient(None if context else side, cache=True, **own)
+    if side.partition("://")[0].lower() in GRPC_SCHEMES:
+        return DiscoveryClient(side, cache=True, **own)
+    server = http_target(None if context else side, own)
+    transport = HttpTransport(server, HttpOptions(warn=tell_warning))
+    return DiscoveryClient(transport, cache=True, cache_key=key_in_cache(server))
 
 
 def members_of(

@@ -50,22 +50,26 @@ class _Options(TypedDict):
 @click.command(
     cls=Command,
     context_settings={"help_option_names": ["-h", "--help"]},
-    help="Tell what is different for clients of A when they meet B.\n\n"
-    f"Each is {SIDE_HELP}; {CLUSTER_HELP}.\n\n"
-    "More than two sides are shown side by side, as by 'fleet': a line for each kind that differs;"
-    " NAME=SIDE gives a side a name of its own.\n\n"
-    "Exit code 0 if they are the same, 1 if not, 2 for trouble. With --breaking-only differences"
-    " that break nothing do not count.\n\n"
-    "With --fields the schemas of kinds are compared, of CustomResourceDefinitions where they may"
-    " be read, else of OpenAPI v3 documents. A side may then also be a file or folder of"
-    " CustomResourceDefinitions; a snapshot must have been saved with --schemas. The exit code is"
-    " also 2 where nothing differs and something could not be compared.",
+    help="Show what changes for clients of A when A is replaced by B.\n\n"
+    f"A and B are each {SIDE_HELP}; {CLUSTER_HELP}.\n\n"
+    "With --fields the schemas of kinds are compared. They are those of CustomResourceDefinitions"
+    " where you may read these, else those of OpenAPI v3 documents. A side may then also be a file"
+    " or folder of CustomResourceDefinitions. A snapshot must have been saved with --schemas.\n\n"
+    "More than two sides are shown as a table, as by 'fleet', with a line for each kind that"
+    " differs. NAME=SIDE gives a side a name.\n\n"
+    "Exit code: 0 if the sides are the same; 1 if they differ, with --breaking-only if a difference"
+    " breaks something; 2 if a side cannot be read, or if with --fields nothing differs but"
+    " something could not be compared.",
 )
 @click.argument("before", metavar="A", shell_complete=complete_sides)
 @click.argument("after", metavar="B", shell_complete=complete_sides)
 @click.argument("others", metavar="[SIDE]...", nargs=-1, shell_complete=complete_sides)
-@click.option("--fields", is_flag=True, help="Compare the fields of kinds, not the discovery.")
-@click.option("--breaking-only", is_flag=True, help="Only what fails, or means something else.")
+@click.option(
+    "--fields",
+    is_flag=True,
+    help="Compare the fields of kinds instead of groups, versions and resources.",
+)
+@click.option("--breaking-only", is_flag=True, help="Report only differences that break clients.")
 @report_output(FORMATS)
 @with_options((SERVICE, *SIDE_OPTIONS), flags_of)
 def diff(flags: Flags, *, before: str, after: str, **options: Unpack[_Options]) -> None:

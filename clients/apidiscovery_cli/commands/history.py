@@ -89,14 +89,14 @@ class _Flags(TypedDict):
     "clusters",
     multiple=True,
     metavar="NAME",
-    help=f"Only changes of this cluster; {MERGED} for what the server itself merges. Repeatable.",
+    help=f"Only changes of this cluster, {MERGED} for the server's own merged groups; repeatable.",
 )
 @click.option(
     "--group",
     "groups",
     multiple=True,
     metavar="NAME",
-    help="Only changes of this API group; core for the core group. Repeatable.",
+    help="Only changes of this API group, core for the core group; repeatable.",
 )
 @click.option(
     "--kind",
@@ -104,21 +104,21 @@ class _Flags(TypedDict):
     multiple=True,
     metavar="KIND",
     shell_complete=_complete_kinds,
-    help="Only changes of this kind, such as Deployment or deployments. Repeatable.",
+    help="Only changes of this kind, such as Deployment or deployments; repeatable.",
 )
 @click.option(
     "--since",
     type=_MOMENT,
     metavar="TIME",
-    help="Only changes from then on: 7d, 12h, 2026-11-20, or 2026-11-20T10:00:00Z.",
+    help="Only changes since this time: 7d, 12h, 2026-11-20, or 2026-11-20T10:00:00Z.",
 )
-@click.option("--until", type=_MOMENT, metavar="TIME", help="Only changes before then.")
+@click.option("--until", type=_MOMENT, metavar="TIME", help="Only changes before this time.")
 @click.option(
     "--limit",
     type=click.IntRange(min=0),
     default=100,
     show_default=True,
-    help="How many changes to print, the newest ones; 0 for all.",
+    help="Print this many of the newest changes; 0 for all.",
 )
 @click.option(
     "--output",
@@ -126,26 +126,26 @@ class _Flags(TypedDict):
     type=click.Choice(["table", "json", "markdown", "name"]),
     default="table",
     show_default=True,
-    help="Output format; with --watch json is one object a line.",
+    help="Output format; json with --watch is one object a line.",
 )
 @click.option("--no-headers", is_flag=True, help="Don't print headers.")
 @click.option(
     "--watch",
     "-w",
     is_flag=True,
-    help="Print the oldest change first, and then each change as it comes.",
+    help="Print the oldest change first, then each new change as it happens.",
 )
 @click.option(
     "--fields",
     is_flag=True,
-    help="Also what changed in the fields of kinds, as 'diff --fields' tells it.",
+    help="Also print what changed in the fields of kinds, as 'diff --fields' does.",
 )
 @with_client(HistoryClient, has_own_cluster=True)
 def history(client: HistoryClient, **flags: Unpack[_Flags]) -> bool:
-    """Tell what changed when, in clusters and in what the server merges, the newest first.
+    """Show what has changed on a server and in its clusters, the newest change first.
 
-    Clusters that are gone by now are told of, too. The server remembers changes for as long as its
-    option --history says.
+    Changes of removed clusters are shown too. The server keeps changes for the time that its option
+    --history sets.
     """
     if flags["watch"]:
         if flags["until"] or flags["output"] == "markdown":
