@@ -14,8 +14,8 @@ from apidiscovery_client.diffing.fields import summary
 from apidiscovery_client.model import Group, Resource, Snapshot, Version
 from apidiscovery_client.schemas import FieldChanges
 
-from apidiscovery_cli.diffing.fields import fields_json
-from apidiscovery_cli.diffing.rendering import finding_fields
+from apidiscovery_cli.reports.diff import finding_fields
+from apidiscovery_cli.reports.fields import fields_json
 
 FieldsOf: TypeAlias = Callable[[history_pb2.HistoryChange], FieldChanges | None]
 

@@ -12,6 +12,7 @@ import click
 from apidiscovery_client._connecting import Flags, http_target, key_in_cache
 from apidiscovery_client._server import Server
 from apidiscovery_client.client import DiscoveryClient
+from apidiscovery_client.fleet import Fleet
 from apidiscovery_client.fleet._cells import cluster_of
 from apidiscovery_client.model import Snapshot
 from apidiscovery_client.snapshots.releases import PREFIX
@@ -28,11 +29,11 @@ from apidiscovery_formats.matrix import (
 
 from apidiscovery_cli.fleet_table import headline, markdown, rows_text
 from apidiscovery_cli.options import GRPC_SCHEMES
-from apidiscovery_cli.output import TROUBLE, print_data, print_text, tell_warning
-from apidiscovery_cli.service_clusters import columns_of
+from apidiscovery_cli.output import TROUBLE, Trouble, print_data, print_text, tell_warning
 from apidiscovery_cli.sides import (
     CLUSTER,
     CONTEXT,
+    cluster_in,
     connector,
     is_server,
     open_side,
@@ -92,6 +93,36 @@ def members_of(
             raise click.UsageError(f"{side}: another cluster is called {name!r}; want NAME=CLUSTER")
         members[name] = _member(with_service(side, service), flags)
     return members
+
+
+def columns_of(sides: Sequence[str], service: str | None, flags: Flags) -> dict[str, Column]:
+    """Return what a service tells of the clusters among sides, by side.
+
+    Args:
+        sides: Those that begin with `cluster:` are clusters, others are left out; so are clusters
+            of former times, if the service knows them.
+        service: The URL of the service; None where no side is a cluster.
+        flags: How servers are reached.
+
+    Raises:
+        Trouble: The service knows no such cluster.
+        DiscoveryError: The service does not answer, or it shows no clusters.
+    """
+    wanted = [side for side in sides if side.startswith(CLUSTER)]
+    if not wanted or service is None:
+        return {}
+    own: Flags = {**flags, "kubeconfig": None, "context": None}
+    with Fleet.of_server(service, **own) as fleet:
+        known = {column.name: column for column in fleet.clusters()}
+    found = dict[str, Column]()
+    for side in wanted:
+        name, when = cluster_in(side)
+        if name not in known:
+            names = ", ".join(known) or "none"
+            raise Trouble(f"{name}: the service knows no such cluster; it knows {names}")
+        if when is None:
+            found[side] = known[name]
+    return found
 
 
 def matrix_of(sides: Sequence[str], flags: Flags, service: str | None) -> Matrix:

@@ -16,16 +16,16 @@ from apidiscovery_client._connecting import Flags
 from apidiscovery_client.checking import Checked, Severity
 from apidiscovery_client.checking import check as check_manifests
 
-from apidiscovery_cli.checking.rendering import render_check
+from apidiscovery_cli.commands._side_by_side import columns_of
+from apidiscovery_cli.completing import complete_sides
 from apidiscovery_cli.connection_options import flags_of
-from apidiscovery_cli.diffing.rendering import FORMATS, Format
 from apidiscovery_cli.files import STDIN
 from apidiscovery_cli.help_pages import Command
 from apidiscovery_cli.options import report_output, with_options
 from apidiscovery_cli.output import TROUBLE, Trouble, print_report
+from apidiscovery_cli.reports.check import render_check
+from apidiscovery_cli.reports.forms import FORMATS, Format
 from apidiscovery_cli.schema_sides import manifests_in, open_target
-from apidiscovery_cli.service_clusters import columns_of
-from apidiscovery_cli.side_names import complete_sides
 from apidiscovery_cli.sides import CLUSTER_HELP, SERVICE, SIDE_OPTIONS, flags_for, with_service
 
 _FOUND = 1
@@ -78,7 +78,7 @@ def check(
         raise click.UsageError("standard input can be read once")
     real = with_service(against, options["service"])
     try:
-        columns_of([against], options["service"], flags)  # a wrong name is told of
+        columns_of([against], options["service"], flags)  # raises for an unknown name
         manifests = [one for name in filenames for one in manifests_in(name)]
         with open_target(real, flags_for(flags, [real]), against) as target:
             checked = check_manifests(manifests, target.snapshot, target.schemas)

@@ -9,8 +9,10 @@ from apidiscovery_client._server import Server
 from apidiscovery_releases import UnknownRelease, minor_of
 from click.core import ParameterSource
 
-from apidiscovery_cli.conformance import CHECKS, Check, Endpoint, Profile, run
+from apidiscovery_cli.conformance.check import Check, Profile
+from apidiscovery_cli.conformance.exchange import Endpoint
 from apidiscovery_cli.conformance.reporting import FORMATS, listed
+from apidiscovery_cli.conformance.running import CHECKS, run
 from apidiscovery_cli.conformance.subject import Release
 from apidiscovery_cli.connection_options import CONNECTION, is_on_command_line, server_of
 from apidiscovery_cli.help_pages import Command

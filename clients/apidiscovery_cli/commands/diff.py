@@ -15,13 +15,14 @@ from apidiscovery_client import DiscoveryError
 from apidiscovery_client._connecting import Flags
 from apidiscovery_client.diffing import Names, compare
 
+from apidiscovery_cli.completing import complete_sides
 from apidiscovery_cli.connection_options import flags_of
-from apidiscovery_cli.diffing.rendering import FORMATS, Format, render
 from apidiscovery_cli.files import STDIN
 from apidiscovery_cli.help_pages import Command
 from apidiscovery_cli.options import report_output, with_options
 from apidiscovery_cli.output import TROUBLE, Trouble, has_colour, print_report
-from apidiscovery_cli.side_names import complete_sides
+from apidiscovery_cli.reports.diff import render
+from apidiscovery_cli.reports.forms import FORMATS, Format
 from apidiscovery_cli.sides import (
     CLUSTER,
     CLUSTER_HELP,
@@ -86,9 +87,11 @@ def diff(flags: Flags, *, before: str, after: str, **options: Unpack[_Options]) 
     compared = _fields if options["fields"] else _discovery
     try:
         if any(side.startswith(CLUSTER) for side in sides):
-            from apidiscovery_cli import service_clusters as known  # noqa: PLC0415 - few name any
+            from apidiscovery_cli.commands._side_by_side import (  # noqa: PLC0415 - few name any
+                columns_of,
+            )
 
-            known.columns_of(sides, options["service"], flags)  # a wrong name is told of
+            columns_of(sides, options["service"], flags)  # raises for an unknown name
         text, exit_code = compared(sides, real, flags, options)
     except DiscoveryError as error:
         raise Trouble(str(error)) from None
@@ -123,7 +126,7 @@ def _fields(
     """Return the report about fields, and the exit code; arguments as those of `_discovery`."""
     from apidiscovery_client.schemas import compare_sources  # noqa: PLC0415 - yaml and more
 
-    from apidiscovery_cli.diffing.fields import FieldReport, render_fields  # noqa: PLC0415 - same
+    from apidiscovery_cli.reports.fields import FieldReport, render_fields  # noqa: PLC0415 - same
     from apidiscovery_cli.schema_sides import open_schemas  # noqa: PLC0415 - same
 
     with open_schemas(real[0], flags) as old, open_schemas(real[1], flags) as new:

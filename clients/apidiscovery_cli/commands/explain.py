@@ -8,6 +8,7 @@ from apidiscovery_client._kubectl import failures
 from apidiscovery_client._server import Server
 from apidiscovery_client.model import GroupVersionResource, Snapshot
 
+from apidiscovery_cli.completing import complete_resources
 from apidiscovery_cli.connection_options import CONNECTION, server_of
 from apidiscovery_cli.discovery import discover
 from apidiscovery_cli.help_pages import Command
@@ -22,7 +23,6 @@ from apidiscovery_cli.openapi_documents import CACHE, cache_of, discovery_source
 from apidiscovery_cli.options import with_options
 from apidiscovery_cli.output import FAILED, print_data, print_text, tell
 from apidiscovery_cli.printing import json_text
-from apidiscovery_cli.resource_names import complete_resources
 
 
 class _Flags(TypedDict):

@@ -27,13 +27,12 @@ from apidiscovery_cli.commands._side_by_side import (
     named,
     print_matrix,
 )
+from apidiscovery_cli.completing import complete_resources, complete_sides
 from apidiscovery_cli.connection_options import flags_of
 from apidiscovery_cli.fleet_table import common_text, silence
 from apidiscovery_cli.help_pages import Command
 from apidiscovery_cli.options import TextType, with_options
 from apidiscovery_cli.output import TROUBLE, Trouble, print_text, progress
-from apidiscovery_cli.resource_names import complete_resources
-from apidiscovery_cli.side_names import complete_sides
 from apidiscovery_cli.sides import (
     ALL_CONTEXTS,
     CONTEXT,

@@ -15,8 +15,6 @@ from apidiscovery_client._grpc.calls import CallRefused
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from apidiscovery_cli.commands.storage_versions import Outage
-from apidiscovery_cli.diffing.fields import field_lines
-from apidiscovery_cli.diffing.rendering import escaped
 from apidiscovery_cli.grpc_connection import with_client
 from apidiscovery_cli.help_pages import Command
 from apidiscovery_cli.history_calls import HistoryClient
@@ -24,6 +22,8 @@ from apidiscovery_cli.history_words import MERGED, Told, rows, tell_change
 from apidiscovery_cli.options import TextType, duration_s
 from apidiscovery_cli.output import print_data, print_lines, tell
 from apidiscovery_cli.printing import table
+from apidiscovery_cli.reports.fields import field_lines
+from apidiscovery_cli.reports.forms import escaped
 from apidiscovery_cli.sides import utc
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ _MOMENT = TextType("time", moment)
 def _complete_kinds(
     ctx: click.Context, param: click.Parameter, incomplete: str
 ) -> "list[CompletionItem]":
-    from apidiscovery_cli.resource_names import (  # noqa: PLC0415 - it imports HTTP
+    from apidiscovery_cli.completing import (  # noqa: PLC0415 - it imports HTTP
         complete_resources,
     )
 

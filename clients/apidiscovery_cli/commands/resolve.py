@@ -11,12 +11,12 @@ from apidiscovery_client.model import Current, Resource
 from apidiscovery_client.resolving import Explanation, Resolution, Resolver
 
 from apidiscovery_cli.commands.api_resources import NO_HEADERS, OUTPUT
+from apidiscovery_cli.completing import complete_resources
 from apidiscovery_cli.discovery import SOURCE, Source, discover, source_of
 from apidiscovery_cli.help_pages import Command
 from apidiscovery_cli.options import with_options
 from apidiscovery_cli.output import FAILED, has_colour, print_painted, print_text, tell
 from apidiscovery_cli.printing import print_resources
-from apidiscovery_cli.resource_names import complete_resources
 
 
 class _Flags(TypedDict):

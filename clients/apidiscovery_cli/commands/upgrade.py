@@ -25,13 +25,14 @@ from apidiscovery_client.transports import HttpTransport
 from apidiscovery_client.upgrading import Evidence, plan, read_cluster
 
 from apidiscovery_cli.commands._side_by_side import named
+from apidiscovery_cli.completing import complete_sides
 from apidiscovery_cli.connection_options import flags_of
-from apidiscovery_cli.diffing.rendering import FORMATS, Format
 from apidiscovery_cli.files import STDIN
 from apidiscovery_cli.help_pages import Command
 from apidiscovery_cli.options import report_output, with_options
 from apidiscovery_cli.output import TROUBLE, Trouble, print_report
-from apidiscovery_cli.side_names import complete_sides
+from apidiscovery_cli.reports.forms import FORMATS, Format
+from apidiscovery_cli.reports.upgrade import Outcome, Unanswered, render_plans
 from apidiscovery_cli.sides import (
     ALL_CONTEXTS,
     CLUSTER,
@@ -48,7 +49,6 @@ from apidiscovery_cli.sides import (
     transport_to,
     with_service,
 )
-from apidiscovery_cli.upgrading.rendering import Outcome, Unanswered, render_plans
 
 _TO_DO = 1
 _AT_ONCE = 8  # clusters that are asked side by side

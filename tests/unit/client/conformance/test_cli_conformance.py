@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import pytest
-from apidiscovery_cli.conformance import CHECKS
+from apidiscovery_cli.conformance.running import CHECKS
 from apidiscovery_service.serving.http.messages import Receive, Scope, Send
 from certificates import Authority
 from command_line import Outcome
