@@ -72,7 +72,7 @@ def _cached(ctx: click.Context) -> Snapshot | None:
 def complete_sides(
     ctx: click.Context, param: click.Parameter, incomplete: str
 ) -> "list[CompletionItem]":
-    """Return the sides that begin so, and what tells the shell to complete files."""
+    """Return the sides that begin so, and an item that makes the shell complete files."""
     from apidiscovery_client.snapshots.releases import (  # noqa: PLC0415 - only for completion
         PREFIX,
         known_releases,

@@ -31,7 +31,7 @@ CLUSTER = "cluster:"
 _AT = re.compile(r"(.+)@([0-9]{4}-[0-9].*)")
 _GRPC = ("grpc", "grpcs")
 _CLUSTER_OVER_GRPC = re.compile(r"(grpcs?://[^/?]+)/clusters/([^?]+)(?:\?at=(.+))?")
-# Of a history the latest is wanted, by whatever clock.
+# A time in the future, so that another clock still means the latest state.
 _AHEAD = timedelta(days=1)
 SCHEMES = ("http", "https", *_GRPC)
 
@@ -206,7 +206,7 @@ def connector(flags: Flags) -> Connect:
 
 
 def _cluster_over_grpc(flags: Flags, url: str, name: str, at: str | None) -> Snapshot:
-    """Return what a service's history tells of a cluster: it alone has its discovery over gRPC."""
+    """Return a cluster from a service's history, the only source of its discovery over gRPC."""
     from apidiscovery_cli.history_calls import HistoryClient  # noqa: PLC0415 - it imports grpc
 
     when = datetime.fromisoformat(at) if at else datetime.now(UTC) + _AHEAD
@@ -225,8 +225,8 @@ def _transport(flags: Flags, target: str | None, context: str | None) -> Transpo
     own: Flags = {**flags, "context": context, "kubeconfig": kubeconfig}
     if target and _CLUSTER_OVER_GRPC.fullmatch(target):
         raise InvalidConfiguration(
-            f"{target}: a service tells over gRPC what a cluster serves, and no more; want --server"
-            " with the service's http:// URL"
+            f"{target}: over gRPC a service has only the discovery of a cluster; want --server with"
+            " the service's http:// URL"
         )
     if target and target.partition("://")[0].lower() in _GRPC:
         return open_blocking(target, **own).transport

@@ -44,7 +44,7 @@ DIFFERENT = 1
 
 
 def named(text: str) -> tuple[str, str]:
-    """Return the name of a cluster as it was typed, and what it is."""
+    """Return the name and the side in `NAME=SIDE`; without a name, the usual one."""
     name, separator, side = text.partition("=")
     if separator and re.fullmatch(r"[\w.-]+", name):
         return name, side
@@ -52,7 +52,7 @@ def named(text: str) -> tuple[str, str]:
 
 
 def _usual_name(side: str) -> str:
-    """Return what a cluster is called that was given no name."""
+    """Return the name of a cluster that was given without one."""
     if side.startswith(PREFIX):
         return side.removeprefix(PREFIX)
     if side.startswith(CONTEXT):
@@ -65,7 +65,7 @@ def _usual_name(side: str) -> str:
 
 
 def _member(side: str, flags: Flags) -> DiscoveryClient | Snapshot:
-    """Return a client of a server, or what a file or a release tells."""
+    """Return a client of a server, or the snapshot in a file or of a release."""
     if not is_server(side):
         return open_side(side, connector(flags))
     context = side.removeprefix(CONTEXT) if side.startswith(CONTEXT) else None
@@ -96,7 +96,7 @@ def members_of(
 
 
 def columns_of(sides: Sequence[str], service: str | None, flags: Flags) -> dict[str, Column]:
-    """Return what a service tells of the clusters among sides, by side.
+    """Return the columns of a service's matrix for the clusters among sides, by side.
 
     Args:
         sides: Those that begin with `cluster:` are clusters, others are left out; so are clusters
@@ -148,7 +148,7 @@ def matrix_of(sides: Sequence[str], flags: Flags, service: str | None) -> Matrix
 
 
 def _as_fresh_as(cluster: Cluster, told: Column | None) -> Cluster:
-    """Return a cluster as fresh as a service tells; its own documents do not tell."""
+    """Return a cluster with the freshness that a service states; its documents do not have it."""
     if told is None or told.freshness is Freshness.CURRENT:
         return cluster
     column = replace(cluster.column, freshness=told.freshness, since=told.since, reason=told.reason)

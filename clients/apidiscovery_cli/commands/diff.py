@@ -1,4 +1,4 @@
-"""`apidiscovery diff`: tells what an upgrade, or another server, changes for clients.
+"""`apidiscovery diff`: shows what an upgrade, or another server, changes for clients.
 
 | exit code | when |
 |---|---|

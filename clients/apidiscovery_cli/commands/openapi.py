@@ -235,7 +235,7 @@ def _tell_problems(document: _Input) -> bool:
     found = [str(problem) for problem in check(document.data)]
     print_lines(*(f"{name}: {problem}" for problem in found))
     if len(found) >= MAX_PROBLEMS:
-        print_lines(f"{name}: there may be more, {MAX_PROBLEMS} are told")
+        print_lines(f"{name}: only the first {MAX_PROBLEMS} are listed")
     if not found:
         print_lines(f"{name} is sound")
     return not found

@@ -178,7 +178,7 @@ def _no_redirection(subject: Subject) -> None:
 @SECTION.check(
     8,
     "Refusals are a Status, not a page",
-    why="client-go shows the message of a Status; a page tells its users nothing",
+    why="client-go shows the message of a Status; a page does not help its users",
     advice="answer 406 and a Status of reason NotAcceptable",
 )
 def _status_errors(subject: Subject) -> None:

@@ -232,14 +232,14 @@ def _v2(subject: Subject) -> None:
 
 @SECTION.check(
     60,
-    "/version tells major, minor and gitVersion",
+    "/version has major, minor and gitVersion",
     why="kubectl version and many operators ask for it",
     advice="serve a JSON object with at least these three texts",
 )
 def _version(subject: Subject) -> None:
     reply = subject.get("/version", "application/json")
     if reply.status == NOT_FOUND and subject.profile is Profile.EXTENSION and not reply.is_html:
-        raise SkippedError("the server does not tell its version")
+        raise SkippedError("the server has no /version")
     expect(reply.status == OK, reply, "200")
     root = document(reply)
     for name in ("major", "minor", "gitVersion"):
@@ -255,7 +255,7 @@ def _version(subject: Subject) -> None:
 def _health(subject: Subject) -> None:
     replies = [subject.get(path) for path in _HEALTH]
     if all(reply.status in (NOT_FOUND, FORBIDDEN) and not reply.is_html for reply in replies):
-        raise SkippedError("the server does not tell its health")
+        raise SkippedError("the server has no health endpoints")
     for reply in replies:
         # /livez and /readyz exist since 1.16.
         if reply.status == NOT_FOUND and reply.asked.target != "/healthz":

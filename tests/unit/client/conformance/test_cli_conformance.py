@@ -70,7 +70,7 @@ async def test_what_failed_comes_first_with_advice(
         "  advice:  answer 200 and the text ok",
         "",
         "Version and health",
-        "  pass 60  /version tells major, minor and gitVersion",
+        "  pass 60  /version has major, minor and gitVersion",
         "  fail 61  /healthz, /livez and /readyz say ok",
     ]
 
