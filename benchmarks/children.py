@@ -2,7 +2,7 @@
 
     children.py http-empty FILE [CERT KEY]   answers every request with the response in FILE
     children.py grpc-empty FILE         answers GetDiscovery with the bytes in FILE
-    children.py grpc-load HOST:PORT FILE   sends the request in FILE, as told by lines on stdin
+    children.py grpc-load HOST:PORT FILE   sends the request in FILE, as lines on stdin say
     children.py changes GROUPS RESOURCES   publishes a change for each line on stdin
     children.py apply HOST:PORT         applies the manifest in each line on stdin
     children.py upstreams COUNT GROUPS  runs COUNT API servers with GROUPS groups each

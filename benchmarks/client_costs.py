@@ -244,7 +244,7 @@ def _row(client: str, scenario: str, step: Step, measured: str, *, passed: bool)
         AGAIN: f"{_REQUESTS} x 304 at most, right",
         MISSPELT: f"{_REQUESTS} x 304 at most, then 0 requests",
         NEW: f"{_REQUESTS} requests at most, right",
-        DEAD: "right, told",
+        DEAD: "right, said",
     }
     is_ours = client in OURS
     numbers: dict[str, object] = {"client": client, "scenario": scenario, "seconds": step.seconds}
@@ -301,5 +301,5 @@ def _dead_row(client: str, other: Step, ghost: Step) -> Row:
     said = f"{ghost.error} {ghost.heard}".lower()
     told = ghost.found is None and any(word in said for word in _TELLING)
     measured = f"another kind {other.cost}{mistake or ', right'}; its own kind: "
-    measured += "told that it does not answer" if told else f"NOT TOLD ({ghost.outcome})"
+    measured += "the error says that it does not answer" if told else f"NOT SAID ({ghost.outcome})"
     return _row(client, DEAD, other, measured, passed=not mistake and told)

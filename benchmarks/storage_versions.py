@@ -24,12 +24,10 @@ FLAGS = ("--feature-gates", "StorageVersionAPI=true", "--catalog", "none")
 _OLD, _NEW = "v1beta1", "v1"
 Start = Callable[[], contextlib.AbstractContextManager[Served]]
 
-_START_S = 20.0
-
-
 COUNT, RESOURCES = 5, 500
 
 _PER_GROUP = 5
+_START_S = 20.0
 _TIMEOUT_S = 120.0
 
 Outcomes = Mapping[str, int]
@@ -210,7 +208,7 @@ def _take(served: Served, servers: ApiServers, versions: Mapping[int, str], chan
     """Report, and count the writes; `changes` entries must change.
 
     Raises:
-        Failed: The answers tell of other changes.
+        Failed: The responses report other changes.
     """
     before, computed_before = servers.revision(), cpu_s(served.pid)
     told = servers.report_at_once(versions)

@@ -187,7 +187,7 @@ def _reconnect(folder: Path, served: Served, known: bytes, tally: _Tally) -> lis
         for one in cast("list[str]", told["messages"])
     }
     if etags != {tally.wanted["/apis"]}:
-        raise Failed(f"watches were told {etags}, not {tally.wanted['/apis']}")
+        raise Failed(f"watches got {etags}, not {tally.wanted['/apis']}")
     for what, count in cast("dict[str, int]", told["again"]).items():
         tally.errors[f"{what} (watch)"] += count
     return cast("list[float]", told["at"])
@@ -197,4 +197,4 @@ def _peak_mb(pid: int) -> float:
     for line in Path(f"/proc/{pid}/status").read_text(encoding="ascii").splitlines():
         if line.startswith("VmHWM:"):
             return int(line.split()[1]) * 1024 / 1e6
-    raise Failed("the system tells no peak of memory")
+    raise Failed("/proc has no peak of memory")
