@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from openapi import DOCUMENT, INDEX
 from report import Row
-from scale import BUDGET_SIZE, MEMORY, READ, START, START_S, curves, growth_exponent
+from scale import BUDGET_SIZE, MEMORY, READ, START, START_S, curves
 from startup import MEMORY_MB
 from warm import WARM_RATIO
 
@@ -98,11 +98,7 @@ def _client_bars(axes: Axes, rows: Sequence[Row], number: str, least: float) -> 
 
 def draw_scale(rows: Sequence[Row], file: Path) -> bool:
     """Write the picture; return False if there is no curve to draw."""
-    found = {
-        curve: values
-        for curve, values in curves(rows).items()
-        if growth_exponent(values) is not None
-    }
+    found = curves(rows)
     if not found:
         return False
     figure = Figure(figsize=(13, 4.5), layout="constrained")
@@ -120,8 +116,7 @@ def draw_scale(rows: Sequence[Row], file: Path) -> bool:
 
 
 def _growth_curve(axes: Axes, name: str, values: Mapping[int, float]) -> None:
-    label = f"{name}: size^{growth_exponent(values):.2f}"
-    axes.plot(list(values), list(values.values()), "o-", label=label, linewidth=1.3)
+    axes.plot(list(values), list(values.values()), "o-", label=name, linewidth=1.3)
 
 
 def _finish_panel(axes: Axes, budget: float | None) -> None:

@@ -1,21 +1,18 @@
 """Storage versions: what it takes until all that API servers report is durable."""
 
 import contextlib
-import http.client
-import shutil
 import statistics
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
 from itertools import count
 from pathlib import Path
 
 import grpc
 from apidiscovery.service.v1 import storage_version_pb2, storage_version_pb2_grpc
 from children import UNLIMITED
-from processes import Failed, Served, cpu_s, free_ports, running, serving
+from processes import Failed, Served, cpu_s, serving
 from report import Clock, Row
 
 SECTION = "storage-versions"
@@ -27,7 +24,6 @@ Start = Callable[[], contextlib.AbstractContextManager[Served]]
 COUNT, RESOURCES = 5, 500
 
 _PER_GROUP = 5
-_START_S = 20.0
 _TIMEOUT_S = 120.0
 
 Outcomes = Mapping[str, int]
@@ -136,28 +132,21 @@ def _outcomes(answers: Iterable[storage_version_pb2.ReportResponse]) -> Outcomes
 
 def measure(folder: Path, rounds: int, clock: Clock) -> Iterator[Row]:
     """Yield the rows of each store."""
-    with contextlib.ExitStack() as stack:
-        for store, start in _stores(folder, stack):
-            if clock.out():
-                yield Row(SECTION, store, "", skipped="out of time")
-                continue
-            yield from measure_reports(store, start, rounds)
-        if not shutil.which("etcd"):
-            yield Row(SECTION, "etcd", "", skipped="no etcd (apt-get install etcd-server)")
-
-
-def _stores(folder: Path, stack: contextlib.ExitStack) -> Iterator[tuple[str, Start]]:
     numbers = count()
-    yield "sqlite", partial(_serve, folder, lambda: f"sqlite:{folder / f'{next(numbers)}.sqlite'}")
-    yield "memory", partial(_serve, folder, lambda: "memory")
-    if shutil.which("etcd"):
-        address = stack.enter_context(etcd(folder / "etcd"))
-        yield "etcd", partial(_serve, folder, lambda: f"etcd://{address}/bench{next(numbers)}")
+    stores: dict[str, Start] = {
+        "sqlite": lambda: _serve(folder, f"sqlite:{folder / f'{next(numbers)}.sqlite'}"),
+        "memory": lambda: _serve(folder, "memory"),
+    }
+    for store, start in stores.items():
+        if clock.out():
+            yield Row(SECTION, store, "", skipped="out of time")
+            continue
+        yield from measure_reports(store, start, rounds)
 
 
 @contextlib.contextmanager
-def _serve(folder: Path, store: Callable[[], str]) -> Generator[Served]:
-    with serving(folder, *FLAGS, "--store", store()) as served:
+def _serve(folder: Path, store: str) -> Generator[Served]:
+    with serving(folder, *FLAGS, "--store", store) as served:
         yield served
 
 
@@ -238,40 +227,3 @@ def _report_row(name: str, taken: list[_Taken]) -> Row:
         passed=writes == [first.changes],
         numbers={"seconds": seconds, "writes": [t.writes for t in taken], "cpu_s": computed},
     )
-
-
-@contextlib.contextmanager
-def etcd(folder: Path) -> Generator[str]:
-    """Run one until the block ends, and yield its HOST:PORT."""
-    client, peer, health = free_ports(3)
-    peer_url = f"http://127.0.0.1:{peer}"
-    command = [
-        shutil.which("etcd") or "etcd",
-        "--name=only",
-        f"--data-dir={folder / 'data'}",
-        f"--listen-client-urls=http://127.0.0.1:{client}",
-        f"--advertise-client-urls=http://127.0.0.1:{client}",
-        f"--listen-peer-urls={peer_url}",
-        f"--initial-advertise-peer-urls={peer_url}",
-        f"--initial-cluster=only={peer_url}",
-        f"--listen-metrics-urls=http://127.0.0.1:{health}",
-        "--log-level=error",
-    ]
-    with running(command) as process:
-        deadline = time.monotonic() + _START_S
-        while not _is_healthy(health):
-            if process.poll() is not None or time.monotonic() > deadline:
-                raise Failed(f"etcd does not start within {_START_S:.0f} s")
-            time.sleep(0.05)
-        yield f"127.0.0.1:{client}"
-
-
-def _is_healthy(port: int) -> bool:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=2)
-    try:
-        connection.request("GET", "/health")
-        return b'"true"' in connection.getresponse().read()
-    except (OSError, http.client.HTTPException):
-        return False
-    finally:
-        connection.close()
