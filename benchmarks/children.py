@@ -110,8 +110,8 @@ async def grpc_load(address: str, request: bytes) -> None:
         call: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(METHOD)
         await call(request)
         say(ready=True)
-        told = await lines()
-        while line := await told.readline():
+        stdin = await lines()
+        while line := await stdin.readline():
             seconds, at_a_time = json.loads(line)
             started = time.perf_counter()
             deadline = started + seconds
@@ -146,8 +146,8 @@ async def changes(count: int, resources: int) -> None:
     serving = asyncio.create_task(http.serve())
     grpc_port = await grpc_server.start("127.0.0.1:0")
     say(http=f"127.0.0.1:{http.port}", grpc=f"127.0.0.1:{grpc_port}")
-    told, number = await lines(), 0
-    while await told.readline():
+    stdin, number = await lines(), 0
+    while await stdin.readline():
         number += 1
         change = documents.change(number, count, resources)
         await asyncio.sleep(_SETTLE_S + number % 7 / 1000)
@@ -166,8 +166,8 @@ async def apply(address: str) -> None:
         registry = registry_pb2_grpc.RegistryServiceStub(channel)
         await channel.channel_ready()
         say(ready=True)
-        told, number = await lines(), 0
-        while line := await told.readline():
+        stdin, number = await lines(), 0
+        while line := await stdin.readline():
             number += 1
             request = registry_pb2.ApplyRequest(
                 manifests=[registry_pb2.ApplyRequest.Manifest(content=line)]

@@ -179,8 +179,8 @@ async def serve(count: int, group_versions: int = 0, *, is_delayed: bool = False
         server = await loop.create_server(connection, "127.0.0.1", 0)
         ports.append(server.sockets[0].getsockname()[1])
     say(ports=ports)
-    told = await lines()
-    while line := await told.readline():
+    stdin = await lines()
+    while line := await stdin.readline():
         number = orjson.loads(line)
         if number is None:
             say(**asdict(counts))

@@ -76,6 +76,6 @@ def _empty(
 
 def _run(client: subprocess.Popen[bytes], pid: int, seconds: int) -> Sample:
     before = cpu_s(pid)
-    told = ask(client, [seconds, _CALLS_AT_A_TIME])
-    requests = float(str(told["requests"]))
-    return Sample(requests / float(str(told["seconds"])), (cpu_s(pid) - before) / requests * 1e6)
+    result = ask(client, [seconds, _CALLS_AT_A_TIME])
+    requests = float(str(result["requests"]))
+    return Sample(requests / float(str(result["seconds"])), (cpu_s(pid) - before) / requests * 1e6)

@@ -200,16 +200,16 @@ def _take(served: Served, servers: ApiServers, versions: Mapping[int, str], chan
         Failed: The responses report other changes.
     """
     before, computed_before = servers.revision(), cpu_s(served.pid)
-    told = servers.report_at_once(versions)
+    reported = servers.report_at_once(versions)
     computed, writes = cpu_s(served.pid) - computed_before, servers.revision() - before
-    _check(told, changes)
-    return _Taken(told.seconds, len(versions), changes, writes, computed)
+    _check(reported, changes)
+    return _Taken(reported.seconds, len(versions), changes, writes, computed)
 
 
-def _check(told: Reported, changes: int) -> None:
-    changed = told.outcomes["created"] + told.outcomes["updated"]
+def _check(reported: Reported, changes: int) -> None:
+    changed = reported.outcomes["created"] + reported.outcomes["updated"]
     if changed != changes:
-        raise Failed(f"want {changes} changes, the reports made {dict(told.outcomes)}")
+        raise Failed(f"want {changes} changes, the reports made {dict(reported.outcomes)}")
 
 
 def _report_row(name: str, taken: list[_Taken]) -> Row:

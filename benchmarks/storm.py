@@ -181,16 +181,16 @@ def _reconnect(folder: Path, served: Served, known: bytes, tally: _Tally) -> lis
     file.write_bytes(known)
     counts = (str(_CONNECTIONS), str(_PER_CONNECTION))
     with running(child_command("watches", served.grpc, _WATCH, file, *counts), piped=True) as child:
-        told = read_line(child)
+        result = read_line(child)
     etags = {
         discovery_pb2.WatchDiscoveryResponse.FromString(base64.b64decode(one)).changes.etag
-        for one in cast("list[str]", told["messages"])
+        for one in cast("list[str]", result["messages"])
     }
     if etags != {tally.wanted["/apis"]}:
         raise Failed(f"watches got {etags}, not {tally.wanted['/apis']}")
-    for what, count in cast("dict[str, int]", told["again"]).items():
+    for what, count in cast("dict[str, int]", result["again"]).items():
         tally.errors[f"{what} (watch)"] += count
-    return cast("list[float]", told["at"])
+    return cast("list[float]", result["at"])
 
 
 def _peak_mb(pid: int) -> float:
