@@ -113,7 +113,7 @@ build: setup ## Build the sdist and the wheel, and test the wheel
 	$(BIN)/python tools/build.py
 
 .PHONY: bench
-bench: setup ## Run the benchmarks (uses wrk, h2load and nginx where installed)
+bench: setup ## Run the benchmarks (uses wrk and h2load where installed)
 	$(BIN)/python benchmarks/run.py $(ARGS)
 
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \

@@ -70,8 +70,8 @@ def measure(resources: int, changes: int, clock: Clock) -> Iterator[Row]:
         )
 
 
-def _publish_ms(told: dict[str, object]) -> float:
-    return (float(str(told["after"])) - float(str(told["before"]))) * 1000
+def _publish_ms(result: dict[str, object]) -> float:
+    return (float(str(result["after"])) - float(str(result["before"]))) * 1000
 
 
 def _times(
@@ -82,11 +82,11 @@ def _times(
     for _ in range(changes):
         tell(child, "change")
         etag, seen = until_changed()
-        told = read_line(child)
-        if etag != told["etag"]:
-            raise Failed(f"a client saw {etag}, {told['etag']} was published")
+        result = read_line(child)
+        if etag != result["etag"]:
+            raise Failed(f"a client saw {etag}, {result['etag']} was published")
         for moment, at in seen.items():
-            found.setdefault(moment, []).append((at - float(str(told["before"]))) * 1000)
+            found.setdefault(moment, []).append((at - float(str(result["before"]))) * 1000)
     return found
 
 
@@ -220,11 +220,11 @@ def times(
     read: Callable[[bytes], bytes] = gzip.decompress if coding == "gzip" else bytes
     with applying(served.grpc) as child:
         for revision, document in documents:
-            seen, told = _apply(child, document, polling)
+            seen, result = _apply(child, document, polling)
             if f'"{marker(revision)}"'.encode() not in read(polling.body):
                 raise Failed(f"another ETag, but {marker(revision)} is not in the document")
-            before = float(str(told["before"]))
-            found["answered"].append((float(str(told["after"])) - before) * 1000)
+            before = float(str(result["before"]))
+            found["answered"].append((float(str(result["after"])) - before) * 1000)
             for moment, at in seen.items():
                 found[moment].append((at - before) * 1000)
     polling.close()

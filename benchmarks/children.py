@@ -2,14 +2,14 @@
 
     children.py http-empty FILE [CERT KEY]   answers every request with the response in FILE
     children.py grpc-empty FILE         answers GetDiscovery with the bytes in FILE
-    children.py grpc-load HOST:PORT FILE   sends the request in FILE, as told by lines on stdin
+    children.py grpc-load HOST:PORT FILE   sends the request in FILE, as lines on stdin say
     children.py changes GROUPS RESOURCES   publishes a change for each line on stdin
     children.py apply HOST:PORT         applies the manifest in each line on stdin
     children.py upstreams COUNT GROUPS  runs COUNT API servers with GROUPS groups each
     children.py fleet|fleet-delayed COUNT [GROUP_VERSIONS]   runs COUNT API servers of recorded
                                         releases, with definitions up to so many group-versions
-    children.py streams grpc|http HOST:PORT FILE   holds the streams that FILE describes
-    children.py grpc-stream-empty METHOD FILE   sends the message in FILE on every stream
+    children.py watches HOST:PORT METHOD FILE CONNECTIONS STREAMS   holds watches with the request
+                                        in FILE, so many on each connection
     children.py poll HOST:PORT          polls /apis, and prints the latencies for each line on stdin
 
 Each prints JSON lines, and ends when its stdin does.
@@ -110,8 +110,8 @@ async def grpc_load(address: str, request: bytes) -> None:
         call: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(METHOD)
         await call(request)
         say(ready=True)
-        told = await lines()
-        while line := await told.readline():
+        stdin = await lines()
+        while line := await stdin.readline():
             seconds, at_a_time = json.loads(line)
             started = time.perf_counter()
             deadline = started + seconds
@@ -146,8 +146,8 @@ async def changes(count: int, resources: int) -> None:
     serving = asyncio.create_task(http.serve())
     grpc_port = await grpc_server.start("127.0.0.1:0")
     say(http=f"127.0.0.1:{http.port}", grpc=f"127.0.0.1:{grpc_port}")
-    told, number = await lines(), 0
-    while await told.readline():
+    stdin, number = await lines(), 0
+    while await stdin.readline():
         number += 1
         change = documents.change(number, count, resources)
         await asyncio.sleep(_SETTLE_S + number % 7 / 1000)
@@ -166,8 +166,8 @@ async def apply(address: str) -> None:
         registry = registry_pb2_grpc.RegistryServiceStub(channel)
         await channel.channel_ready()
         say(ready=True)
-        told, number = await lines(), 0
-        while line := await told.readline():
+        stdin, number = await lines(), 0
+        while line := await stdin.readline():
             number += 1
             request = registry_pb2.ApplyRequest(
                 manifests=[registry_pb2.ApplyRequest.Manifest(content=line)]
@@ -222,14 +222,10 @@ def main() -> None:
             uvloop.run(apply(address))
         case [("upstreams" | "fleet" | "fleet-delayed") as kind, *sizes]:
             uvloop.run(_api_servers(kind, *map(int, sizes)))
-        case ["streams", kind, address, file]:
-            from streams import streams  # noqa: PLC0415
+        case ["watches", address, method, file, *counts]:
+            from streams import watch  # noqa: PLC0415
 
-            uvloop.run(streams(kind, address, json.loads(Path(file).read_bytes())))
-        case ["grpc-stream-empty", method, file]:
-            from streams import grpc_stream_empty  # noqa: PLC0415
-
-            uvloop.run(grpc_stream_empty(method, Path(file).read_bytes()))
+            uvloop.run(watch(address, method, Path(file).read_bytes(), *map(int, counts)))
         case ["poll", address]:
             poll(address)
         case _:

@@ -1,35 +1,24 @@
 """What it costs to find a kind on a server: our clients beside others, on the same server."""
 
-import statistics
+import contextlib
+import json
+import subprocess
 import sys
+import threading
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Generator, Iterator
 from dataclasses import asdict, dataclass
-from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, cast
 
-import client_groups
-import grpc
-from client_groups import DEPLOYMENT, GADGET, GHOST, TYPO, Wanted
-from client_sessions import HttpSide, Side, StepResult, grpc_side, http_side, session
-from processes import Failed
+from apidiscovery_client.model import Group
+from apidiscovery_client.testing import FakeApiServer, group, resource
+from client_child import DRIVERS, OURS, Found
+from processes import HERE, Failed, ask, read_line, running
 from report import Clock, Row
 
-COLD, AGAIN, MISSPELT, NEW, DEAD = "cold", "again", "typo", "new", "dead"
-
-OURS_HTTP = ("ours, asyncio", "ours, sync")
-OURS_GRPC = ("ours, gRPC", "ours, gRPC betterproto")
-OUR_COMMAND, KUBECTL = "ours, command line", "kubectl"
-OTHERS = ("lightkube", "kubernetes", "kubernetes_asyncio", "kr8s")
-
-# A new definition is a second old when it is looked up: a client may trust a younger response.
-_SETTLE_S = 1.0
-
 SECTION = "clients"
-COLD_REQUESTS = 2
-
+COLD, AGAIN, MISSPELT, NEW, DEAD = "cold", "again", "typo", "new", "dead"
 _TITLES = {
     COLD: "one kind, nothing known yet",
     AGAIN: "the same kind again",
@@ -37,345 +26,280 @@ _TITLES = {
     NEW: "a kind defined a second ago",
     DEAD: "one group does not answer",
 }
+_COMMANDS = ("ours, command line", "kubectl")
+
+# As many groups as on a cluster with many operators; most have two versions.
+_GROUPS = 63
+_RELEASE = "1.32"
+_DELAY_S = 0.02
+# A new definition is a second old when it is looked up: a client may trust a younger response.
+_SETTLE_S = 1.0
+_LIMIT_S, _SESSION_S = 120.0, 30.0
+_REQUESTS = 2  # that ours may take
 # Words in every error about the failure; the name of the group is in any error.
 _TELLING = ("unavailable", "stale")
 
-COMMAND_RATIO = 2.0
 
-_T = TypeVar("_T")
+class Wanted(NamedTuple):
+    """A kind, and what a client needs to request its objects."""
 
-_LIMIT_S = 120.0
-_ROUNDS = 7  # of the two command lines in turn
+    kind: str
+    found: Found
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClientResults:
-    """The measurements of a client.
+DEPLOYMENT = Wanted("Deployment", ("apps", "v1", "deployments", True))
+TYPO = Wanted("Depoyment", ("", "", "", True))
+GADGET = Wanted("Gadget", ("new.example.com", "v1", "gadgets", False))
+GHOST = Wanted("Ghost", ("dead.example.com", "v1", "ghosts", True))
+
+
+def groups() -> list[Group]:
+    """Return 63 groups with 123 group-versions of four resources each."""
+    found = [
+        _group("", "Pod", "Service", "Secret", "Binding"),
+        _group("apps", "Deployment", "StatefulSet", "DaemonSet", "ReplicaSet"),
+        _group("dead.example.com", "Ghost", "Phantom", "Spectre", "Wraith"),
+    ]
+    for number in range(_GROUPS - len(found)):
+        kinds = [f"{part}{number}" for part in ("Backup", "Route", "Tenant", "Volume")]
+        found.append(_group(f"team{number:02}.example.com", *kinds, versions=("v1", "v1beta1")))
+    return found
+
+
+def _group(name: str, *kinds: str, versions: tuple[str, ...] = ("v1",)) -> Group:
+    resources = [resource(f"{kind.lower()}s", kind, subresources=["status"]) for kind in kinds]
+    return group(name, **dict.fromkeys(versions, resources))
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """The requests for discovery of a step: all, those answered with 304, bytes of bodies."""
+
+    requests: int
+    not_modified: int
+    body_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """The result of a step.
 
     Attributes:
-        elsewhere: In a second process, with the disk cache of the first.
-        checked: When it verifies its cache; None where it cannot.
-        warm: The new kind, by a client that knew the others.
-        fresh: The new kind, by a client without a cache.
-        other: A kind of a group that answers, while another does not.
-        ghost: A kind of the one that does not.
+        found: The client's answer for the kind; None for none.
+        error: The name and text of its exception; empty for none.
+        heard: Its log and stderr.
     """
 
-    client: str
-    cold: StepResult
-    again: StepResult
-    elsewhere: StepResult
-    checked: StepResult | None
-    typo: StepResult
-    typo_again: StepResult
-    warm: StepResult
-    fresh: StepResult
-    other: StepResult
-    ghost: StepResult
+    seconds: float
+    found: Found | None
+    error: str
+    heard: str
+    counts: Counts
 
-    def shown(self, scenario: str) -> StepResult:
-        """Return the value for the picture."""
-        shown = {COLD: self.cold, AGAIN: self.again, MISSPELT: self.typo, NEW: self.warm}
-        return shown.get(scenario, self.other)
+    def wrong(self, wanted: Wanted) -> str:
+        """Return the text for a wrong answer; empty for a right one."""
+        return "" if self.found == wanted.found else f", WRONG: {self.outcome}"
+
+    @property
+    def outcome(self) -> str:
+        """The answer or error in one short line."""
+        return self.error.partition("\n")[0][:120] or f"{self.found}"
+
+    @property
+    def cost(self) -> str:
+        """Requests, bytes and seconds; only requests where there were none."""
+        counts = self.counts
+        if not counts.requests:
+            return "0 requests"
+        requests = "1 request" if counts.requests == 1 else f"{counts.requests} requests"
+        if counts.not_modified == counts.requests:
+            requests += ", all 304"
+        elif counts.not_modified:
+            requests += f", {counts.not_modified} of them 304"
+        return f"{requests}, {counts.body_bytes / 1e3:.1f} kB, {self.seconds:.2f} s"
+
+    @property
+    def is_unchanged(self) -> bool:
+        """Whether every answer was 304, to few enough requests."""
+        return self.counts.not_modified == self.counts.requests <= _REQUESTS
 
 
-def over_http(client: str, side: HttpSide, folder: Path) -> ClientResults:
-    """Return what came of asking a client that talks HTTP, or a command line.
+class Session:
+    """A process with one client, controlled step by step."""
 
-    Raises:
-        Failed: The client cannot be run.
+    def __init__(self, process: subprocess.Popen[bytes], server: FakeApiServer) -> None:
+        self._process, self._server = process, server
+        read_line(process)
+
+    def find(self, wanted: Wanted) -> Step:
+        """Look up a kind."""
+        return self._step("find", wanted.kind)
+
+    def check(self) -> Step:
+        """Make sure that what the client knows is current."""
+        return self._step("check")
+
+    def _step(self, *step: str) -> Step:
+        self._server.forget_requests()
+        answer = ask(self._process, step)
+        objects = [found for path in self._server.paths if (found := found_at(path))]
+        asked = [one for one in self._server.requests if not found_at(one.path)]
+        stated = cast("list[object] | None", answer["found"])
+        found = cast("Found", tuple(stated)) if stated else None
+        return Step(
+            cast("float", answer["seconds"]),
+            found or (objects[-1] if objects else None),
+            str(answer["error"]),
+            str(answer["heard"]),
+            Counts(
+                len(asked),
+                sum(one.status == 304 for one in asked),  # noqa: PLR2004 - not modified
+                sum(one.sent for one in asked),
+            ),
+        )
+
+
+def found_at(path: str) -> Found | None:
+    """Return what a client knows that requests objects at a path; None for other paths."""
+    root, *parts = path.strip("/").split("/")
+    if root not in ("api", "apis"):
+        return None
+    group = parts.pop(0) if root == "apis" and parts else ""
+    version, *rest = parts or [""]
+    return (group, version, rest[-1], rest[0] == "namespaces") if rest else None
+
+
+@contextlib.contextmanager
+def session(client: str, server: FakeApiServer, folder: Path) -> Generator[Session]:
+    """Run a client in a process of its own until the block ends, and not for much longer.
+
+    What it has in the folder is what the sessions before have left.
     """
-
-    @contextmanager
-    def dead() -> Generator[Side]:
-        side.serve("dead")
-        yield side
-
-    try:
-        return _measured(client, side, dead, own_folder(client, folder))
-    finally:
-        side.serve("usual")
-
-
-def over_grpc(client: str, folder: Path) -> ClientResults:
-    """Return what came of asking a client that talks gRPC, with a server of its own.
-
-    Raises:
-        Failed: The client cannot be run.
-    """
-    own = own_folder(client, folder)
-    with grpc_side(own, client_groups.usual()) as side:
-        return _measured(client, side, partial(grpc_side, own, client_groups.with_dead()), own)
-
-
-def own_folder(client: str, folder: Path) -> Path:
-    """Return where a client has its files; it is there then."""
-    own = folder / client.replace(", ", "-").replace(" ", "-")
-    own.mkdir(exist_ok=True)
-    return own
-
-
-def _measured(
-    client: str, side: Side, dead: Callable[[], AbstractContextManager[Side]], folder: Path
-) -> ClientResults:
-    """Run all steps, in processes with or without a disk cache."""
-    with session(client, side, folder / "kept") as first:
-        cold, again = first.find(DEPLOYMENT), first.find(DEPLOYMENT)
-    with session(client, side, folder / "kept") as second:
-        elsewhere = second.find(DEPLOYMENT)
-        checked = None if client in OTHERS else second.check()
-        time.sleep(_SETTLE_S)
-        typo, typo_again = second.find(TYPO), second.find(TYPO)
-        side.add_gadget()
-        time.sleep(_SETTLE_S)
-        warm = second.find(GADGET)
-    with session(client, side, folder / "fresh") as third:
-        fresh = third.find(GADGET)
-    with dead() as without, session(client, without, folder / "dead") as fourth:
-        other, ghost = fourth.find(DEPLOYMENT), fourth.find(GHOST)
-    return ClientResults(
-        client=client,
-        cold=cold,
-        again=again,
-        elsewhere=elsewhere,
-        checked=checked,
-        typo=typo,
-        typo_again=typo_again,
-        warm=warm,
-        fresh=fresh,
-        other=other,
-        ghost=ghost,
-    )
-
-
-def question_rows(asked: Sequence[ClientResults], bare_mb: float) -> Iterator[Row]:
-    """Yield the rows of each question, for all clients.
-
-    Args:
-        asked: The clients.
-        bare_mb: The memory of a process without a client.
-    """
-    makers: Mapping[str, Callable[[ClientResults], Row]] = {
-        COLD: partial(_cold_row, bare_mb=bare_mb),
-        AGAIN: _again_row,
-        MISSPELT: _typo_row,
-        NEW: _new_row,
-        DEAD: _dead_row,
-    }
-    yield from (make(one) for make in makers.values() for one in asked)
-
-
-def _cold_row(asked: ClientResults, bare_mb: float) -> Row:
-    cold = asked.cold
-    is_command = asked.client in (OUR_COMMAND, KUBECTL)
-    memory = f"{cold.peak_mb:.0f} MB" if is_command else f"+{cold.peak_mb - bare_mb:.0f} MB"
-    measured = f"{_cost(cold)}; {memory}{wrong(cold, DEPLOYMENT)}"
-    passed = cold.is_right(DEPLOYMENT) and cold.counts.requests <= COLD_REQUESTS
-    budget = f"{COLD_REQUESTS} requests at most, right"
-    return _question_row(asked, COLD, budget, measured, passed=passed)
-
-
-def _again_row(asked: ClientResults) -> Row:
-    checked = asked.checked
-    parts = [f"same process {_short(asked.again)}", f"another {_short(asked.elsewhere)}"]
-    if asked.client in (OUR_COMMAND, KUBECTL):
-        parts = [f"another process {_short(asked.again)}"]
-    parts.append("cannot make sure" if checked is None else f"made sure {_cost(checked)}")
-    mistake = wrong(asked.again, DEPLOYMENT) or wrong(asked.elsewhere, DEPLOYMENT)
-    if checked is not None and checked.error:
-        mistake += f", WRONG: {checked.outcome}"
-    passed = not mistake and checked is not None and _is_unchanged(checked, asked.client)
-    budget = f"{_unchanged(asked)}, right"
-    return _question_row(asked, AGAIN, budget, "; ".join(parts) + mistake, passed=passed)
-
-
-def _typo_row(asked: ClientResults) -> Row:
-    typo, again = asked.typo, asked.typo_again
-    first, second = _refused(typo), _refused(again)
-    measured = f"{_cost(typo)}{first}; then {_short(again)}{second}"
-    passed = not first + second and _is_unchanged(typo, asked.client)
-    budget = f"{_unchanged(asked)}, then 0 requests"
-    if asked.client == OUR_COMMAND:
-        budget = f"{_unchanged(asked)}, each time"
-        passed = passed and _is_unchanged(again, asked.client)
-    else:
-        passed = passed and not again.counts.requests
-    return _question_row(asked, MISSPELT, budget, measured, passed=passed)
-
-
-def _new_row(asked: ClientResults) -> Row:
-    warm, fresh = asked.warm, asked.fresh
-    first, second = wrong(warm, GADGET), wrong(fresh, GADGET)
-    measured = f"known others {_cost(warm)}{first}; known nothing {_cost(fresh)}{second}"
-    passed = (
-        not first + second and max(warm.counts.requests, fresh.counts.requests) <= COLD_REQUESTS
-    )
-    budget = f"{COLD_REQUESTS} requests at most, right"
-    return _question_row(asked, NEW, budget, measured, passed=passed)
-
-
-def _dead_row(asked: ClientResults) -> Row:
-    other, ghost = asked.other, asked.ghost
-    mistake = wrong(other, DEPLOYMENT)
-    told = tells_of_trouble(ghost)
-    measured = f"another kind {_cost(other)}{mistake or ', right'}; its own kind: "
-    measured += "told that it does not answer" if told else f"NOT TOLD ({ghost.outcome})"
-    return _question_row(asked, DEAD, "right, told", measured, passed=not mistake and told)
-
-
-def _question_row(
-    asked: ClientResults, scenario: str, budget: str, measured: str, *, passed: bool
-) -> Row:
-    """Return a row, whose budget is for ours alone."""
-    shown = asked.shown(scenario)
-    is_ours = asked.client.startswith("ours")
-    numbers: dict[str, object] = {
-        "client": asked.client,
-        "scenario": scenario,
-        "seconds": shown.seconds,
-        "peak_mb": shown.peak_mb,
-        **asdict(shown.counts),
-    }
-    return Row(
-        SECTION,
-        f"{_TITLES[scenario]}: {asked.client}",
-        budget if is_ours else "",
-        measured,
-        passed=passed if is_ours else None,
-        numbers=numbers,
-    )
-
-
-def tells_of_trouble(done: StepResult) -> bool:
-    """Return whether the error for a kind of a failing group mentions the failure."""
-    said = f"{done.error} {done.heard}".lower()
-    return done.found is None and any(word in said for word in _TELLING)
-
-
-def _unchanged(asked: ClientResults) -> str:
-    """Return the budget of a lookup without changes."""
-    if asked.client in OURS_GRPC:
-        return "1 call at most, not modified"
-    return f"{COLD_REQUESTS} x 304 at most, 0 B in bodies"
-
-
-def _is_unchanged(done: StepResult, client: str) -> bool:
-    counts = done.counts
-    if counts.not_modified != counts.requests:
-        return False
-    if client in OURS_GRPC:
-        return counts.requests <= 1
-    return counts.requests <= COLD_REQUESTS and not counts.body_bytes
-
-
-def wrong(done: StepResult, wanted: Wanted) -> str:
-    """Return the text for a wrong answer; empty for a right one."""
-    return "" if done.is_right(wanted) else f", WRONG: {done.outcome}"
-
-
-def _refused(done: StepResult) -> str:
-    """Return the text for a wrong answer, where the right one is that the kind does not exist."""
-    is_refused = done.found is None and TYPO.kind.lower() in done.error.lower()
-    return "" if is_refused else f", WRONG: {done.outcome}"
-
-
-def _cost(done: StepResult) -> str:
-    counts = done.counts
-    requests = "1 request" if counts.requests == 1 else f"{counts.requests} requests"
-    if counts.requests and counts.not_modified == counts.requests:
-        # Over gRPC that is a message, and has a body.
-        requests += " not modified" if counts.body_bytes else ", all 304"
-    elif counts.not_modified:
-        requests += f", {counts.not_modified} of them 304"
-    return f"{requests}, {_size(counts.sent_bytes)}, {done.seconds:.2f} s"
-
-
-def _short(done: StepResult) -> str:
-    return _cost(done) if done.counts.requests else "0 requests"
-
-
-def _size(count: int) -> str:
-    return f"{count / 1e3:.1f} kB" if count else "0 B"
+    folder.mkdir(exist_ok=True, parents=True)
+    kubeconfig = folder / "kubeconfig"
+    kubeconfig.write_text(json.dumps(server.kubeconfig()), encoding="utf-8")
+    kubeconfig.chmod(0o600)
+    own = [f"HOME={folder}", "NO_PROXY=127.0.0.1", "no_proxy=127.0.0.1"]
+    command: list[str | Path] = ["/usr/bin/env", *own, sys.executable]
+    with running(
+        [*command, HERE / "client_child.py", client, server.url, folder], piped=True
+    ) as process:
+        limit = threading.Timer(_SESSION_S, process.kill)
+        limit.start()
+        try:
+            yield Session(process, server)
+        finally:
+            limit.cancel()
 
 
 def measure(folder: Path, clock: Clock) -> Iterator[Row]:
-    """Yield the rows: for each question those of all clients, then those of one client alone."""
+    """Yield the rows, for each question those of all clients."""
     own_clock = Clock(_LIMIT_S)
-    with http_side() as side:
-        bare_mb = _bare_mb(side, folder)
-        asked: list[ClientResults] = []
-        clients: dict[str, Callable[[], ClientResults]] = {
-            **{name: partial(over_http, name, side, folder) for name in OURS_HTTP},
-            **{name: partial(over_grpc, name, folder) for name in OURS_GRPC},
-            **{name: partial(over_http, name, side, folder) for name in (OUR_COMMAND, KUBECTL)},
-            **{name: partial(over_http, name, side, folder) for name in OTHERS},
-        }
-        for name, client in clients.items():
+    rows: list[Row] = []
+    with FakeApiServer(groups(), release=_RELEASE) as server:
+        for client in DRIVERS:
             if clock.out() or own_clock.out():
-                yield Row(SECTION, name, "", skipped="out of time")
+                yield Row(SECTION, client, "", skipped="out of time")
                 continue
-            answer = _unless_broken(name, partial(_told, name, client))
-            if isinstance(answer, Row):
-                yield answer
-            else:
-                asked.append(answer)
-        yield from question_rows(asked, bare_mb)
-        yield _unless_broken(f"{OUR_COMMAND} and {KUBECTL}", partial(_command_row, side, folder))
-    for name in OURS_GRPC:
-        yield _unless_broken(f"{name}, watching", partial(_watch_row, name, folder))
+            started = time.monotonic()
+            try:
+                rows += _rows(client, server, folder / client.replace(", ", "-"))
+            except (Failed, OSError) as error:
+                lines = str(error).splitlines() or [type(error).__name__]
+                yield Row(SECTION, client, "", skipped=f"broken: {lines[-1][:200]}")
+            took = time.monotonic() - started
+            print(f"({SECTION}, {client}: {took:.0f} s)", file=sys.stderr, flush=True)
+    yield from sorted(rows, key=lambda row: list(_TITLES).index(str(row.numbers["scenario"])))
 
 
-def _unless_broken(name: str, measure_it: Callable[[], _T]) -> _T | Row:
-    """Return the result, or the row of a failed measurement."""
-    try:
-        return measure_it()
-    except (Failed, OSError, grpc.RpcError) as error:
-        lines = str(error).splitlines() or [type(error).__name__]
-        return Row(SECTION, name, "", skipped=f"broken: {lines[-1][:200]}")
+def _rows(client: str, server: FakeApiServer, folder: Path) -> Iterator[Row]:
+    """Run all steps, in processes with and without a disk cache."""
+    server.replace(groups())
+    server.mend()
+    server.slow(_DELAY_S)
+    is_ours = client in OURS
+    with session(client, server, folder / "kept") as first:
+        cold, again = first.find(DEPLOYMENT), first.find(DEPLOYMENT)
+    yield _cold_row(client, cold)
+    with session(client, server, folder / "kept") as second:
+        elsewhere = second.find(DEPLOYMENT)
+        checked = second.check() if is_ours or client in _COMMANDS else None
+        yield _again_row(client, again, elsewhere, checked)
+        time.sleep(_SETTLE_S)
+        yield _typo_row(client, second.find(TYPO), second.find(TYPO))
+        server.add(group("new.example.com", v1=[resource("gadgets", "Gadget", namespaced=False)]))
+        time.sleep(_SETTLE_S)
+        warm = second.find(GADGET)
+    with session(client, server, folder / "fresh") as third:
+        yield _new_row(client, warm, third.find(GADGET))
+    server.fail("dead.example.com")
+    with session(client, server, folder / "dead") as fourth:
+        yield _dead_row(client, fourth.find(DEPLOYMENT), fourth.find(GHOST))
 
 
-def _told(name: str, client: Callable[[], ClientResults]) -> ClientResults:
-    """Measure a client, and print progress, since the first row takes a while."""
-    started = time.monotonic()
-    asked = client()
-    took = time.monotonic() - started
-    print(f"({SECTION}, {name}: {took:.0f} s)", file=sys.stderr, flush=True)
-    return asked
+def _row(client: str, scenario: str, step: Step, measured: str, *, passed: bool) -> Row:
+    """Return a row, whose budget is for ours alone."""
+    budgets = {
+        COLD: f"{_REQUESTS} requests at most, right",
+        AGAIN: f"{_REQUESTS} x 304 at most, right",
+        MISSPELT: f"{_REQUESTS} x 304 at most, then 0 requests",
+        NEW: f"{_REQUESTS} requests at most, right",
+        DEAD: "right, said",
+    }
+    is_ours = client in OURS
+    numbers: dict[str, object] = {"client": client, "scenario": scenario, "seconds": step.seconds}
+    return Row(
+        SECTION,
+        f"{_TITLES[scenario]}: {client}",
+        budgets[scenario] if is_ours else "",
+        measured,
+        passed=passed if is_ours else None,
+        numbers=numbers | asdict(step.counts),
+    )
 
 
-def _bare_mb(side: Side, folder: Path) -> float:
-    """Return how much memory the process takes without a client."""
-    with session("nothing", side, folder / "nothing") as bare:
-        return bare.find(DEPLOYMENT).peak_mb
+def _cold_row(client: str, cold: Step) -> Row:
+    mistake = cold.wrong(DEPLOYMENT)
+    passed = not mistake and cold.counts.requests <= _REQUESTS
+    return _row(client, COLD, cold, cold.cost + mistake, passed=passed)
 
 
-def _watch_row(client: str, folder: Path) -> Row:
-    """Look up kinds during a watch, and a new kind that the watch reported."""
-    name = f"while a watch is up, 200 questions and a new kind: {client}"
-    own = own_folder(client, folder)
-    side = grpc_side(own, client_groups.usual())
-    with side as served, session(client, served, own / "watching") as following:
-        following.find(DEPLOYMENT)
-        done = following.watch(GADGET)
-    mistake = wrong(done, GADGET)
-    measured = f"{done.counts.requests} requests{mistake or ', right'}"
-    passed = not mistake and not done.counts.requests
-    return Row(SECTION, name, "0 requests", measured, passed=passed, numbers=asdict(done.counts))
+def _again_row(client: str, again: Step, elsewhere: Step, checked: Step | None) -> Row:
+    parts = [f"same process {again.cost}", f"another {elsewhere.cost}"]
+    if client in _COMMANDS:
+        parts = [f"another process {again.cost}"]
+    parts.append(f"made sure {checked.cost}" if checked else "cannot make sure")
+    mistake = again.wrong(DEPLOYMENT) or elsewhere.wrong(DEPLOYMENT)
+    if checked and checked.error:
+        mistake += f", WRONG: {checked.outcome}"
+    passed = not mistake and checked is not None and checked.is_unchanged
+    return _row(client, AGAIN, again, "; ".join(parts) + mistake, passed=passed)
 
 
-def _command_row(side: HttpSide, folder: Path) -> Row:
-    """Run both command lines in turn, with their disk caches."""
-    name = "command line, api-resources again: ours beside kubectl"
-    with (
-        session(OUR_COMMAND, side, own_folder(OUR_COMMAND, folder) / "kept") as ours,
-        session(KUBECTL, side, own_folder(KUBECTL, folder) / "kept") as kubectl,
-    ):
-        for one in (ours, kubectl):
-            one.check()
-        pairs = [(ours.check().seconds, kubectl.check().seconds) for _ in range(_ROUNDS)]
-    own_s, their_s = (statistics.median(times) for times in zip(*pairs, strict=True))
-    ratio = own_s / their_s
-    measured = f"{own_s * 1e3:.0f} ms, kubectl {their_s * 1e3:.0f} ms: {ratio:.2f}"
-    numbers: dict[str, object] = {"seconds": own_s, "kubectl_seconds": their_s}
-    budget, passed = f"<= {COMMAND_RATIO} x kubectl", ratio <= COMMAND_RATIO
-    return Row(SECTION, name, budget, measured, passed=passed, numbers=numbers)
+def _typo_row(client: str, typo: Step, again: Step) -> Row:
+    mistakes = ["" if _is_refused(one) else f", WRONG: {one.outcome}" for one in (typo, again)]
+    measured = f"{typo.cost}{mistakes[0]}; then {again.cost}{mistakes[1]}"
+    # Each process of a command line asks again.
+    is_known = again.is_unchanged if client in _COMMANDS else not again.counts.requests
+    passed = not any(mistakes) and typo.is_unchanged and is_known
+    return _row(client, MISSPELT, typo, measured, passed=passed)
+
+
+def _is_refused(step: Step) -> bool:
+    return step.found is None and TYPO.kind.lower() in step.error.lower()
+
+
+def _new_row(client: str, warm: Step, fresh: Step) -> Row:
+    mistakes = [one.wrong(GADGET) for one in (warm, fresh)]
+    measured = f"known others {warm.cost}{mistakes[0]}; known nothing {fresh.cost}{mistakes[1]}"
+    passed = not any(mistakes) and max(warm.counts.requests, fresh.counts.requests) <= _REQUESTS
+    return _row(client, NEW, warm, measured, passed=passed)
+
+
+def _dead_row(client: str, other: Step, ghost: Step) -> Row:
+    mistake = other.wrong(DEPLOYMENT)
+    said = f"{ghost.error} {ghost.heard}".lower()
+    told = ghost.found is None and any(word in said for word in _TELLING)
+    measured = f"another kind {other.cost}{mistake or ', right'}; its own kind: "
+    measured += "the error says that it does not answer" if told else f"NOT SAID ({ghost.outcome})"
+    return _row(client, DEAD, other, measured, passed=not mistake and told)

@@ -77,7 +77,7 @@ class Delayed(Connection):
 
 
 class Watched(dict[bytes, Page]):
-    """Pages that tell when one of them was taken first, after it was changed."""
+    """Pages that note when `/apis` was first requested after a change."""
 
     taken_at = 0.0
 
@@ -179,8 +179,8 @@ async def serve(count: int, group_versions: int = 0, *, is_delayed: bool = False
         server = await loop.create_server(connection, "127.0.0.1", 0)
         ports.append(server.sockets[0].getsockname()[1])
     say(ports=ports)
-    told = await lines()
-    while line := await told.readline():
+    stdin = await lines()
+    while line := await stdin.readline():
         number = orjson.loads(line)
         if number is None:
             say(**asdict(counts))
@@ -278,7 +278,7 @@ def _is_settled(served: Served) -> bool:
 
 
 def _round(served: Served, fake: subprocess.Popen[bytes]) -> Row:
-    """Measure for a while, and tell what one round of each cluster costs."""
+    """Return the cost of one round of polls of all clusters, measured for a while."""
     _until(lambda: _is_settled(served), "every list is read")
     before, computed = ask(fake, None), cpu_s(served.pid)
     time.sleep(_WINDOW_S)

@@ -40,10 +40,10 @@ class Target:
 
 def missing(tool: str) -> str | None:
     """Return why a tool is not usable; None if it is."""
-    packages = {"wrk": "wrk", "h2load": "nghttp2-client", "nginx": "nginx-light"}
     if shutil.which(tool):
         return None
-    return f"no {tool} (apt-get install {packages[tool]})"
+    package = "nghttp2-client" if tool == "h2load" else tool
+    return f"no {tool} (apt-get install {package})"
 
 
 def wrk(target: Target, headers: Mapping[str, str], seconds: int) -> Sample:

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from openapi import DOCUMENT, INDEX
 from report import Row
-from scale import BUDGET_SIZE, MEMORY, READ, START, START_S, curves, growth_exponent
+from scale import BUDGET_SIZE, MEMORY, READ, START, START_S, curves
 from startup import MEMORY_MB
 from warm import WARM_RATIO
 
@@ -35,7 +35,7 @@ _WIDTH = 5.5
 
 
 def draw_ratios(rows: Sequence[Row], file: Path) -> None:
-    """Write the picture; the suffix of the file tells the format."""
+    """Write the picture; the suffix of the file is the format."""
     figure = Figure(figsize=(11, 5.5), layout="constrained")
     bars, curves = figure.subplots(1, 2)
     _ratios(bars, [row for row in rows if row.ratio is not None])
@@ -69,7 +69,7 @@ def _distributions(axes: Axes, rows: Sequence[Row]) -> None:
 
 
 def draw_clients(rows: Sequence[Row], file: Path) -> bool:
-    """Write the picture if there is something to draw; tell whether there was."""
+    """Write the picture; return False if there is nothing to draw."""
     found = [row for row in rows if row.section == SECTION and "scenario" in row.numbers]
     if not found:
         return False
@@ -97,12 +97,8 @@ def _client_bars(axes: Axes, rows: Sequence[Row], number: str, least: float) -> 
 
 
 def draw_scale(rows: Sequence[Row], file: Path) -> bool:
-    """Write the picture if there is a curve to draw; tell whether there was one."""
-    found = {
-        curve: values
-        for curve, values in curves(rows).items()
-        if growth_exponent(values) is not None
-    }
+    """Write the picture; return False if there is no curve to draw."""
+    found = curves(rows)
     if not found:
         return False
     figure = Figure(figsize=(13, 4.5), layout="constrained")
@@ -120,8 +116,7 @@ def draw_scale(rows: Sequence[Row], file: Path) -> bool:
 
 
 def _growth_curve(axes: Axes, name: str, values: Mapping[int, float]) -> None:
-    label = f"{name}: size^{growth_exponent(values):.2f}"
-    axes.plot(list(values), list(values.values()), "o-", label=label, linewidth=1.3)
+    axes.plot(list(values), list(values.values()), "o-", label=name, linewidth=1.3)
 
 
 def _finish_panel(axes: Axes, budget: float | None) -> None:
@@ -135,7 +130,7 @@ def _finish_panel(axes: Axes, budget: float | None) -> None:
 
 
 def draw_storm(rows: Sequence[Row], file: Path) -> bool:
-    """Write the picture if there is something to draw; tell whether there was."""
+    """Write the picture; return False if there is nothing to draw."""
     visible = [row for row in rows if row.section == "visible" and row.point]
     storm = [row for row in rows if row.section == "storm" and "s" in row.numbers]
     drawn: list[tuple[Callable[[Axes, Sequence[Row]], None], list[Row]]] = [

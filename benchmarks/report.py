@@ -27,7 +27,6 @@ _TITLES = {
     "grpc": "gRPC",
     "tls": "Warm requests over TLS",
     "warm": "Warm requests",
-    "nginx": "nginx, for comparison",
     "storage-versions": "Storage versions",
     "history": "History",
     "clients": "Clients",
@@ -148,7 +147,7 @@ def machine() -> str:
 
 def _tool_versions() -> list[str]:
     found: list[str] = []
-    for tool, flag, word in (("wrk", "-v", 1), ("h2load", "--version", 1), ("nginx", "-v", 2)):
+    for tool, flag, word in (("wrk", "-v", 1), ("h2load", "--version", 1)):
         path = shutil.which(tool)
         if path:
             done = subprocess.run([path, flag], capture_output=True, text=True, check=False)

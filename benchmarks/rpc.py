@@ -12,13 +12,13 @@ from children import METHOD, UNLIMITED
 from documents import groups, manifest
 from load import Sample, interleaved
 from processes import ask, child_command, cpu_s, read_line, running, serving
-from report import Clock, Row
-from warm import GROUPS, RESOURCES, ratio_row
+from report import Row
+from warm import GROUPS, RESOURCES, Effort, ratio_row
 
 _CALLS_AT_A_TIME = 16
 
 
-def measure(folder: Path, rounds: int, seconds: int, clock: Clock) -> Iterator[Row]:
+def measure(folder: Path, effort: Effort) -> Iterator[Row]:
     """Yield a row for a caller that is up to date and one for a caller that has nothing."""
     file = folder / "600.json"
     file.write_bytes(manifest(groups(GROUPS, RESOURCES)))
@@ -37,10 +37,10 @@ def measure(folder: Path, rounds: int, seconds: int, clock: Clock) -> Iterator[R
                 for key in ("empty", "control"):
                     clients[key] = _empty(stack, folder, encoded, answer)
                 runs = {
-                    key: partial(_run, client, pid, seconds)
+                    key: partial(_run, client, pid, effort.seconds)
                     for key, (client, pid) in clients.items()
                 }
-                samples = interleaved(runs, rounds, clock.out)
+                samples = interleaved(runs, effort.rounds, effort.clock.out)
             yield ratio_row("grpc", f"gRPC {name}", samples, len(answer), by_cpu=True)
 
 
@@ -76,6 +76,6 @@ def _empty(
 
 def _run(client: subprocess.Popen[bytes], pid: int, seconds: int) -> Sample:
     before = cpu_s(pid)
-    told = ask(client, [seconds, _CALLS_AT_A_TIME])
-    requests = float(str(told["requests"]))
-    return Sample(requests / float(str(told["seconds"])), (cpu_s(pid) - before) / requests * 1e6)
+    result = ask(client, [seconds, _CALLS_AT_A_TIME])
+    requests = float(str(result["requests"]))
+    return Sample(requests / float(str(result["seconds"])), (cpu_s(pid) - before) / requests * 1e6)

@@ -133,6 +133,7 @@ def _options() -> argparse.Namespace:
 
 def _measure(options: argparse.Namespace) -> Iterator[Row]:
     clock = Clock(_LIMIT_S)
+    effort = warm.Effort(options.rounds, options.seconds, clock)
     with tempfile.TemporaryDirectory(prefix="apidiscovery-bench-") as name:
         folder = Path(name)
         sections: dict[str, Sequence[Callable[[], Iterator[Row]]]] = {
@@ -143,12 +144,12 @@ def _measure(options: argparse.Namespace) -> Iterator[Row]:
             "scale": [partial(scale.measure, folder, options.sizes, _REPEATS, clock)],
             "upstreams": [partial(upstreams.measure, folder, clock)],
             "fleet": [partial(fleet.measure, folder, clock)],
-            "openapi": [partial(openapi.measure, folder, options.rounds, options.seconds, clock)],
+            "openapi": [partial(openapi.measure, folder)],
             "visible": [partial(openapi.measure_visible, folder, openapi.SIZES, clock)],
             "storm": [partial(storm.measure, folder, clock)],
-            "grpc": [partial(rpc.measure, folder, options.rounds, options.seconds, clock)],
-            "tls": [partial(warm.measure_tls, folder, options.rounds, options.seconds, clock)],
-            "warm": [partial(warm.measure, folder, options.rounds, options.seconds, clock)],
+            "grpc": [partial(rpc.measure, folder, effort)],
+            "tls": [partial(warm.measure_tls, folder, effort)],
+            "warm": [partial(warm.measure, folder, effort)],
             "storage-versions": [partial(storage_versions.measure, folder, options.rounds, clock)],
             "history": [partial(history.measure, folder, clock)],
             "clients": [partial(client_costs.measure, folder, clock)],

@@ -1,10 +1,8 @@
 """How start, memory and changes grow with the number of CustomResourceDefinitions."""
 
-import math
 import statistics
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from changes import times, visible_row
@@ -16,7 +14,6 @@ from startup import memory_row, read_each_representation
 SIZES = (500, 1000, 3000, 10_000)
 BUDGET_SIZE = 3000
 START_S = 5.0
-EXPONENT = 1.2
 
 # What curves are called.
 START, MEMORY, READ = "start to ready", "memory", "applied to all of the document read"
@@ -25,14 +22,9 @@ _CHANGES = 60
 # YAML is read many times slower than JSON; one size is enough.
 _YAML_SIZE = BUDGET_SIZE
 
-# A curve has three unknowns.
-_MIN_SIZES = 4
-_HUNDREDTHS = range(20, 301)
-
 
 def measure(folder: Path, sizes: Sequence[int], repeats: int, clock: Clock) -> Iterator[Row]:
-    """Yield the rows of each size, the empty server first, then how they grow."""
-    found: list[Row] = []
+    """Yield the rows of each size, the empty server first."""
     store = f"sqlite:{folder / 'scale.sqlite'}"
     filled = 0
     for size in (0, *sizes):
@@ -42,10 +34,7 @@ def measure(folder: Path, sizes: Sequence[int], repeats: int, clock: Clock) -> I
         if size > filled:
             yield _fill(folder, store, filled, size)
             filled = size
-        for row in _of_size(folder, store, size, repeats):
-            found.append(row)
-            yield row
-    yield from _growth(found)
+        yield from _of_size(folder, store, size, repeats)
 
 
 def _title(size: int) -> str:
@@ -124,23 +113,6 @@ def _memory_rows(served: Served, size: int) -> Iterator[Row]:
     yield memory_row("scale", name, served, budget=judged, point=point)
 
 
-def _growth(rows: Sequence[Row]) -> Iterator[Row]:
-    """Yield the growth exponent of each curve."""
-    for curve, values in curves(rows).items():
-        name, budget = f"growth: {curve}", f"exponent <= {EXPONENT}"
-        exponent = growth_exponent(values)
-        if exponent is None:
-            continue
-        yield Row(
-            "scale",
-            name,
-            budget,
-            f"size^{exponent:.2f}",
-            passed=exponent <= EXPONENT,
-            numbers={"exponent": exponent},
-        )
-
-
 def curves(rows: Sequence[Row]) -> dict[str, dict[int, float]]:
     """Return the values by size of each curve."""
     found: dict[str, dict[int, float]] = {}
@@ -148,32 +120,3 @@ def curves(rows: Sequence[Row]) -> dict[str, dict[int, float]]:
         if row.point:
             found.setdefault(row.point.curve, {})[row.point.size] = row.point.value
     return found
-
-
-def growth_exponent(values: Mapping[int, float]) -> float | None:
-    """Return the power of the size with which values grow, 1 if they grow linearly.
-
-    It is the k of the curve `a + b * size**k`, neither a nor b negative, whose errors, each by its
-    value, have the least sum of squares. The slope of the logarithms would be less than that for
-    the constant part, and taking away what an empty server needs makes much of the smallest
-    differences. None with too few sizes to tell.
-    """
-    if len(values) < _MIN_SIZES:
-        return None
-    return min((step / 100 for step in _HUNDREDTHS), key=partial(_misfit, values))
-
-
-def _misfit(values: Mapping[int, float], exponent: float) -> float:
-    """Return the sum of squared relative errors of the best curve with this exponent."""
-    # In units of the value: a times this one and b times that one should make 1.
-    points = [(1 / value, math.pow(size, exponent) / value) for size, value in values.items()]
-    xx, xy, yy = (sum(a * b for a, b in pairs) for pairs in _products(points))
-    x, y = sum(x for x, _ in points), sum(y for _, y in points)
-    determinant = xx * yy - xy * xy
-    constant = max((x * yy - y * xy) / determinant, 0.0)
-    rate = max((y - constant * xy) / yy, 0.0)
-    return sum((constant * x + rate * y - 1) ** 2 for x, y in points)
-
-
-def _products(points: Sequence[tuple[float, float]]) -> tuple[list[tuple[float, float]], ...]:
-    return [(x, x) for x, _ in points], list(points), [(y, y) for _, y in points]

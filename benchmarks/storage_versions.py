@@ -1,19 +1,18 @@
 """Storage versions: what it takes until all that API servers report is durable."""
 
 import contextlib
-import http.client
-import shutil
 import statistics
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
 from itertools import count
 from pathlib import Path
 
-import storage_version_watches
-from api_servers import COUNT, RESOURCES, ApiServers, Reported, api_servers
-from processes import Failed, Served, cpu_s, free_ports, running, serving
+import grpc
+from apidiscovery.service.v1 import storage_version_pb2, storage_version_pb2_grpc
+from children import UNLIMITED
+from processes import Failed, Served, cpu_s, serving
 from report import Clock, Row
 
 SECTION = "storage-versions"
@@ -22,41 +21,132 @@ FLAGS = ("--feature-gates", "StorageVersionAPI=true", "--catalog", "none")
 _OLD, _NEW = "v1beta1", "v1"
 Start = Callable[[], contextlib.AbstractContextManager[Served]]
 
-_START_S = 20.0
+COUNT, RESOURCES = 5, 500
+
+_PER_GROUP = 5
+_TIMEOUT_S = 120.0
+
+Outcomes = Mapping[str, int]
 
 
-def measure(folder: Path, rounds: int, clock: Clock) -> Iterator[Row]:
-    """Yield the rows of each store, then those of watches and upgrades."""
-    with contextlib.ExitStack() as stack:
-        for store, start in _stores(folder, stack):
-            if clock.out():
-                yield Row(SECTION, store, "", skipped="out of time")
-                continue
-            yield from measure_reports(store, start, rounds)
-        if not shutil.which("etcd"):
-            yield Row(SECTION, "etcd", "", skipped="no etcd (apt-get install etcd-server)")
-    if clock.out():
-        yield Row(SECTION, "watches", "", skipped="out of time")
-        return
-    store = f"sqlite:{folder / 'watched.sqlite'}"
-    with _serve(folder, lambda: store) as served, api_servers(served.grpc) as servers:
-        servers.report_at_once(dict.fromkeys(range(COUNT), "v1"))
-        yield from storage_version_watches.measure(folder, served, servers, rounds, clock)
-        yield from storage_version_watches.measure_waits(folder, served, servers, clock)
+@dataclass(frozen=True, slots=True)
+class Reported:
+    """The responses to reports.
+
+    Attributes:
+        seconds: From the first report to the last response.
+        outcomes: The number of objects that were CREATED, UPDATED and UNCHANGED.
+    """
+
+    seconds: float
+    outcomes: Outcomes
 
 
-def _stores(folder: Path, stack: contextlib.ExitStack) -> Iterator[tuple[str, Start]]:
-    numbers = count()
-    yield "sqlite", partial(_serve, folder, lambda: f"sqlite:{folder / f'{next(numbers)}.sqlite'}")
-    yield "memory", partial(_serve, folder, lambda: "memory")
-    if shutil.which("etcd"):
-        address = stack.enter_context(etcd(folder / "etcd"))
-        yield "etcd", partial(_serve, folder, lambda: f"etcd://{address}/bench{next(numbers)}")
+def resource(number: int, version: str) -> storage_version_pb2.ReportedResource:
+    """Return the report of a resource with three versions."""
+    versions = [f"{_group(number)}/{each}" for each in ("v1", "v1beta1", "v1alpha1")]
+    return storage_version_pb2.ReportedResource(
+        group=_group(number),
+        resource=_plural(number),
+        encoding_version=f"{_group(number)}/{version}",
+        decodable_versions=versions,
+        served_versions=versions[:2],
+    )
+
+
+def _group(number: int) -> str:
+    return f"team{number // _PER_GROUP}.apps.example.com"
+
+
+def _plural(number: int) -> str:
+    return f"widgets{number}"
+
+
+class ApiServers:
+    """API servers, each a member with its own connection."""
+
+    def __init__(self, channels: Sequence[grpc.Channel]) -> None:
+        self._stubs = [storage_version_pb2_grpc.StorageVersionServiceStub(c) for c in channels]
+        self._ids = [
+            stub.Heartbeat(
+                storage_version_pb2.HeartbeatRequest(hostname=f"node-{number}", instance="bench"),
+                timeout=_TIMEOUT_S,
+            ).api_server_id
+            for number, stub in enumerate(self._stubs)
+        ]
+
+    def report_at_once(self, versions: Mapping[int, str]) -> Reported:
+        """Report the versions in which some servers write all resources, concurrently."""
+        requests = [
+            (self._stubs[server], self._request(server, version))
+            for server, version in versions.items()
+        ]
+        with ThreadPoolExecutor(len(requests)) as callers:
+            began = time.perf_counter()
+            waiting = [
+                callers.submit(stub.Report, request, timeout=_TIMEOUT_S)
+                for stub, request in requests
+            ]
+            answers = [each.result() for each in waiting]
+            seconds = time.perf_counter() - began
+        return Reported(seconds, _outcomes(answers))
+
+    def revision(self) -> int:
+        """Return the store's revision, which every write increases by one."""
+        request = storage_version_pb2.ListStorageVersionsRequest()
+        answer = self._stubs[0].ListStorageVersions(request, timeout=_TIMEOUT_S)
+        return int(answer.list.metadata.resource_version)
+
+    def _request(self, server: int, version: str) -> storage_version_pb2.ReportRequest:
+        return storage_version_pb2.ReportRequest(
+            api_server_id=self._ids[server],
+            resources=[resource(number, version) for number in range(RESOURCES)],
+        )
 
 
 @contextlib.contextmanager
-def _serve(folder: Path, store: Callable[[], str]) -> Generator[Served]:
-    with serving(folder, *FLAGS, "--store", store()) as served:
+def api_servers(address: str) -> Generator[ApiServers]:
+    """Connect API servers until the block ends."""
+    with contextlib.ExitStack() as stack:
+        # Without a pool of its own a channel to the same address shares its connection.
+        options = (*UNLIMITED, ("grpc.use_local_subchannel_pool", 1))
+        channels = [
+            stack.enter_context(grpc.insecure_channel(address, options=options))
+            for _ in range(COUNT)
+        ]
+        yield ApiServers(channels)
+
+
+def _outcomes(answers: Iterable[storage_version_pb2.ReportResponse]) -> Outcomes:
+    names = {
+        storage_version_pb2.ReportedStorageVersion.OUTCOME_CREATED: "created",
+        storage_version_pb2.ReportedStorageVersion.OUTCOME_UPDATED: "updated",
+        storage_version_pb2.ReportedStorageVersion.OUTCOME_UNCHANGED: "unchanged",
+    }
+    counted = dict.fromkeys(names.values(), 0)
+    for answer in answers:
+        for one in answer.reported:
+            counted[names[one.outcome]] += 1
+    return counted
+
+
+def measure(folder: Path, rounds: int, clock: Clock) -> Iterator[Row]:
+    """Yield the rows of each store."""
+    numbers = count()
+    stores: dict[str, Start] = {
+        "sqlite": lambda: _serve(folder, f"sqlite:{folder / f'{next(numbers)}.sqlite'}"),
+        "memory": lambda: _serve(folder, "memory"),
+    }
+    for store, start in stores.items():
+        if clock.out():
+            yield Row(SECTION, store, "", skipped="out of time")
+            continue
+        yield from measure_reports(store, start, rounds)
+
+
+@contextlib.contextmanager
+def _serve(folder: Path, store: str) -> Generator[Served]:
+    with serving(folder, *FLAGS, "--store", store) as served:
         yield served
 
 
@@ -107,19 +197,19 @@ def _take(served: Served, servers: ApiServers, versions: Mapping[int, str], chan
     """Report, and count the writes; `changes` entries must change.
 
     Raises:
-        Failed: The answers tell of other changes.
+        Failed: The responses report other changes.
     """
     before, computed_before = servers.revision(), cpu_s(served.pid)
-    told = servers.report_at_once(versions)
+    reported = servers.report_at_once(versions)
     computed, writes = cpu_s(served.pid) - computed_before, servers.revision() - before
-    _check(told, changes)
-    return _Taken(told.seconds, len(versions), changes, writes, computed)
+    _check(reported, changes)
+    return _Taken(reported.seconds, len(versions), changes, writes, computed)
 
 
-def _check(told: Reported, changes: int) -> None:
-    changed = told.outcomes["created"] + told.outcomes["updated"]
+def _check(reported: Reported, changes: int) -> None:
+    changed = reported.outcomes["created"] + reported.outcomes["updated"]
     if changed != changes:
-        raise Failed(f"want {changes} changes, the reports made {dict(told.outcomes)}")
+        raise Failed(f"want {changes} changes, the reports made {dict(reported.outcomes)}")
 
 
 def _report_row(name: str, taken: list[_Taken]) -> Row:
@@ -137,40 +227,3 @@ def _report_row(name: str, taken: list[_Taken]) -> Row:
         passed=writes == [first.changes],
         numbers={"seconds": seconds, "writes": [t.writes for t in taken], "cpu_s": computed},
     )
-
-
-@contextlib.contextmanager
-def etcd(folder: Path) -> Generator[str]:
-    """Run one until the block ends, and yield its HOST:PORT."""
-    client, peer, health = free_ports(3)
-    peer_url = f"http://127.0.0.1:{peer}"
-    command = [
-        shutil.which("etcd") or "etcd",
-        "--name=only",
-        f"--data-dir={folder / 'data'}",
-        f"--listen-client-urls=http://127.0.0.1:{client}",
-        f"--advertise-client-urls=http://127.0.0.1:{client}",
-        f"--listen-peer-urls={peer_url}",
-        f"--initial-advertise-peer-urls={peer_url}",
-        f"--initial-cluster=only={peer_url}",
-        f"--listen-metrics-urls=http://127.0.0.1:{health}",
-        "--log-level=error",
-    ]
-    with running(command) as process:
-        deadline = time.monotonic() + _START_S
-        while not _is_healthy(health):
-            if process.poll() is not None or time.monotonic() > deadline:
-                raise Failed(f"etcd does not start within {_START_S:.0f} s")
-            time.sleep(0.05)
-        yield f"127.0.0.1:{client}"
-
-
-def _is_healthy(port: int) -> bool:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=2)
-    try:
-        connection.request("GET", "/health")
-        return b'"true"' in connection.getresponse().read()
-    except (OSError, http.client.HTTPException):
-        return False
-    finally:
-        connection.close()

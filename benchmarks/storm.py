@@ -1,6 +1,7 @@
 """A restart with many clients: cold clients and reconnecting watches at the same time."""
 
 import asyncio
+import base64
 import random
 import statistics
 import time
@@ -9,6 +10,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import cast
 
 import grpc
 import orjson
@@ -16,9 +18,17 @@ from apidiscovery.service.v1 import discovery_pb2, discovery_pb2_grpc
 from children import UNLIMITED
 from crds import change, crd, fill
 from plain_http import V2_JSON, get
-from processes import Failed, Served, cpu_s, free_ports, serving
+from processes import (
+    Failed,
+    Served,
+    child_command,
+    cpu_s,
+    free_ports,
+    read_line,
+    running,
+    serving,
+)
 from report import Clock, Row
-from stream_client import StreamPlan, open_streams
 
 _SECTION = "storm"
 _WATCH = "/apidiscovery.service.v1.DiscoveryService/WatchDiscovery"
@@ -167,23 +177,24 @@ async def _ask(address: str, asked: list[tuple[str, str]], tally: _Tally) -> flo
 
 def _reconnect(folder: Path, served: Served, known: bytes, tally: _Tally) -> list[float]:
     """Return when each watch had the missed change."""
-    wanted = StreamPlan("grpc", _WATCH, [known], _CONNECTIONS, _PER_CONNECTION, comes_again=True)
-    with open_streams(folder, served.grpc, wanted) as streams:
-        streams.want()
-        at = streams.arrived()
-        told = {
-            discovery_pb2.WatchDiscoveryResponse.FromString(one).changes.etag
-            for one in streams.last
-        }
-    if told != {tally.wanted["/apis"]}:
-        raise Failed(f"watches were told {told}, not {tally.wanted['/apis']}")
-    for what, count in streams.again.items():
+    file = folder / "watch"
+    file.write_bytes(known)
+    counts = (str(_CONNECTIONS), str(_PER_CONNECTION))
+    with running(child_command("watches", served.grpc, _WATCH, file, *counts), piped=True) as child:
+        result = read_line(child)
+    etags = {
+        discovery_pb2.WatchDiscoveryResponse.FromString(base64.b64decode(one)).changes.etag
+        for one in cast("list[str]", result["messages"])
+    }
+    if etags != {tally.wanted["/apis"]}:
+        raise Failed(f"watches got {etags}, not {tally.wanted['/apis']}")
+    for what, count in cast("dict[str, int]", result["again"]).items():
         tally.errors[f"{what} (watch)"] += count
-    return at
+    return cast("list[float]", result["at"])
 
 
 def _peak_mb(pid: int) -> float:
     for line in Path(f"/proc/{pid}/status").read_text(encoding="ascii").splitlines():
         if line.startswith("VmHWM:"):
             return int(line.split()[1]) * 1024 / 1e6
-    raise Failed("the system tells no peak of memory")
+    raise Failed("/proc has no peak of memory")

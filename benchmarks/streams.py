@@ -1,27 +1,21 @@
-"""The processes that hold many streams open, and servers that send a constant on each.
+"""A process that holds many watches open, as clients do that come back.
 
 A thousand grpc.aio calls would take more of the machine than the server that is measured. So the
-client here is minimal: HTTP/2 as a gRPC client speaks it (RFC 9113; gRPC over HTTP2), and HTTP/1.1
-with chunks (RFC 9112) for lines of JSON.
+client here is minimal: HTTP/2 as a gRPC client speaks it (RFC 9113; gRPC over HTTP2).
 """
 
 import asyncio
 import base64
-import json
 import random
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from functools import partial
-from typing import Protocol, cast
+from collections.abc import Callable, Iterator, Sequence
+from typing import cast
 
-import grpc
-import grpc.aio
-from apidiscovery_service.store.wakeup import Wakeup
-from children import UNLIMITED, lines, say
+from children import say
 
 _PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-_DATA, _HEADERS, _RST_STREAM, _SETTINGS, _PING, _GOAWAY, _WINDOW_UPDATE = 0, 1, 3, 4, 6, 7, 8
+_DATA, _HEADERS, _RST_STREAM, _SETTINGS, _PING, _WINDOW_UPDATE = 0, 1, 3, 4, 6, 8
 _END_STREAM = _ACK = 1
 _END_HEADERS = 4
 _FRAME_HEAD = 9
@@ -34,53 +28,57 @@ _WINDOW, _WINDOW_AT_FIRST = 2**31 - 1, 65_535
 # clients do at first.
 _REFUSED_S, _LOST_S = 5.0, 1.0
 
-_GIVE_UP_S = 60.0
+_GIVE_UP_S = 240.0
 
 # Connections that are opened concurrently; a listener's queue is finite.
 _CONNECTIONS_AT_ONCE = 50
 
 
-class StreamError(Exception):
-    """A server has ended a stream or a connection."""
+class Tally:
+    """The first message of each stream.
+
+    Attributes:
+        at: When it came (`time.perf_counter`), by the number of the stream.
+        messages: The different messages.
+        again: How many calls and connections were opened again, by the reason.
+        complete: Set when each stream has a message.
+    """
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+        self.at: dict[int, float] = {}
+        self.messages: set[bytes] = set()
+        self.again = Counter[str]()
+        self.complete = asyncio.Event()
+
+    def message(self, stream: int, at: float, message: bytes) -> None:
+        """Count a message."""
+        if stream not in self.at:
+            self.at[stream] = at
+            self.messages.add(message)
+        if len(self.at) == self._count:
+            self.complete.set()
 
 
-class Tally(Protocol):
-    """Receives the events of streams, by their numbers."""
-
-    def message(self, stream: int, at: float, message: bytes) -> None: ...
-
-    def ended(self, stream: int) -> None: ...
-
-    def failed(self, error: Exception) -> None: ...
-
-    def again(self, what: str) -> None: ...
-
-
-class GrpcStreams(asyncio.Protocol):
-    """One connection with the same call on each of its streams.
+class Watches(asyncio.Protocol):
+    """One connection with the same call on each of its streams, which are opened again.
 
     Args:
         tally: Receives every message.
         authority: The value of `:authority`.
         method: Path of the call.
-        requests: One by number of the stream; all fit into the initial window.
-        comes_again: Whether ended calls are opened again, as by watching clients.
+        request: The message of the call.
+        numbers: Those of the streams; their requests fit into the initial window together.
     """
 
     def __init__(
-        self,
-        tally: Tally,
-        authority: str,
-        method: str,
-        requests: Mapping[int, bytes],
-        *,
-        comes_again: bool = False,
+        self, tally: Tally, authority: str, method: str, request: bytes, numbers: Sequence[int]
     ) -> None:
         self._tally = tally
         self._authority = authority
         self._head = _request_head(authority, method)
-        self._requests = requests
-        self._comes_again = comes_again
+        self._message = bytes(1) + len(request).to_bytes(4) + request
+        self._all = numbers
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = _writable(transport)
@@ -92,14 +90,13 @@ class GrpcStreams(asyncio.Protocol):
         self._next = 1
         self._numbers: dict[int, int] = {}  # by stream, while it is open
         self._messages: dict[int, bytearray] = {}
-        self._transport.write(b"".join([*out, *map(self._begun, self._requests)]))
+        self._transport.write(b"".join([*out, *map(self._begun, self._all)]))
 
     def _begun(self, number: int) -> bytes:
         """Return what begins a call."""
         stream, self._next = self._next, self._next + 2
         self._numbers[stream], self._messages[stream] = number, bytearray()
-        request = self._requests[number]
-        message = bytes(1) + len(request).to_bytes(4) + request
+        message = self._message
         self._window -= len(message)
         data = (
             _frame(_DATA, _END_STREAM if end >= len(message) else 0, stream, part)
@@ -110,7 +107,7 @@ class GrpcStreams(asyncio.Protocol):
     def _begin_again(self, transport: asyncio.Transport, number: int) -> None:
         if transport is not self._transport or transport.is_closing():
             return  # the next connection begins all
-        if self._window > len(self._requests[number]) + _MESSAGE_HEAD:
+        if self._window > len(self._message):
             transport.write(self._begun(number))
         else:
             self._later(_LOST_S, self._begin_again, transport, number)
@@ -118,19 +115,13 @@ class GrpcStreams(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         at = time.perf_counter()
         self._unread += data
-        try:
-            for kind, flags, stream, payload in self._frames():
-                self._take(kind, flags, stream, payload, at)
-        except StreamError as error:
-            self._tally.failed(error)
-            self._transport.close()
+        for kind, flags, stream, payload in self._frames():
+            self._take(kind, flags, stream, payload, at)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        if self._comes_again:
-            self._tally.again("connection lost")
-            self._later(_LOST_S, self._connect)
-            return
-        self._tally.failed(exc or StreamError("the server closed a connection"))
+        del exc
+        self._tally.again["connection lost"] += 1
+        self._later(_LOST_S, self._connect)
 
     def _connect(self) -> None:
         host, _, port = self._authority.rpartition(":")
@@ -161,8 +152,6 @@ class GrpcStreams(asyncio.Protocol):
     def _take(self, kind: int, flags: int, stream: int, payload: bytes, at: float) -> None:
         if kind == _DATA:
             self._take_data(stream, payload, at)
-        elif kind in (_RST_STREAM, _GOAWAY) and not self._comes_again:
-            raise StreamError(f"the server sent frame {kind}: {payload!r}")
         elif kind == _WINDOW_UPDATE and not stream:
             self._window += int.from_bytes(payload)
         elif kind in (_SETTINGS, _PING) and not flags & _ACK:
@@ -176,11 +165,8 @@ class GrpcStreams(asyncio.Protocol):
         if number is None:
             return
         del self._messages[stream]
-        if self._comes_again:
-            self._tally.again("call refused")
-            self._later(_REFUSED_S, self._begin_again, self._transport, number)
-        else:
-            self._tally.ended(number)
+        self._tally.again["call refused"] += 1
+        self._later(_REFUSED_S, self._begin_again, self._transport, number)
 
     def _take_data(self, stream: int, payload: bytes, at: float) -> None:
         unread = self._messages[stream]
@@ -191,58 +177,6 @@ class GrpcStreams(asyncio.Protocol):
                 break
             self._tally.message(self._numbers[stream], at, bytes(unread[_MESSAGE_HEAD:end]))
             del unread[:end]
-
-
-class LineStream(asyncio.Protocol):
-    """One connection with a request whose answer is lines in chunks.
-
-    Args:
-        tally: Receives every line.
-        number: Number of the stream.
-        authority: The value of `Host`.
-        target: The request target.
-    """
-
-    def __init__(self, tally: Tally, number: int, authority: str, target: str) -> None:
-        self._tally = tally
-        self._number = number
-        self._request = f"GET {target} HTTP/1.1\r\nHost: {authority}\r\n\r\n".encode()
-        self._head = True
-        self._unread = b""
-        self._line = b""
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        _writable(transport).write(self._request)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._tally.failed(exc or StreamError("the server closed a connection"))
-
-    def data_received(self, data: bytes) -> None:
-        at = time.perf_counter()
-        self._unread += data
-        if self._head and not self._take_head():
-            return
-        while chunk := self._chunk():
-            *lines, self._line = (self._line + chunk).split(b"\n")
-            for line in lines:
-                self._tally.message(self._number, at, line)
-
-    def _take_head(self) -> bool:
-        head, end, rest = self._unread.partition(b"\r\n\r\n")
-        if not end:
-            return False
-        if not head.startswith(b"HTTP/1.1 200") or b"chunked" not in head:
-            self._tally.failed(StreamError(repr(head)))
-        self._head, self._unread = False, rest
-        return True
-
-    def _chunk(self) -> bytes:
-        """Return the next chunk; empty when it is incomplete."""
-        size, end, rest = self._unread.partition(b"\r\n")
-        if not end or len(rest) < (length := int(size, 16)) + 2:
-            return b""
-        self._unread = rest[length + 2 :]
-        return rest[:length]
 
 
 def _writable(transport: asyncio.BaseTransport) -> asyncio.Transport:
@@ -276,170 +210,28 @@ def _request_head(authority: str, method: str) -> bytes:
     )
 
 
-class StreamTally:
-    """Counts the messages of many streams.
+async def watch(
+    address: str, method: str, request: bytes, connections: int, per_connection: int
+) -> None:
+    """Hold watches, and print when the first message of each came.
 
-    Args:
-        count: Of the streams.
+    With these moments come the different messages, in base64, and how often something was opened
+    again.
     """
-
-    def __init__(self, count: int) -> None:
-        self._counts = [0] * count
-        self._at = [0.0] * count
-        self._last = [b""] * count
-        self._wanted = 0
-        self._behind = 0
-        self._open = count
-        self._news = Wakeup()
-        self._error: Exception | None = None
-        self._again = Counter[str]()
-
-    def message(self, stream: int, at: float, message: bytes) -> None:
-        self._counts[stream] += 1
-        self._last[stream] = message
-        if not self._wanted:  # some come before they are asked for
-            self._at[stream] = at
-        elif self._counts[stream] == self._wanted:
-            self._at[stream] = at
-            self._behind -= 1
-            if not self._behind:
-                self._news.ring()
-
-    def ended(self, stream: int) -> None:
-        del stream
-        self._open -= 1
-        self._news.ring()
-
-    def failed(self, error: Exception) -> None:
-        self._error = self._error or error
-        self._news.ring()
-
-    def again(self, what: str) -> None:
-        self._again[what] += 1
-
-    def want(self, more: int) -> None:
-        """Await so many messages more on each."""
-        self._wanted += more
-        self._behind = sum(count < self._wanted for count in self._counts)
-
-    async def arrived(self) -> list[float]:
-        """Return, in any order, when the last of the wanted messages came on each stream."""
-        while self._behind:
-            if self._open < len(self._counts):
-                raise StreamError("a stream has ended")
-            await self._some_news()
-        return self._at
-
-    async def all_ended(self) -> int:
-        """Wait until each has ended; return how many messages came on all of them."""
-        while self._open:
-            await self._some_news()
-        return sum(self._counts)
-
-    def last(self) -> set[bytes]:
-        """Return the last messages, each different one once."""
-        return set(self._last)
-
-    def came_again(self) -> dict[str, int]:
-        """Return how often something was begun again, by what had ended it."""
-        return self._again
-
-    async def _some_news(self) -> None:
-        if self._error:
-            raise self._error
-        before = self._behind
-        try:
-            async with asyncio.timeout(_GIVE_UP_S):
-                await self._news.next().wait()
-        except TimeoutError:
-            if self._behind == before:
-                text = f"nothing for {_GIVE_UP_S:.0f} s, {self._behind} wait"
-                raise StreamError(text) from None
-
-
-async def streams(kind: str, address: str, described: dict[str, object]) -> None:
-    """Hold streams, and tell of each line on stdin when what it wants has come.
-
-    Args:
-        kind: `grpc` or `http`.
-        address: HOST:PORT.
-        described: With `connections` and `per_connection` (1 for HTTP), the `path`, and for gRPC
-            `requests` in base64, for one stream after the other and over again, and `comes_again`.
-
-    A line is the number of messages that are awaited on each stream, answered with the moments at
-    which the last of them came; or "ended", answered with the number of all messages. `last` has
-    each different last message of a stream, in base64.
-    """
-    each = int(str(described["per_connection"]))
-    count = int(str(described["connections"])) * each
-    tally = StreamTally(count)
-    path = str(described["path"])
-    requests = [base64.b64decode(each) for each in cast("list[str]", described["requests"])]
-
-    def protocol(first: int) -> asyncio.Protocol:
-        if kind == "http":
-            return LineStream(tally, first, address, path)
-        asked = {stream: requests[stream % len(requests)] for stream in range(first, first + each)}
-        again = bool(described["comes_again"])
-        return GrpcStreams(tally, address, path, asked, comes_again=again)
-
-    await _connect_all(address, [protocol(first) for first in range(0, count, each)])
-    say(ready=True)
-    told = await lines()
-    while line := await told.readline():
-        wanted = json.loads(line)
-        if wanted == "ended":
-            messages = await tally.all_ended()
-            say(messages=messages, last=_texts(tally.last()), again=tally.came_again())
-            continue
-        tally.want(wanted)
-        say(waiting=True)
-        at = await tally.arrived()
-        say(at=at, last=_texts(tally.last()), again=tally.came_again())
-
-
-async def _connect_all(address: str, protocols: Sequence[asyncio.Protocol]) -> None:
+    count = connections * per_connection
+    tally = Tally(count)
+    numbers = [range(first, first + per_connection) for first in range(0, count, per_connection)]
     host, _, port = address.rpartition(":")
-    loop = asyncio.get_running_loop()
-    for begin in range(0, len(protocols), _CONNECTIONS_AT_ONCE):
-        some = protocols[begin : begin + _CONNECTIONS_AT_ONCE]
-        await asyncio.gather(
-            *(loop.create_connection(partial(_same, each), host, int(port)) for each in some)
-        )
+    slots = asyncio.Semaphore(_CONNECTIONS_AT_ONCE)
 
+    async def connect(some: Sequence[int]) -> None:
+        async with slots:
+            await asyncio.get_running_loop().create_connection(
+                lambda: Watches(tally, address, method, request, some), host, int(port)
+            )
 
-def _same(protocol: asyncio.Protocol) -> asyncio.Protocol:
-    return protocol
-
-
-def _texts(messages: set[bytes]) -> list[str]:
-    return [base64.b64encode(each).decode() for each in messages]
-
-
-async def grpc_stream_empty(method: str, message: bytes) -> None:
-    """Serve a message on each stream at once, and again for each line on stdin."""
-    news, sent = Wakeup(), 1
-
-    async def answer(_request: bytes, _context: object) -> AsyncIterator[bytes]:
-        got = 0
-        while True:
-            waking = news.next()
-            while got < sent:
-                got += 1
-                yield message
-            await waking.wait()
-
-    server = grpc.aio.server(options=UNLIMITED)
-    service, _, name = method.strip("/").partition("/")
-    handler: grpc.RpcMethodHandler[bytes, bytes] = grpc.unary_stream_rpc_method_handler(answer)
-    server.add_generic_rpc_handlers(
-        (grpc.method_handlers_generic_handler(service, {name: handler}),)
-    )
-    port = server.add_insecure_port("127.0.0.1:0")
-    await server.start()
-    say(grpc=f"127.0.0.1:{port}")
-    told = await lines()
-    while await told.readline():
-        say(sent=True)
-        sent += 1
-        news.ring()
+    async with asyncio.timeout(_GIVE_UP_S):
+        await asyncio.gather(*map(connect, numbers))
+        await tally.complete.wait()
+    messages = [base64.b64encode(each).decode() for each in tally.messages]
+    say(at=list(tally.at.values()), messages=messages, again=tally.again)

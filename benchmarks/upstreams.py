@@ -191,8 +191,8 @@ async def serve(count: int, groups: int) -> None:
         server = await loop.create_server(connection, "127.0.0.1", 0)
         ports.append(server.sockets[0].getsockname()[1])
     say(ports=ports)
-    told = await lines()
-    while await told.readline():
+    stdin = await lines()
+    while await stdin.readline():
         say(**asdict(counts))
 
 

@@ -27,7 +27,7 @@ async def main(target: str = "grpc://127.0.0.1:50051") -> None:
         except NotServed as error:
             print(error)
 
-        # The first things that a watch tells: with `initial`, what is there.
+        # With `initial`, the first changes of a watch are what is served now.
         async with aclosing(client.watch(initial=True)) as changes:
             print(await anext(changes))
         print(client.traffic)

@@ -13,7 +13,7 @@ def main(target: str = "http://127.0.0.1:8080") -> None:
         print([resource.gvr.group_resource for resource in client.category("all")])
         print(client.explain_resolution("hpa"))
 
-        # What cannot be had at this moment is not gone: it is told apart.
+        # A version whose server does not answer is not gone: its freshness says since when.
         for version in client.snapshot().versions:
             if not isinstance(version.freshness, Current):
                 print(f"{version.gv} is old since {version.freshness.since}")

@@ -1,8 +1,8 @@
-"""An extension API server in Python, which says in which version it writes before it writes.
+"""An extension API server in Python, which reports its storage version before it writes.
 
 It serves widgets.example.dev as v1 and v2 and keeps them in a SQLite file, which several servers
-may share. Each is written in the version of --encode; whoever is upgraded writes the new one as
-soon as all others know that. Run it beside a discovery service with the gate StorageVersionAPI:
+may share. Each server writes the version of --encode. An upgraded server writes the new version as
+soon as all servers can read it. Run it beside a discovery service with the gate StorageVersionAPI:
 
     .venv/bin/apidiscovery serve --grpc 127.0.0.1:50051 --feature-gates StorageVersionAPI=true
     .venv/bin/python examples/extension_server.py --service 127.0.0.1:50051 \
@@ -12,7 +12,7 @@ soon as all others know that. Run it beside a discovery service with the gate St
     curl -d '{"metadata":{"name":"a"},"spec":{"millimetres":3}}' \
         http://127.0.0.1:8081/apis/example.dev/v1/widgets
 
-On standard error there is a line for each step: serving, joined, reported, departed.
+It prints a line for each step on standard error: serving, joined, reported, departed.
 """
 
 import argparse
@@ -54,7 +54,7 @@ Object = dict[str, Any]
 
 log = logging.getLogger("extension_server")
 
-# What `kubectl explain` tells of the spec of a widget, in each version.
+# The schema of the spec of a widget in each version, for `kubectl explain`.
 MILLIMETRES = {"type": "integer", "description": "How large it is, in millimetres."}
 SIZE = {
     "type": "object",
@@ -78,7 +78,7 @@ CREATE TABLE IF NOT EXISTS writes (
 
 
 def converted(widget: Object, version: str) -> Object:
-    """Return a widget in another version: its size is told in different ways."""
+    """Return a widget in another version; the versions differ in how they state the size."""
     spec = widget["spec"]
     is_v1 = widget["apiVersion"] == f"{GROUP}/v1"
     size = spec["millimetres"] if is_v1 else spec["size"]["value"]
@@ -91,7 +91,7 @@ class Widgets:
 
     Args:
         path: Of the file.
-        server: Who writes, for the log of writes.
+        server: The name of this server, for the log of writes.
         encode: The version that is written.
         decode: Those that can be read.
     """
@@ -329,7 +329,7 @@ def arguments() -> argparse.Namespace:
     add = parser.add_argument
     add("--service", action="append", help="address of the discovery service's gRPC; repeatable")
     add("--http", default="127.0.0.1:8081", help="address to serve at; port 0 for a free one")
-    add("--hostname", default="server-1", help="what tells this server from others")
+    add("--hostname", default="server-1", help="a name that no other server has")
     add("--encode", choices=VERSIONS, default="v1", help="the version to write")
     add("--decode", choices=VERSIONS, action="append", help="a version to read; repeatable")
     add("--lease-seconds", type=int, default=3600, help="how long it may be silent")

@@ -11,14 +11,13 @@ They are compared with the first of these that applies:
 printed but do not fail. Protos are named by their git tree, so that an exception ends with the
 next change of protos/.
 
-Without main, as in a checkout of one commit, HEAD is used. An error of git is a failure. It is not
-a failure when there is nothing to compare with: main has no protos yet, a shallow clone has no
-earlier ones, or the source tree is no git checkout.
+Without main, as in a checkout of one commit, HEAD is used. An error of git is a failure. It is no
+failure when there is nothing to compare with: there are no earlier protos, a shallow clone does not
+have them, or the source tree is no git checkout.
 
 Usage:  python tools/breaking.py
 """
 
-import io
 import subprocess
 import sys
 import tarfile
@@ -41,43 +40,29 @@ class NothingToCompareError(Exception):
     """There are no earlier protos; the message says why."""
 
 
-def git(*args: str, missing_ok: bool = False) -> str:
-    """Return what git prints; the empty string if it fails and `missing_ok`."""
-    return git_bytes(*args, missing_ok=missing_ok).decode().strip()
-
-
-def git_bytes(*args: str, missing_ok: bool = False) -> bytes:
+def git(*args: str) -> str:
+    """Return what git prints; end with its own words if it fails."""
     command = ["git", "-C", str(REPO), *args]
-    try:
-        result = subprocess.run(command, check=False, capture_output=True)
-    except FileNotFoundError:
-        sys.exit("breaking: git is not installed, so there is nothing to compare protos/ with")
-    if result.returncode == 0:
-        return result.stdout
-    if missing_ok:
-        return b""
-    return sys.exit(f"breaking: git {' '.join(args)} failed:\n{result.stderr.decode()}")
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(f"breaking: git {' '.join(args)} failed:\n{done.stderr}")
+    return done.stdout.strip()
 
 
-def commit(name: str) -> str:
-    """Return the id of the commit `name`, or the empty string."""
-    return git("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}", missing_ok=True)
+def object_id(name: str) -> str:
+    """Return the id of a commit or tree; the empty string if there is none."""
+    command = ["git", "-C", str(REPO), "rev-parse", "--verify", "--quiet", name]
+    return subprocess.run(command, check=False, capture_output=True, text=True).stdout.strip()
 
 
 def reference() -> tuple[str, str]:
     """Return the commit to compare with, and why it is that one."""
     git("rev-parse", "--git-dir")  # fails with git's own words if this is no repository it trusts
-    head = commit("HEAD")
-    name = next((name for name in MAIN if commit(name)), None)
-    if name is None:
-        if not head and not git("rev-list", "--all", "--max-count=1"):
-            raise NothingToCompareError("the repository has no commit yet")
-        name = "HEAD"
+    head = object_id("HEAD^{commit}")
     if not head:
-        return commit(name), f"{name}, HEAD having no commit yet"
-    base = git("merge-base", "HEAD", name, missing_ok=True)
-    if not base:
-        sys.exit(f"breaking: HEAD and {name} have no common commit here; fetch the whole history")
+        raise NothingToCompareError("HEAD has no commit yet")
+    name = next((name for name in MAIN if object_id(name)), "HEAD")
+    base = git("merge-base", "HEAD", name)
     if base != head:
         return base, f"where HEAD left {name}"
     if git("status", "--porcelain", "--untracked-files=all", "--", "protos"):
@@ -88,15 +73,13 @@ def reference() -> tuple[str, str]:
 def before_last_change(head: str) -> str:
     """Return the first parent of the last commit up to `head` that touches protos/."""
     last = git("log", "--first-parent", "--max-count=1", "--format=%H", head, "--", "protos")
-    if not last:
-        raise NothingToCompareError("no commit has protos yet")
-    if parent := commit(f"{last}^"):
+    if parent := object_id(f"{last}^") if last else "":
         return parent
     if git("rev-parse", "--is-shallow-repository") == "true":
         raise NothingToCompareError(
             "the clone is shallow and has no earlier protos; fetch them all"
         )
-    raise NothingToCompareError(f"{last[:12]} is the first commit and the only one with protos")
+    raise NothingToCompareError("no earlier commit has protos")
 
 
 def compare(base: str) -> int:
@@ -104,19 +87,16 @@ def compare(base: str) -> int:
 
     It is 0 when `ACCEPTED` has these protos.
     """
-    tree = git("rev-parse", "--verify", "--quiet", f"{base}:protos", missing_ok=True)
+    tree = object_id(f"{base}:protos")
     if not tree:
         raise NothingToCompareError(f"{base[:12]} has no protos yet")
     with tempfile.TemporaryDirectory() as directory:
-        archive = io.BytesIO(git_bytes("archive", "--format=tar", base, "protos"))
-        with tarfile.open(fileobj=archive) as tar:
+        archive = str(Path(directory, "protos.tar"))
+        git("archive", "--format=tar", f"--output={archive}", base, "protos")
+        with tarfile.open(archive) as tar:
             tar.extractall(directory, filter="data")
-        against = str(Path(directory, "protos"))
-        command = [str(BUF), "breaking", "--against", against]
-        try:
-            status = subprocess.run(command, check=False, cwd=REPO).returncode
-        except FileNotFoundError:
-            sys.exit(f"breaking: there is no {BUF}; run `make setup`")
+        command = [str(BUF), "breaking", "--against", str(Path(directory, "protos"))]
+        status = subprocess.run(command, check=False, cwd=REPO).returncode
     if status and tree in ACCEPTED:
         print(f"breaking: accepted by {ACCEPTED[tree]}")
         return 0

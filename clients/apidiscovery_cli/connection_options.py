@@ -67,7 +67,7 @@ TIMEOUT: Option = click.option(
     type=DURATION,
     default=DEFAULT_TIMEOUT_S,
     metavar="DURATION",
-    help="How long to wait for the answer to a request, such as 1s, 2m, 3h; 0 is forever."
+    help="How long to wait for the answer to a request, such as 1s, 2m, 3h; 0 for no limit."
     f"  [default: {DEFAULT_TIMEOUT_S:g}s]",
 )
 # Everything but which server it is.
@@ -82,12 +82,12 @@ ACCESS: tuple[Option, ...] = (
         "--as-group",
         "as_groups",
         multiple=True,
-        help="Group to impersonate for the operation, can be repeated for several.",
+        help="Group to impersonate for the operation; repeatable.",
     ),
     click.option(
         "--insecure-skip-tls-verify",
         is_flag=True,
-        help="Do not check the server's certificate: anyone in between can read and answer.",
+        help="Do not check the server's certificate. Others can then read and change the traffic.",
     ),
     click.option(
         "--tls-server-name",
@@ -108,8 +108,9 @@ CONNECTION: tuple[Option, ...] = (
         metavar="URL",
         envvar="APIDISCOVERY_SERVER",
         show_envvar=True,
-        help="The API server (https://HOST:PORT, or of apidiscovery also grpc://HOST:PORT), by"
-        f" default that of the kubeconfig, of the cluster this runs in, or {DEFAULT_SERVER}.",
+        help="The API server: https://HOST:PORT, or for a server of apidiscovery also"
+        " grpc://HOST:PORT. By default that of the kubeconfig, else that of the cluster in which"
+        f" this runs, else {DEFAULT_SERVER}.",
     ),
     *KUBECONFIG,
     *ACCESS,
@@ -127,18 +128,20 @@ GRPC_SERVER: Option = click.option(
     metavar="URL",
     envvar="APIDISCOVERY_GRPC_SERVER",
     show_envvar=True,
-    help="The server, over gRPC: grpc://HOST:PORT, grpcs://HOST:PORT with TLS, or HOST:PORT.",
+    help="The server of apidiscovery, over gRPC: grpc://HOST:PORT, grpcs://HOST:PORT with TLS, or"
+    " HOST:PORT.",
 )
 TOKEN_FILE: Option = click.option(
     "--token-file",
     type=click.Path(exists=True, dir_okay=False, readable=True),
-    help="Path to a file that holds the bearer token.",
+    help="Path to a file with the bearer token.",
 )
 PLAINTEXT: Option = click.option(
     "--plaintext",
     "--insecure",
     is_flag=True,
-    help="Do without TLS; the default for this machine, where no other option asks for TLS.",
+    help="Use no TLS; the default for a server on this machine, unless another option asks for"
+    " TLS.",
 )
 
 

@@ -45,15 +45,15 @@ SOURCE: tuple[Option, ...] = (
     click.option(
         "--cached",
         is_flag=True,
-        help="Use what is kept on disk, whatever its age; the server is asked if there is nothing.",
+        help="Use the disk cache, whatever its age; ask the server only if the cache is empty.",
     ),
     click.option(
         "--cache-dir",
         type=FOLDER,
-        help="Folder to keep what servers serve in, by default apidiscovery/discovery in"
-        " $KUBECACHEDIR or ~/.kube/cache.",
+        help="Folder of the disk cache, by default apidiscovery/discovery in $KUBECACHEDIR or"
+        " ~/.kube/cache.",
     ),
-    click.option("--no-cache", is_flag=True, help="Neither use nor keep anything on disk."),
+    click.option("--no-cache", is_flag=True, help="Do not use the disk cache."),
     *CONNECTION,
 )
 
@@ -102,10 +102,10 @@ def discover(source: Source, options: HttpOptions = WITH_RESOURCES) -> Snapshot:
     cache: SnapshotCache | None = source.cache
     if cache is not None and not options.resources:
         cache = _WithResources(cache)
-    with progress("Asking for group-versions") as tell:
+    with progress("Asking for group-versions") as step:
         transport: Transport
         if isinstance(source.server, Server):
-            transport = HttpTransport(source.server, options, progress=tell)
+            transport = HttpTransport(source.server, options, progress=step)
         else:
             from apidiscovery_client.transports.grpc import (  # noqa: PLC0415 - it imports grpc
                 GrpcTransport,
@@ -122,7 +122,7 @@ def refuse_nothing(snapshot: Snapshot) -> None:
     if not snapshot.groups:
         raise DiscoveryError(
             f"{snapshot.server} serves no API at all: none of its sources has been reached, or it"
-            " has none; 'apidiscovery get sources' tells which, of a server of apidiscovery"
+            " has none; 'apidiscovery get sources' lists those of a server of apidiscovery"
         )
 
 

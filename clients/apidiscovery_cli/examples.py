@@ -1,4 +1,4 @@
-"""Examples for the help, by the words of a command: lines, those with # tell what comes."""
+"""Examples for the help, by the words of a command. Lines with # describe the next line."""
 
 EXAMPLES: dict[str, tuple[str, ...]] = {
     "": (
@@ -12,21 +12,21 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "api-resources": (
         "# All resources of the current context.",
         "apidiscovery api-resources",
-        "# Of one group of a server, with verbs.",
+        "# The resources of one group of a server, with verbs.",
         "apidiscovery api-resources --api-group apps -o wide --server https://host:6443",
-        "# As last seen, without a request.",
+        "# From the disk cache, without a request.",
         "apidiscovery api-resources --cached",
     ),
     "api-versions": (
-        "# Of the current context.",
+        "# The API versions of the current context.",
         "apidiscovery api-versions",
-        "# Of a service over gRPC.",
+        "# The API versions of a service, over gRPC.",
         "apidiscovery api-versions --server grpc://127.0.0.1:50051",
     ),
     "apply": (
         "# Register definitions of a file.",
         "apidiscovery apply -f crontabs.yaml",
-        "# What would be done.",
+        "# Show what would be done.",
         "apidiscovery apply -f crds/ --dry-run",
     ),
     "check": (
@@ -50,7 +50,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "apidiscovery diff kubernetes:1.31 kubernetes:1.36 --breaking-only",
         "# Fields of two files of definitions.",
         "apidiscovery diff --fields old.yaml new.yaml",
-        "# A cluster since a day.",
+        "# What has changed in a cluster since a day.",
         "apidiscovery diff cluster:east@2026-11-20 cluster:east --server http://127.0.0.1:8080",
     ),
     "explain": (
@@ -58,7 +58,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "apidiscovery explain deployments",
         "# One field.",
         "apidiscovery explain deployments.spec.strategy",
-        "# In few words.",
+        "# A short form of all fields.",
         "apidiscovery explain deployments --depth 3 -o compact",
     ),
     "fleet": (
@@ -72,15 +72,15 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "get": (
         "# What was registered.",
         "apidiscovery get crds",
-        "# Where everything comes from.",
+        "# The sources of everything that is served.",
         "apidiscovery get sources --server grpc://127.0.0.1:50051",
     ),
     "history": (
         "# The last week of a cluster.",
         "apidiscovery history --cluster east --since 7d",
-        "# Changes of fields of a kind.",
+        "# Changes of a kind and its fields.",
         "apidiscovery history --kind Deployment --fields",
-        "# Each change as it comes.",
+        "# Each change as it happens.",
         "apidiscovery history --watch",
     ),
     "openapi get": (
@@ -92,13 +92,13 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "resolve": (
         "# What a name means.",
         "apidiscovery resolve deploy",
-        "# Why.",
+        "# Why it means that.",
         "apidiscovery resolve deploy --explain",
     ),
     "snapshot save": (
-        "# With schemas.",
+        "# Save with schemas.",
         "apidiscovery snapshot save before.json --schemas",
-        "# Over gRPC, without.",
+        "# Save over gRPC.",
         "apidiscovery snapshot save before.json --server grpc://127.0.0.1:50051",
     ),
     "storage-versions show": (
@@ -106,17 +106,17 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "apidiscovery storage-versions show apps.deployments",
     ),
     "upgrade": (
-        "# Of the current context.",
+        "# What to do for the current context.",
         "apidiscovery upgrade --to 1.36",
-        "# Of a fleet.",
+        "# What to do for several contexts, as Markdown.",
         "apidiscovery upgrade --to 1.36 --contexts 'prod-*' -o markdown",
     ),
     "watch": (
         "# Each change of a context.",
         "apidiscovery watch --context prod",
-        "# Pushed over gRPC.",
+        "# Each change of a service, over gRPC.",
         "apidiscovery watch --server grpc://127.0.0.1:50051 -o json",
-        "# Since the last command.",
+        "# What has changed since the last command.",
         "apidiscovery watch --once",
     ),
     "withdraw": (

@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from apidiscovery_client._terminal import printable
 from apidiscovery_formats.matrix import Cell, Column, Freshness, Matrix, Row
 from apidiscovery_formats.matrix_words import counts_text, uncertain, unlike, versions_text
 
 from apidiscovery_cli.printing import table
+from apidiscovery_cli.reports.forms import escaped
 
 _MINUTE, _HOUR, _DAY = 60, 3600, 86_400
 
@@ -28,12 +28,12 @@ def rows_text(matrix: Matrix, now: datetime, *, wide: bool) -> str:
 
 def markdown(matrix: Matrix, now: datetime, *, title: str, wide: bool) -> str:
     """Return the title, a line of plain text, and the table in Markdown."""
-    paragraph = f"{_escaped(title)}.\n"
+    paragraph = f"{escaped(title)}.\n"
     if not matrix.rows:
         return paragraph
     titles = _titles(matrix, wide=wide)
     lines = [titles, ["---"] * len(titles), *_lines(matrix, now, wide=wide)]
-    rows = "".join(f"| {' | '.join(map(_escaped, line))} |\n" for line in lines)
+    rows = "".join(f"| {' | '.join(map(escaped, line))} |\n" for line in lines)
     return f"{paragraph}\n{rows}"
 
 
@@ -116,11 +116,3 @@ def _age(since: str, now: datetime) -> str:
         if seconds >= length:
             return f"{seconds // length}{unit}"
     return f"{seconds}s" if seconds else ""
-
-
-# What means something to Markdown in a cell of a table.
-_MARKDOWN = str.maketrans({char: f"\\{char}" for char in "\\`*_[]<>|"})
-
-
-def _escaped(text: str) -> str:
-    return printable(text).translate(_MARKDOWN)

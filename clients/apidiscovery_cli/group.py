@@ -31,39 +31,39 @@ OWN = {
     "api-versions": (
         'Print the supported API versions on the server, in the form of "group/version".'
     ),
-    "apply": "Register what manifests define.",
-    "check": "Tell what is wrong with manifests for a server or a release of Kubernetes.",
-    "completion": "Print the script that completes commands in a shell.",
-    "conformance": "Check whether a server does discovery as clients need it.",
-    "diff": "Tell what an upgrade, or another server, changes for clients.",
-    "explain": "Tell what a type of resources or one of its fields is.",
-    "export": "Write what a server serves in the forms that other tools read.",
-    "fleet": "Show clusters side by side: which serves which kind, in which versions.",
-    "get": "Show registrations, or the sources of what is served.",
-    "history": "Tell what changed when, in clusters and in what a server merges.",
-    "options": "Print the options for servers and credentials, which most commands take.",
-    "openapi": "Print, merge, check and convert OpenAPI documents.",
-    "protos": "Print the folder that holds the .proto files.",
-    "resolve": "Tell which resource a name means.",
-    "snapshot": "Save what a server serves in a file, and show such a file.",
-    "storage-versions": "Show which API server writes which version, and wait until all agree.",
-    "upgrade": "Tell what to do before a cluster is upgraded, most urgent first.",
-    "watch": "Print what changes in what a server serves.",
+    "apply": "Register the definitions, APIServices and discovery lists in manifests.",
+    "check": "Check manifests against a server or a release of Kubernetes.",
+    "completion": "Print the script with which a shell completes commands.",
+    "conformance": "Check whether a server serves discovery as clients need it.",
+    "diff": "Show what an upgrade, or another server, changes for clients.",
+    "explain": "Describe a type of resources, or one of its fields.",
+    "export": "Write what a server serves in formats of other tools.",
+    "fleet": "Show clusters side by side: which kinds each serves, in which versions.",
+    "get": "Show registrations, or the sources of what a server serves.",
+    "history": "Show what has changed on a server and in its clusters, and when.",
+    "options": "List the options for servers and credentials, which most commands take.",
+    "openapi": "Print, merge, validate and convert OpenAPI documents.",
+    "protos": "Print the path of the folder with the .proto files.",
+    "resolve": "Show which resource a name means.",
+    "snapshot": "Save what a server serves to a file, or show such a file.",
+    "storage-versions": "Show which API server writes which version, or wait until all agree.",
+    "upgrade": "List what to do before a cluster is upgraded, most urgent first.",
+    "watch": "Print each change of what a server serves.",
     "withdraw": "Remove registrations.",
 }
 _ANNOUNCED_SUMMARIES = {
-    "demo": "Show a fleet of clusters that change, for a first look.",
+    "demo": "Start clusters that change, and a server over them, for a first look.",
     "serve": "Serve API discovery over gRPC and HTTP.",
 }
 
 
-# The commands of the help, in sections; what is in none is in the last one.
+# The sections of the help. A command that is in none comes in the last section.
 _SECTIONS = {
     "What a server serves": (
         *("api-resources", "api-versions", "explain", "export", "openapi", "resolve", "snapshot"),
         "watch",
     ),
-    "What differs, and what changed": ("check", "diff", "fleet", "history", "upgrade"),
+    "Differences and changes": ("check", "diff", "fleet", "history", "upgrade"),
     "A server of apidiscovery": ("apply", "get", "serve", "storage-versions", "withdraw"),
 }
 _LAST_SECTION = "Other"
@@ -132,7 +132,7 @@ def _load(name: str, load: Callable[[], object]) -> click.Command:
 @click.version_option(VERSION, message="apidiscovery %(version)s")
 @click.pass_context
 def apidiscovery(context: click.Context) -> None:
-    """Tell what APIs Kubernetes-style API servers serve."""
+    """Show which APIs Kubernetes API servers serve, how they differ and what has changed."""
     if context.invoked_subcommand is None:
         click.echo(context.get_help())
 

@@ -1,4 +1,4 @@
-"""Calls of HistoryService: changes in pages, as they come, and the documents of one."""
+"""Calls of HistoryService: lists and watches of changes, and their documents."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -25,7 +25,7 @@ class HistoryClient(GrpcClient):
     def changes(
         self, request: history_pb2.ListChangesRequest
     ) -> Iterator[history_pb2.HistoryChange]:
-        """Yield what a request selects, the newest first; pages are asked for as they are read."""
+        """Yield the changes that a request selects, the newest first, fetching pages as needed."""
         asked = history_pb2.ListChangesRequest()
         asked.CopyFrom(request)
         asked.page_size = asked.page_size or _PAGE_SIZE
@@ -42,12 +42,11 @@ class HistoryClient(GrpcClient):
         return next((change.id for change in newest), 0)
 
     def cluster_at(self, name: str, when: datetime) -> Snapshot:
-        """Return what a cluster served at a time; a later one than now is now.
+        """Return what a cluster served at a time; a time in the future means now.
 
         Raises:
-            CallRefused: The history does not reach so far, has nothing of the cluster, or there is
-                none.
-            UnexpectedDocument: The answer makes no sense.
+            CallRefused: There is no history, or none of the cluster at that time.
+            UnexpectedDocument: The answer cannot be read.
         """
         timestamp = Timestamp()
         timestamp.FromDatetime(when)
@@ -71,7 +70,7 @@ class HistoryClient(GrpcClient):
     def watch(
         self, request: history_pb2.WatchChangesRequest
     ) -> Iterator[history_pb2.WatchChangesResponse]:
-        """Yield changes as they come, and heartbeats, until the server ends the watch."""
+        """Yield new changes and heartbeats until the server ends the watch."""
         try:
             yield from self._stub.WatchChanges(request, metadata=self._metadata)
         except grpc.RpcError as error:

@@ -1,4 +1,4 @@
-"""What changes of a history did to the fields of kinds, by the OpenAPI documents on both sides."""
+"""Compares fields of kinds in the OpenAPI documents before and after changes of a history."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
@@ -19,9 +19,9 @@ from apidiscovery_client.schemas import Components, FieldChanges, GivenSchemas, 
 
 from apidiscovery_cli.history_calls import HistoryClient
 
-# What one change left is what the next one found. Documents of a release have up to 1 MB.
+# The document after one change is that before the next one. Documents have up to 1 MB.
 _MAX_KEPT = 32
-# What is forgotten or damaged is told beside all else.
+# Errors of documents that the history has forgotten, or that are damaged.
 _LOST = (grpc.StatusCode.NOT_FOUND, grpc.StatusCode.DATA_LOSS)
 
 
@@ -37,9 +37,8 @@ class FieldHistory:
     """Compares the documents before and after changes.
 
     Args:
-        client: Has the documents.
-        kinds: Kinds or plural names of resources, in lower case: only these are compared. None for
-            all.
+        client: Fetches the documents.
+        kinds: Kinds or plural names of resources, in lower case, that are compared; empty for all.
     """
 
     def __init__(self, client: HistoryClient, kinds: Collection[str] = ()) -> None:
@@ -48,9 +47,9 @@ class FieldHistory:
         self._kept = dict[str, _Document]()
 
     def of(self, change: history_pb2.HistoryChange) -> FieldChanges | None:
-        """Return what a change did to fields; None where it is not one from document to document.
+        """Return the changes of fields; None unless the change is between two documents.
 
-        Why a document cannot be had or read is among the failures.
+        Documents that cannot be fetched or read are among the failures.
 
         Raises:
             DiscoveryError: The server does not answer, or refuses to.

@@ -1,6 +1,6 @@
-"""Changes of a history in words: what was added, removed or changed, of which kind."""
+"""Describes the changes of a history: what was added, removed or changed, of which kind."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TypeAlias
@@ -14,8 +14,8 @@ from apidiscovery_client.diffing.fields import summary
 from apidiscovery_client.model import Group, Resource, Snapshot, Version
 from apidiscovery_client.schemas import FieldChanges
 
-from apidiscovery_cli.diffing.fields import fields_json
-from apidiscovery_cli.diffing.rendering import finding_fields
+from apidiscovery_cli.reports.diff import finding_fields
+from apidiscovery_cli.reports.fields import fields_json
 
 FieldsOf: TypeAlias = Callable[[history_pb2.HistoryChange], FieldChanges | None]
 
@@ -32,22 +32,22 @@ _TYPES = {
     history_pb2.HISTORY_CHANGE_KIND_OPENAPI: "openapi",
     history_pb2.HISTORY_CHANGE_KIND_STATE: "state",
 }
-# They compare names across groups, and here is one group alone.
+# These rules compare names across groups, and a change is of one group.
 _OF_NAMES = frozenset(
     {Rule.NAME_MOVED, Rule.NAME_REMOVED, Rule.NAME_RESOLVES_ELSEWHERE, Rule.SHORT_NAME_STOLEN}
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class DescribedChange:
     """A change in words.
 
     Attributes:
-        change: As the server tells it.
-        words: What has changed, each in one line; never none.
-        findings: The same of a group, with rules and severities, as far as a rule applies.
-        fields: What an OpenAPI document says of fields that the one before did not; None where that
-            was not asked for, or there is one document alone.
+        change: The change as the server sent it.
+        words: What has changed, a line for each; at least one.
+        findings: The changes of a group to which rules apply, with severities.
+        fields: The changes of fields between two OpenAPI documents; None if they were not asked
+            for, or if there is one document only.
     """
 
     change: history_pb2.HistoryChange
@@ -68,7 +68,7 @@ class Told:
     def as_json(self) -> dict[str, object]:
         """Return the change as JSON; hashes and ETags are empty where there was nothing."""
         change = self.change
-        told: dict[str, object] = {
+        fields: dict[str, object] = {
             "id": change.id,
             "time": self.time.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
             "cluster": change.cluster,
@@ -83,27 +83,27 @@ class Told:
             "etagAfter": change.etag_after,
         }
         if self.fields is not None:
-            told["fields"] = fields_json(self.fields, self.fields.changes)
-        return told
+            fields["fields"] = fields_json(self.fields, self.fields.changes)
+        return fields
 
 
-def tell_change(
+def describe(
     change: history_pb2.HistoryChange,
     kinds: Sequence[str] = (),
     fields_of: FieldsOf | None = None,
-) -> Told | None:
+) -> DescribedChange | None:
     """Return a change in words.
 
     Args:
         change: With its groups.
-        kinds: Kinds or plural names of resources, in lower case: only these are told of. None for
-            all.
-        fields_of: Returns what a change did to the fields of these kinds, None where it is not
-            known. Without it, documents that are new are not told of.
+        kinds: Kinds or plural names of resources, in lower case, to which the description is
+            limited; empty for all.
+        fields_of: Returns the changes of fields of these kinds, None if they are not known. Without
+            it new documents are left out.
 
     Returns:
-        None for a change that tells clients nothing, such as the mere order of the groups, or that
-        is not of these kinds.
+        None for a change that clients do not notice, such as another order of the groups, and for
+        one that is not of these kinds.
     """
     if change.kind == history_pb2.HISTORY_CHANGE_KIND_GROUP:
         return _of_group(change, frozenset(kinds))
@@ -114,29 +114,29 @@ def tell_change(
         change.kind == history_pb2.HISTORY_CHANGE_KIND_OPENAPI and not change.hash_before
     )
     if is_new_document and fields_of is None:
-        return None  # its version is told of, or it is read for the first time
+        return None  # the change of its version is enough
     words = _WORDS.get(change.kind, _of_other)(change)
     if fields is not None:
         words = f"{words}: {summary(fields)}"
-    return Told(change, (words,), fields=fields) if words else None
+    return DescribedChange(change, (words,), fields=fields) if words else None
 
 
-def _of_group(change: history_pb2.HistoryChange, kinds: frozenset[str]) -> Told | None:
+def _of_group(change: history_pb2.HistoryChange, kinds: frozenset[str]) -> DescribedChange | None:
     name = change.name or "core"
     if change.damage:
-        return Told(change, (f"{name}: changed, but how is lost: {change.damage}",))
+        return DescribedChange(change, (f"{name}: changed, but how is lost: {change.damage}",))
     when = change.time.ToDatetime(UTC)
     try:
         sides = [_side(change, field, when, kinds) for field in ("group_before", "group_after")]
     except UnreadableError as error:
-        return Told(change, (f"{name}: changed, but how cannot be read: {error}",))
+        return DescribedChange(change, (f"{name}: changed, but how cannot be read: {error}",))
     before, after = sides
     findings = tuple(
         found for found in compare(before, after).findings if found.rule not in _OF_NAMES
     )
     words = tuple(f"{found.subject}: {found.message}" for found in findings)
     words = words or tuple(map(str, changes.changes(before, after)))
-    return Told(change, words, findings) if words else None
+    return DescribedChange(change, words, findings) if words else None
 
 
 def _side(
@@ -201,14 +201,11 @@ _WORDS: Mapping[int, Callable[[history_pb2.HistoryChange], str]] = {
 }
 
 
-def rows(told: Iterable[Told]) -> list[tuple[str, str, str, str]]:
-    """Return a row for each change: time, cluster, why, and what has changed."""
-    return [
-        (
-            f"{one.time:%Y-%m-%dT%H:%M:%SZ}",
-            one.change.cluster or MERGED,
-            one.change.cause,
-            "; ".join(one.words),
-        )
-        for one in told
-    ]
+def row(one: DescribedChange) -> tuple[str, str, str, str]:
+    """Return the cells of a change: time, cluster, cause, and what has changed."""
+    return (
+        f"{one.time:%Y-%m-%dT%H:%M:%SZ}",
+        one.change.cluster or MERGED,
+        one.change.cause,
+        "; ".join(one.words),
+    )

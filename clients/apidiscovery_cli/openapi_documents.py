@@ -23,10 +23,10 @@ CACHE: tuple[Option, ...] = (
     click.option(
         "--cache-dir",
         type=FOLDER,
-        help="Folder to keep documents in, by default apidiscovery/openapi in $KUBECACHEDIR or"
+        help="Folder of the disk cache, by default apidiscovery/openapi in $KUBECACHEDIR or"
         " ~/.kube/cache.",
     ),
-    click.option("--no-cache", is_flag=True, help="Neither use nor keep documents on disk."),
+    click.option("--no-cache", is_flag=True, help="Do not use the disk cache."),
 )
 
 

@@ -143,7 +143,7 @@ def report_output(formats: Iterable[str]) -> Option:
         type=click.Choice(list(formats)),
         default="text",
         show_default=True,
-        help="The form of the report.",
+        help="Format of the report.",
     )
 
 

@@ -3,7 +3,7 @@
 Source: kubernetes/kubectl pkg/cmd/apiresources/print_flags.go.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import cast
 
 from apidiscovery_client._terminal import printable
@@ -52,18 +52,24 @@ def table(rows: Sequence[Sequence[str]]) -> str:
     )
 
 
+# The first is the default, a table.
+OUTPUTS = ("", "wide", "name", "json", "yaml")
+
+
 def print_resources(resources: Sequence[Resource], output: str, *, headers: bool) -> str:
-    """Return the text of `select`'s resources in one of the formats of `OUTPUTS`."""
-    return OUTPUTS[output](resources, headers)
-
-
-def _print_table(resources: Iterable[Resource], headers: bool) -> str:  # noqa: FBT001
-    return table([*([_HEADERS] if headers else []), *map(_row, resources)])
-
-
-def _print_wide(resources: Iterable[Resource], headers: bool) -> str:  # noqa: FBT001
-    rows = [(*_row(r), ",".join(r.verbs), ",".join(r.categories)) for r in resources]
-    return table([*([_WIDE_HEADERS] if headers else []), *rows])
+    """Return the text of `select`'s resources in one of `OUTPUTS`."""
+    match output:
+        case "name":
+            return "".join(f"{printable(r.gvr.group_resource)}\n" for r in resources)
+        case "json":
+            return json_text(_document(resources))
+        case "yaml":
+            return yaml_text(_document(resources))
+        case "wide":
+            rows = [(*_row(r), ",".join(r.verbs), ",".join(r.categories)) for r in resources]
+            return table([*([_WIDE_HEADERS] if headers else []), *rows])
+        case _:
+            return table([*([_HEADERS] if headers else []), *map(_row, resources)])
 
 
 def _row(resource: Resource) -> tuple[str, ...]:
@@ -74,27 +80,6 @@ def _row(resource: Resource) -> tuple[str, ...]:
         "true" if resource.is_namespaced else "false",
         resource.kind,
     )
-
-
-def _print_names(resources: Iterable[Resource], _headers: bool) -> str:  # noqa: FBT001
-    return "".join(f"{printable(r.gvr.group_resource)}\n" for r in resources)
-
-
-def _print_json(resources: Iterable[Resource], _headers: bool) -> str:  # noqa: FBT001
-    return json_text(_document(resources))
-
-
-def _print_yaml(resources: Iterable[Resource], _headers: bool) -> str:  # noqa: FBT001
-    return yaml_text(_document(resources))
-
-
-OUTPUTS: Mapping[str, Callable[[Sequence[Resource], bool], str]] = {
-    "": _print_table,
-    "wide": _print_wide,
-    "name": _print_names,
-    "json": _print_json,
-    "yaml": _print_yaml,
-}
 
 
 def _document(resources: Iterable[Resource]) -> dict[str, object]:

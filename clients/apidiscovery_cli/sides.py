@@ -31,7 +31,7 @@ CLUSTER = "cluster:"
 _AT = re.compile(r"(.+)@([0-9]{4}-[0-9].*)")
 _GRPC = ("grpc", "grpcs")
 _CLUSTER_OVER_GRPC = re.compile(r"(grpcs?://[^/?]+)/clusters/([^?]+)(?:\?at=(.+))?")
-# Of a history the latest is wanted, by whatever clock.
+# A time in the future, so that another clock still means the latest state.
 _AHEAD = timedelta(days=1)
 SCHEMES = ("http", "https", *_GRPC)
 
@@ -47,19 +47,19 @@ CONTEXTS: Option = click.option(
     "--contexts",
     metavar="PATTERN",
     multiple=True,
-    help="The clusters of all contexts of the kubeconfig with such a name, such as 'prod-*'.",
+    help="All contexts of the kubeconfig whose names match, such as 'prod-*'; repeatable.",
 )
 ALL_CONTEXTS: Option = click.option(
-    "--all-contexts", is_flag=True, help="Those of every context of the kubeconfig."
+    "--all-contexts", is_flag=True, help="All contexts of the kubeconfig."
 )
 CLUSTER_HELP = (
-    "with --server also cluster:NAME, and cluster:NAME@2026-11-20 or"
-    " cluster:NAME@2026-11-20T10:00:00Z for what it served then"
+    "with --server also cluster:NAME for a cluster of that service, and cluster:NAME@2026-11-20 or"
+    " cluster:NAME@2026-11-20T10:00:00Z for what it served at that time"
 )
 SIDE_HELP = (
-    "a file (of 'apidiscovery snapshot save', or an aggregated document), - for standard input,"
-    " a URL (https://host:6443, grpc://host:50051), context:NAME of the kubeconfig, or a release"
-    " such as kubernetes:1.30"
+    "a URL (https://host:6443, grpc://host:50051), context:NAME of the kubeconfig, a release such"
+    " as kubernetes:1.30, a file (of 'apidiscovery snapshot save', or an aggregated document), or -"
+    " for standard input"
 )
 
 
@@ -72,14 +72,14 @@ _IDENTITY = {
 }
 
 
-# Names the service whose clusters are sides; its URL is no side itself.
+# The service whose clusters are sides; the service itself is none.
 SERVICE: Option = click.option(
     "--server",
     "-s",
     "service",
     type=ANY_SERVER_URL,
     metavar="URL",
-    help="The running service (apidiscovery serve) that knows the clusters of cluster:NAME.",
+    help="The running service (apidiscovery serve) that has the clusters of cluster:NAME.",
 )
 
 
@@ -206,7 +206,7 @@ def connector(flags: Flags) -> Connect:
 
 
 def _cluster_over_grpc(flags: Flags, url: str, name: str, at: str | None) -> Snapshot:
-    """Return what a service's history tells of a cluster: it alone has its discovery over gRPC."""
+    """Return a cluster from a service's history, the only source of its discovery over gRPC."""
     from apidiscovery_cli.history_calls import HistoryClient  # noqa: PLC0415 - it imports grpc
 
     when = datetime.fromisoformat(at) if at else datetime.now(UTC) + _AHEAD
@@ -225,8 +225,8 @@ def _transport(flags: Flags, target: str | None, context: str | None) -> Transpo
     own: Flags = {**flags, "context": context, "kubeconfig": kubeconfig}
     if target and _CLUSTER_OVER_GRPC.fullmatch(target):
         raise InvalidConfiguration(
-            f"{target}: a service tells over gRPC what a cluster serves, and no more; want --server"
-            " with the service's http:// URL"
+            f"{target}: over gRPC a service has only the discovery of a cluster; want --server with"
+            " the service's http:// URL"
         )
     if target and target.partition("://")[0].lower() in _GRPC:
         return open_blocking(target, **own).transport

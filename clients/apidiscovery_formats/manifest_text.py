@@ -45,7 +45,7 @@ def documents(text: str) -> Iterator[Text]:
 
 
 def is_like_json(text: str) -> bool:
-    """Tell whether a text begins like JSON."""
+    """Return whether a text begins like JSON."""
     return bool(_LIKE_JSON.match(text))
 
 

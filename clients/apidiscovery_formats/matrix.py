@@ -18,7 +18,7 @@ Key: TypeAlias = tuple[str, str]  # group and resource
 
 
 class Freshness(StrEnum):
-    """How far what is known of a cluster can be believed."""
+    """Whether the known state of a cluster is its present one."""
 
     CURRENT = "Current"
     STALE = "Stale"
@@ -37,17 +37,17 @@ class Agreement(StrEnum):
 class Cell:
     """How one cluster serves one resource.
 
-    Where versions differ in scope, verbs and names, those of the preferred version are told.
+    Where versions differ in scope, verbs and names, those of the preferred version count.
 
     Attributes:
         versions: In the order in which the cluster prefers them; empty where only `unknown` is.
-        preferred: What a client gets that asks for no version.
-        kind: Empty where the server tells none.
+        preferred: The version for clients that ask for none.
+        kind: Empty if the server states none.
         scope: `Namespaced`, `Cluster`, or whatever else the server says.
         subresources: Their names, sorted.
-        storage_version_hash: Of the preferred version; empty where it is not told.
-        stale: Those of `versions` that are known only as they last were.
-        unknown: Versions of the group that have never answered: the resource may be in them.
+        storage_version_hash: Of the preferred version; empty if it is not known.
+        stale: Those of `versions` of which only the last known state is known.
+        unknown: Versions of the group that have never answered, which may have the resource.
     """
 
     versions: tuple[str, ...] = ()
@@ -63,10 +63,10 @@ class Cell:
 
     @property
     def served(self) -> tuple[object, ...]:
-        """What counts when cells are compared: what clients can do, not how sure it is.
+        """The values that are compared with other cells: what clients can do.
 
-        Verbs and short names count as sets, for no client heeds their order. Storage versions do
-        not count: how objects are stored is the cluster's own affair.
+        Verbs and short names are sets, since no client depends on their order. Storage versions do
+        not count: clients do not see how objects are stored.
         """
         return (
             self.versions,
@@ -119,11 +119,11 @@ class Row:
 
     @property
     def kind(self) -> str:
-        """The kind as the first cluster tells it that tells one."""
+        """The kind in the first cluster that states one."""
         return next((cell.kind for cell in self.cells if cell and cell.kind), "")
 
     def is_named(self, names: Iterable[str]) -> bool:
-        """Tell whether one of these is its kind, resource or a short name; in lower case."""
+        """Return whether one of these, in lower case, is its kind, resource or a short name."""
         return any(
             name in (self.kind.lower(), self.resource)
             or any(cell and name in cell.short_names for cell in self.cells)
@@ -132,7 +132,7 @@ class Row:
 
     @property
     def scope(self) -> str:
-        """The scope as the first cluster tells it that tells one."""
+        """The scope in the first cluster that states one."""
         return next((cell.scope for cell in self.cells if cell and cell.scope), "")
 
 
@@ -144,7 +144,7 @@ class Matrix:
     rows: tuple[Row, ...]
 
     def count(self, agreement: Agreement) -> int:
-        """Return how many rows are so."""
+        """Return the number of rows with an agreement."""
         return sum(row.agreement is agreement for row in self.rows)
 
     def selected(
@@ -172,7 +172,7 @@ class Matrix:
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """What a matrix is made of.
+    """One cluster, from which a matrix is made.
 
     Attributes:
         cells: How the cluster serves each resource.
@@ -260,12 +260,12 @@ def cells_of(versions: Iterable[Mapping[str, Cell]]) -> dict[str, Cell]:
 
 
 def group_hash(cells: Mapping[str, Cell]) -> str:
-    """Return a hash that is equal for groups that are served alike, as `Cell.served` tells."""
+    """Return a hash that is equal for groups that are served alike, by `Cell.served`."""
     return hash_of({name: _comparable(cell) for name, cell in cells.items()})
 
 
 def _comparable(cell: Cell) -> JSONObject:
-    """Return what `Cell.served` compares as a JSON value, sets in order."""
+    """Return the values of `Cell.served` as JSON, sets in order."""
     own = _cell_json(replace(cell, storage_version_hash="", stale=(), unknown=()))
     return {**own, "verbs": sorted(set(cell.verbs)), "shortNames": sorted(set(cell.short_names))}
 
@@ -374,7 +374,7 @@ def _without_empty(**fields: object) -> JSONObject:
 
 @dataclass(frozen=True, slots=True)
 class Delta:
-    """What turns one matrix into the next: whole columns and rows that are new or changed.
+    """The difference of two matrices: whole columns and rows that are new or changed.
 
     Attributes:
         order: The names of all columns that are there now, in order.

@@ -21,11 +21,11 @@ _E = TypeVar("_E", bound=StrEnum)
 
 
 class NotAMatrix(ValueError):
-    """A JSON value is no matrix; the text names the field, what was seen and what was wanted."""
+    """A JSON value is no matrix; the text names the field, the value and what is wanted."""
 
 
 def from_json(value: object) -> Matrix:
-    """Return the matrix that a JSON value tells, which `to_json` made.
+    """Return the matrix in a JSON value that `to_json` made.
 
     Raises:
         NotAMatrix: It is none.

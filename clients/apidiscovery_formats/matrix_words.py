@@ -9,7 +9,7 @@ ABSENT, UNKNOWN = "-", "?"
 
 
 def counts_text(matrix: Matrix) -> str:
-    """Return how much there is and how much of it differs.
+    """Return the numbers of clusters, kinds and differences.
 
     Such as `3 clusters, 97 kinds: 92 the same everywhere, 5 differ`.
     """
@@ -36,7 +36,7 @@ def versions_text(column: Column, cell: Cell | None) -> str:
 
 
 def unlike(cell: Cell, row: Row) -> Iterator[str]:
-    """Yield what other clusters of the row have besides versions, and this one has not."""
+    """Yield what this cluster lacks, besides versions, that others of the row have."""
     # Clusters share their cells.
     others = {id(other): other for other in row.cells if other and other.versions}.values()
     for name in ("kind", "scope"):

@@ -159,8 +159,8 @@ def connection(cluster: Fields, user: Fields, *, terminal: bool = False) -> Conn
 def refuse_references(cluster: Fields, user: Fields) -> None:
     """Refuse the programs and files that the keys of a cluster and a user name.
 
-    Whoever may write such keys could otherwise have this process run a program, or send a token of
-    its own to a server of theirs.
+    Otherwise the author of such keys could make this process run a program, or send one of its
+    tokens to another server.
 
     Raises:
         ConfigurationError: The message names the key, and the one to use in its place.

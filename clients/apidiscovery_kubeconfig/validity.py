@@ -1,4 +1,4 @@
-"""Until when certificates are valid, which `ssl` tells only of those that it has verified."""
+"""The end of the validity of certificates; `ssl` has it only for those that it has verified."""
 
 import binascii
 import re

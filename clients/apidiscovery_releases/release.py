@@ -38,7 +38,7 @@ class Release:
         name: Such as `1.31`, one of `releases`; `read` makes one from any spelling.
 
     Raises:
-        UnknownRelease: It is not recorded; the text tells which are.
+        UnknownRelease: It is not recorded; the text lists those that are.
     """
 
     name: str
@@ -55,7 +55,7 @@ class Release:
         """Return a release by its name: `1.31`, `v1.31` or `1.31.4`, which is that of 1.31.
 
         Raises:
-            UnknownRelease: It is no release, or one that is not recorded; the text tells which are.
+            UnknownRelease: It is not recorded; the text lists those that are.
         """
         return cls(f"1.{minor_of(name)}")
 
@@ -66,7 +66,7 @@ class Release:
 
     @property
     def version(self) -> dict[str, str]:
-        """Return the fields of `/version` in its order; `gitVersion` tells the patch release."""
+        """Return the fields of `/version` in its order; `gitVersion` has the patch release."""
         return cast("dict[str, str]", json.loads(self.version_text))
 
     @property

@@ -40,11 +40,6 @@ def cli(capsys: Capture, registry: FakeRegistry, *args: str) -> Outcome:
     return run(capsys, *args, "--grpc-server", registry.address)
 
 
-def write(folder: Path, **texts: str) -> None:
-    for name, text in texts.items():
-        (folder / f"{name}.yaml").write_text(text)
-
-
 def crd(name: str) -> str:
     return CRD.replace("NAME", f"{name}.example.com")
 
@@ -55,3 +50,8 @@ class CliIn(NamedTuple):
     call: Callable[..., Outcome]
     registry: FakeRegistry
     folder: Path
+
+    def write(self, **texts: str) -> None:
+        """Write files into the folder, each by its name without `.yaml`."""
+        for name, text in texts.items():
+            (self.folder / f"{name}.yaml").write_text(text)

@@ -9,12 +9,14 @@ from pathlib import PurePath
 from urllib.parse import urlsplit
 
 import click
-from apidiscovery_client._connecting import Flags
+from apidiscovery_client._connecting import Flags, http_target, key_in_cache
 from apidiscovery_client._server import Server
 from apidiscovery_client.client import DiscoveryClient
+from apidiscovery_client.fleet import Fleet
 from apidiscovery_client.fleet._cells import cluster_of
 from apidiscovery_client.model import Snapshot
 from apidiscovery_client.snapshots.releases import PREFIX
+from apidiscovery_client.transports import HttpOptions, HttpTransport
 from apidiscovery_formats.matrix import (
     Agreement,
     Cluster,
@@ -26,11 +28,12 @@ from apidiscovery_formats.matrix import (
 )
 
 from apidiscovery_cli.fleet_table import headline, markdown, rows_text
-from apidiscovery_cli.output import TROUBLE, print_data, print_text
-from apidiscovery_cli.service_clusters import columns_of
+from apidiscovery_cli.options import GRPC_SCHEMES
+from apidiscovery_cli.output import TROUBLE, Trouble, print_data, print_text, tell_warning
 from apidiscovery_cli.sides import (
     CLUSTER,
     CONTEXT,
+    cluster_in,
     connector,
     is_server,
     open_side,
@@ -41,7 +44,7 @@ DIFFERENT = 1
 
 
 def named(text: str) -> tuple[str, str]:
-    """Return the name of a cluster as it was typed, and what it is."""
+    """Return the name and the side in `NAME=SIDE`; without a name, the usual one."""
     name, separator, side = text.partition("=")
     if separator and re.fullmatch(r"[\w.-]+", name):
         return name, side
@@ -49,7 +52,7 @@ def named(text: str) -> tuple[str, str]:
 
 
 def _usual_name(side: str) -> str:
-    """Return what a cluster is called that was given no name."""
+    """Return the name of a cluster that was given without one."""
     if side.startswith(PREFIX):
         return side.removeprefix(PREFIX)
     if side.startswith(CONTEXT):
@@ -62,13 +65,17 @@ def _usual_name(side: str) -> str:
 
 
 def _member(side: str, flags: Flags) -> DiscoveryClient | Snapshot:
-    """Return a client of a server, or what a file or a release tells."""
+    """Return a client of a server, or the snapshot in a file or of a release."""
     if not is_server(side):
         return open_side(side, connector(flags))
     context = side.removeprefix(CONTEXT) if side.startswith(CONTEXT) else None
     kubeconfig = flags.get("kubeconfig") if context else None
     own: Flags = {**flags, "context": context, "kubeconfig": kubeconfig}
-    return DiscoveryClient(None if context else side, cache=True, **own)
+    if side.partition("://")[0].lower() in GRPC_SCHEMES:
+        return DiscoveryClient(side, cache=True, **own)
+    server = http_target(None if context else side, own)
+    transport = HttpTransport(server, HttpOptions(warn=tell_warning))
+    return DiscoveryClient(transport, cache=True, cache_key=key_in_cache(server))
 
 
 def members_of(
@@ -86,6 +93,36 @@ def members_of(
             raise click.UsageError(f"{side}: another cluster is called {name!r}; want NAME=CLUSTER")
         members[name] = _member(with_service(side, service), flags)
     return members
+
+
+def columns_of(sides: Sequence[str], service: str | None, flags: Flags) -> dict[str, Column]:
+    """Return the columns of a service's matrix for the clusters among sides, by side.
+
+    Args:
+        sides: Those that begin with `cluster:` are clusters, others are left out; so are clusters
+            of former times, if the service knows them.
+        service: The URL of the service; None where no side is a cluster.
+        flags: How servers are reached.
+
+    Raises:
+        Trouble: The service knows no such cluster.
+        DiscoveryError: The service does not answer, or it shows no clusters.
+    """
+    wanted = [side for side in sides if side.startswith(CLUSTER)]
+    if not wanted or service is None:
+        return {}
+    own: Flags = {**flags, "kubeconfig": None, "context": None}
+    with Fleet.of_server(service, **own) as fleet:
+        known = {column.name: column for column in fleet.clusters()}
+    found = dict[str, Column]()
+    for side in wanted:
+        name, when = cluster_in(side)
+        if name not in known:
+            names = ", ".join(known) or "none"
+            raise Trouble(f"{name}: the service knows no such cluster; it knows {names}")
+        if when is None:
+            found[side] = known[name]
+    return found
 
 
 def matrix_of(sides: Sequence[str], flags: Flags, service: str | None) -> Matrix:
@@ -111,7 +148,7 @@ def matrix_of(sides: Sequence[str], flags: Flags, service: str | None) -> Matrix
 
 
 def _as_fresh_as(cluster: Cluster, told: Column | None) -> Cluster:
-    """Return a cluster as fresh as a service tells; its own documents do not tell."""
+    """Return a cluster with the freshness that a service states; its documents do not have it."""
     if told is None or told.freshness is Freshness.CURRENT:
         return cluster
     column = replace(cluster.column, freshness=told.freshness, since=told.since, reason=told.reason)

@@ -30,10 +30,12 @@ LISTING: tuple[Option, ...] = (
         is_flag=False,
         flag_value=True,
         metavar="BOOLEAN",
-        help="Limit to namespaced resources, or with =false to the others.",
+        help="Limit to namespaced resources, or with =false to cluster-scoped ones.",
     ),
     click.option(
-        "--verbs", multiple=True, help="Limit to resources that support all of these verbs."
+        "--verbs",
+        multiple=True,
+        help="Limit to resources that support all of these verbs, such as list,watch.",
     ),
     click.option(
         "--categories", multiple=True, help="Limit to resources in all of these categories."
@@ -42,7 +44,7 @@ LISTING: tuple[Option, ...] = (
         "--sort-by",
         type=click.Choice([name for name in SORT_KEYS if name]),
         metavar="name|kind",
-        help="Sort by this column, by default by group and name.",
+        help="Sort by this column instead of by group and name.",
     ),
 )
 

@@ -54,38 +54,40 @@ class _Flags(TypedDict):
     multiple=True,
     required=True,
     metavar="FILE|DIR|-",
-    help="Manifests to apply, YAML or JSON; - is stdin. It may be repeated.",
+    help="Manifests to apply, YAML or JSON; - is stdin. Repeatable.",
 )
 @click.argument("more_files", nargs=-1, metavar="[FILE|DIR]...")
-@click.option("--recursive", "-R", is_flag=True, help="Take the files in folders of a folder, too.")
+@click.option("--recursive", "-R", is_flag=True, help="Also read the folders in a folder.")
 @click.option("--dry-run", is_flag=True, help="Validate without saving.")
-@click.option("--owner", default="", help="Who answers for it; see --lease.")
+@click.option("--owner", default="", help="Name of the owner of these registrations.")
 @click.option(
     "--lease",
     type=DURATION,
-    help="How long the owner may be silent before all it has is Stale, such as 30s.",
+    help="How long the owner may be silent until its registrations are Stale, such as 30s.",
 )
 @click.option(
     "--removal-after",
     type=DURATION,
-    help="How long after that it is removed, by default ten times --lease.",
+    help="How long after that they are removed, by default ten times --lease.",
 )
-@click.option("--name", help="Name for a discovery list without one, by default that of its file.")
+@click.option(
+    "--name", help="Name for a discovery list without a name, by default that of its file."
+)
 @click.option(
     "--expect-revision",
     type=click.IntRange(min=0),
-    help="Fail unless this revision is there, 0 for none; for a single object.",
+    help="Fail unless the object has this revision; 0 if it must not exist. For one object only.",
 )
 @click.option(
     "--output",
     "-o",
     type=click.Choice(["name", *WRITERS]),
     metavar="name|json|yaml",
-    help="Output format, by default what was done.",
+    help="Output format, by default a line for each object that says what was done.",
 )
 @with_registry
 def apply(client: RegistryClient, **flags: Unpack[_Flags]) -> bool:
-    """Register what manifests define: CustomResourceDefinitions, APIServices, discovery lists."""
+    """Register the CustomResourceDefinitions, APIServices and discovery lists in manifests."""
     _check(flags)
     applying = _Applying(client, flags)
     given = [*flags["files"], *flags["more_files"]]

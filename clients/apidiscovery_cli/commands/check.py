@@ -1,4 +1,4 @@
-"""`apidiscovery check`: tells what is wrong with manifests for a server or a release.
+"""`apidiscovery check`: checks manifests against a server or a release.
 
 | exit code | when |
 |---|---|
@@ -16,16 +16,16 @@ from apidiscovery_client._connecting import Flags
 from apidiscovery_client.checking import Checked, Severity
 from apidiscovery_client.checking import check as check_manifests
 
-from apidiscovery_cli.checking.rendering import render_check
+from apidiscovery_cli.commands._side_by_side import columns_of
+from apidiscovery_cli.completing import complete_sides
 from apidiscovery_cli.connection_options import flags_of
-from apidiscovery_cli.diffing.rendering import FORMATS, Format
 from apidiscovery_cli.files import STDIN
 from apidiscovery_cli.help_pages import Command
 from apidiscovery_cli.options import report_output, with_options
 from apidiscovery_cli.output import TROUBLE, Trouble, print_report
+from apidiscovery_cli.reports.check import render_check
+from apidiscovery_cli.reports.forms import FORMATS, Format
 from apidiscovery_cli.schema_sides import manifests_in, open_target
-from apidiscovery_cli.service_clusters import columns_of
-from apidiscovery_cli.side_names import complete_sides
 from apidiscovery_cli.sides import CLUSTER_HELP, SERVICE, SIDE_OPTIONS, flags_for, with_service
 
 _FOUND = 1
@@ -40,13 +40,12 @@ class _Options(TypedDict):
 @click.command(
     "check",
     cls=Command,
-    help="Tell what is wrong with manifests for a server or a release of Kubernetes.\n\n"
-    "Errors: a version that is not served, a field that the schema does not have, a required field"
-    " that is missing, a value that is not valid. Warnings: a version that a later release does not"
-    " serve, a deprecated one. Kinds that CustomResourceDefinitions in the manifests define count"
-    " as served.\n\n"
-    "Exit code 0 if nothing was found, 1 for errors or warnings, 2 for trouble, also where nothing"
-    " was found and something could not be checked.",
+    help="Check manifests against a server or a release of Kubernetes.\n\n"
+    "Errors are versions that are not served, unknown fields, missing required fields and invalid"
+    " values. Warnings are deprecated versions, and versions that a later release does not serve."
+    " Kinds that CustomResourceDefinitions in the manifests define count as served.\n\n"
+    "Exit code: 0 if nothing was found; 1 for errors or warnings; 2 if a file cannot be read, the"
+    " server does not answer, or nothing was found but something could not be checked.",
 )
 @click.option(
     "--filename",
@@ -56,17 +55,19 @@ class _Options(TypedDict):
     required=True,
     metavar="FILE",
     help="A manifest, a folder with manifests at any depth, or - for standard input, such as the"
-    " output of helm template; it can be repeated.",
+    " output of helm template. Repeatable.",
 )
 @click.option(
     "--against",
     required=True,
     metavar="TARGET",
     shell_complete=complete_sides,
-    help="A release such as kubernetes:1.36, context:NAME of the kubeconfig, a URL, a file of"
+    help="A release such as kubernetes:1.36, context:NAME of the kubeconfig, a URL, or a file of"
     f" 'apidiscovery snapshot save --schemas'; {CLUSTER_HELP}.",
 )
-@click.option("--errors-only", is_flag=True, help="Only errors; warnings do not count.")
+@click.option(
+    "--errors-only", is_flag=True, help="Report errors only; warnings do not change the exit code."
+)
 @report_output(FORMATS)
 @with_options((SERVICE, *SIDE_OPTIONS), flags_of)
 def check(
@@ -77,7 +78,7 @@ def check(
         raise click.UsageError("standard input can be read once")
     real = with_service(against, options["service"])
     try:
-        columns_of([against], options["service"], flags)  # a wrong name is told of
+        columns_of([against], options["service"], flags)  # raises for an unknown name
         manifests = [one for name in filenames for one in manifests_in(name)]
         with open_target(real, flags_for(flags, [real]), against) as target:
             checked = check_manifests(manifests, target.snapshot, target.schemas)

@@ -74,9 +74,9 @@ class _Shell(click.Choice[str]):
 @click.command("completion", cls=Command)
 @click.argument("shell", type=_Shell(_SHELLS), metavar="|".join(_SHELLS))
 def completion(shell: str) -> None:
-    """Print the script that completes commands in a shell.
+    """Print the script with which a shell completes commands.
 
-    To load it in the current shell, or for all in the file that the shell reads when it starts:
+    Run one of these lines, or put it into the file that the shell reads when it starts:
 
     \b
         bash:       source <(apidiscovery completion bash)
@@ -84,8 +84,8 @@ def completion(shell: str) -> None:
         fish:       apidiscovery completion fish | source
         powershell: apidiscovery completion powershell | Out-String | Invoke-Expression
 
-    Names of resources come from what earlier commands have kept on disk, contexts from the
-    kubeconfig. Only names for 'get' are asked of the server.
+    Names of resources come from the disk cache, contexts from the kubeconfig. Only 'get' asks the
+    server for names.
     """  # noqa: D301 - \b is a control character for click
     kind = get_completion_class(shell)
     if kind is None:

@@ -9,8 +9,10 @@ from apidiscovery_client._server import Server
 from apidiscovery_releases import UnknownRelease, minor_of
 from click.core import ParameterSource
 
-from apidiscovery_cli.conformance import CHECKS, Check, Endpoint, Profile, run
+from apidiscovery_cli.conformance.check import Check, Profile
+from apidiscovery_cli.conformance.exchange import Endpoint
 from apidiscovery_cli.conformance.reporting import FORMATS, listed
+from apidiscovery_cli.conformance.running import CHECKS, run
 from apidiscovery_cli.conformance.subject import Release
 from apidiscovery_cli.connection_options import CONNECTION, is_on_command_line, server_of
 from apidiscovery_cli.help_pages import Command
@@ -64,20 +66,20 @@ def _with_url(command: Callable[..., None]) -> Callable[..., None]:
     type=click.Choice([*(one.value for one in Profile), _AUTO]),
     default=_AUTO,
     show_default=True,
-    help="What kind of server it is; auto tells by whether it has the core group.",
+    help="The kind of server; auto takes a server with the core group for a kube-apiserver.",
 )
 @click.option(
     "--release",
     type=TextType("release", _release),
-    help="The release of Kubernetes to go by, such as 1.30; by default what a kube-apiserver says.",
+    help="The release whose behaviour is expected, such as 1.30; by default what /version says.",
 )
 @click.option(
     "--only",
     type=TextType("numbers", _checks),
     default=CHECKS,
-    help="Run just these checks, such as 4,5.",
+    help="Run only these checks, such as 4,5.",
 )
-@click.option("--list", "lists", is_flag=True, help="Print what checks there are and run none.")
+@click.option("--list", "lists", is_flag=True, help="List the checks and run none.")
 @report_output(FORMATS)
 @_with_url
 @with_options(CONNECTION, server_of)
@@ -90,10 +92,12 @@ def conformance(  # noqa: PLR0913 - each is an option
     lists: bool,
     output: str,
 ) -> None:
-    """Check whether the server at URL, or else --server, does discovery as clients need it.
+    """Check whether a server serves discovery as clients need it.
 
-    It does to the server what kubectl, client libraries and kube-aggregator do, and only reads.
-    Exit code 1 if a check fails, or the server cannot be reached.
+    The server is that at URL, or else that of --server. The checks send the requests of kubectl,
+    client libraries and kube-aggregator, and only read.
+
+    Exit code: 0 if all checks pass; 1 if one fails, or the server cannot be reached.
     """
     del lists
     endpoint = _endpoint(server)

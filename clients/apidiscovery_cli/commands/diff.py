@@ -1,4 +1,4 @@
-"""`apidiscovery diff`: tells what an upgrade, or another server, changes for clients.
+"""`apidiscovery diff`: shows what an upgrade, or another server, changes for clients.
 
 | exit code | when |
 |---|---|
@@ -15,13 +15,14 @@ from apidiscovery_client import DiscoveryError
 from apidiscovery_client._connecting import Flags
 from apidiscovery_client.diffing import Names, compare
 
+from apidiscovery_cli.completing import complete_sides
 from apidiscovery_cli.connection_options import flags_of
-from apidiscovery_cli.diffing.rendering import FORMATS, Format, render
 from apidiscovery_cli.files import STDIN
 from apidiscovery_cli.help_pages import Command
 from apidiscovery_cli.options import report_output, with_options
 from apidiscovery_cli.output import TROUBLE, Trouble, has_colour, print_report
-from apidiscovery_cli.side_names import complete_sides
+from apidiscovery_cli.reports.diff import render
+from apidiscovery_cli.reports.forms import FORMATS, Format
 from apidiscovery_cli.sides import (
     CLUSTER,
     CLUSTER_HELP,
@@ -50,22 +51,26 @@ class _Options(TypedDict):
 @click.command(
     cls=Command,
     context_settings={"help_option_names": ["-h", "--help"]},
-    help="Tell what is different for clients of A when they meet B.\n\n"
-    f"Each is {SIDE_HELP}; {CLUSTER_HELP}.\n\n"
-    "More than two sides are shown side by side, as by 'fleet': a line for each kind that differs;"
-    " NAME=SIDE gives a side a name of its own.\n\n"
-    "Exit code 0 if they are the same, 1 if not, 2 for trouble. With --breaking-only differences"
-    " that break nothing do not count.\n\n"
-    "With --fields the schemas of kinds are compared, of CustomResourceDefinitions where they may"
-    " be read, else of OpenAPI v3 documents. A side may then also be a file or folder of"
-    " CustomResourceDefinitions; a snapshot must have been saved with --schemas. The exit code is"
-    " also 2 where nothing differs and something could not be compared.",
+    help="Show what changes for clients of A when A is replaced by B.\n\n"
+    f"A and B are each {SIDE_HELP}; {CLUSTER_HELP}.\n\n"
+    "With --fields the schemas of kinds are compared. They are those of CustomResourceDefinitions"
+    " where you may read these, else those of OpenAPI v3 documents. A side may then also be a file"
+    " or folder of CustomResourceDefinitions. A snapshot must have been saved with --schemas.\n\n"
+    "More than two sides are shown as a table, as by 'fleet', with a line for each kind that"
+    " differs. NAME=SIDE gives a side a name.\n\n"
+    "Exit code: 0 if the sides are the same; 1 if they differ, with --breaking-only if a difference"
+    " breaks something; 2 if a side cannot be read, or if with --fields nothing differs but"
+    " something could not be compared.",
 )
 @click.argument("before", metavar="A", shell_complete=complete_sides)
 @click.argument("after", metavar="B", shell_complete=complete_sides)
 @click.argument("others", metavar="[SIDE]...", nargs=-1, shell_complete=complete_sides)
-@click.option("--fields", is_flag=True, help="Compare the fields of kinds, not the discovery.")
-@click.option("--breaking-only", is_flag=True, help="Only what fails, or means something else.")
+@click.option(
+    "--fields",
+    is_flag=True,
+    help="Compare the fields of kinds instead of groups, versions and resources.",
+)
+@click.option("--breaking-only", is_flag=True, help="Report only differences that break clients.")
 @report_output(FORMATS)
 @with_options((SERVICE, *SIDE_OPTIONS), flags_of)
 def diff(flags: Flags, *, before: str, after: str, **options: Unpack[_Options]) -> None:
@@ -82,9 +87,11 @@ def diff(flags: Flags, *, before: str, after: str, **options: Unpack[_Options]) 
     compared = _fields if options["fields"] else _discovery
     try:
         if any(side.startswith(CLUSTER) for side in sides):
-            from apidiscovery_cli import service_clusters as known  # noqa: PLC0415 - few name any
+            from apidiscovery_cli.commands._side_by_side import (  # noqa: PLC0415 - few name any
+                columns_of,
+            )
 
-            known.columns_of(sides, options["service"], flags)  # a wrong name is told of
+            columns_of(sides, options["service"], flags)  # raises for an unknown name
         text, exit_code = compared(sides, real, flags, options)
     except DiscoveryError as error:
         raise Trouble(str(error)) from None
@@ -119,7 +126,7 @@ def _fields(
     """Return the report about fields, and the exit code; arguments as those of `_discovery`."""
     from apidiscovery_client.schemas import compare_sources  # noqa: PLC0415 - yaml and more
 
-    from apidiscovery_cli.diffing.fields import FieldReport, render_fields  # noqa: PLC0415 - same
+    from apidiscovery_cli.reports.fields import FieldReport, render_fields  # noqa: PLC0415 - same
     from apidiscovery_cli.schema_sides import open_schemas  # noqa: PLC0415 - same
 
     with open_schemas(real[0], flags) as old, open_schemas(real[1], flags) as new:

@@ -8,6 +8,7 @@ from apidiscovery_client._kubectl import failures
 from apidiscovery_client._server import Server
 from apidiscovery_client.model import GroupVersionResource, Snapshot
 
+from apidiscovery_cli.completing import complete_resources
 from apidiscovery_cli.connection_options import CONNECTION, server_of
 from apidiscovery_cli.discovery import discover
 from apidiscovery_cli.help_pages import Command
@@ -22,7 +23,6 @@ from apidiscovery_cli.openapi_documents import CACHE, cache_of, discovery_source
 from apidiscovery_cli.options import with_options
 from apidiscovery_cli.output import FAILED, print_data, print_text, tell
 from apidiscovery_cli.printing import json_text
-from apidiscovery_cli.resource_names import complete_resources
 
 
 class _Flags(TypedDict):
@@ -37,21 +37,23 @@ class _Flags(TypedDict):
 
 @click.command("explain", cls=Command)
 @click.argument("type_and_fields", metavar="TYPE[.FIELD...]", shell_complete=complete_resources)
-@click.option("--recursive", "-R", is_flag=True, help="Print the fields of fields.")
+@click.option("--recursive", "-R", is_flag=True, help="Also print the fields of fields.")
 @click.option(
     "--max-depth",
     type=click.IntRange(0),
     default=0,
-    help="How deep to print fields of fields with --recursive; 0 is without limit.",
+    help="How many levels --recursive prints; 0 for all.",
 )
 @click.option(
     "--depth",
     type=click.IntRange(0),
     default=0,
-    help="How many levels of fields -o compact lists; 0 is without limit.",
+    help="How many levels of fields -o compact prints; 0 for all.",
 )
 @click.option(
-    "--descriptions", is_flag=True, help="With -o compact, the first sentence of each description."
+    "--descriptions",
+    is_flag=True,
+    help="With -o compact, also print the first sentence of each description.",
 )
 @click.option("--api-version", default="", help="Group and version, such as apps/v1.")
 @click.option(
@@ -60,16 +62,18 @@ class _Flags(TypedDict):
     type=click.Choice(["plaintext", "json", "compact"]),
     default="plaintext",
     metavar="plaintext|json|compact",
-    help="Output format, by default plaintext; compact has one short line for each field, at all"
-    " levels, and what occurs often once.",
+    help="Output format, by default plaintext. compact has one short line for each field, at all"
+    " levels; schemas that occur often are printed once.",
 )
 @with_options(CONNECTION, server_of)
 @with_options(CACHE, cache_of)
 def explain(cache: DocumentCache | None, server: Server, **flags: Unpack[_Flags]) -> None:
-    """Tell what a type of resources or one of its fields is, from the server's OpenAPI v3.
+    """Describe a type of resources, or one of its fields, by the server's OpenAPI v3 documents.
 
-    TYPE is a resource, singular or plural, a kind or a short name; its group may follow the plural,
-    as in deployments.apps.spec. The exit code is 1 when there is no such type or field.
+    TYPE is a plural or singular name, a kind or a short name. The group may follow a plural name,
+    as in deployments.apps.spec.
+
+    Exit code: 1 if there is no such type or field.
     """
     if flags["max_depth"] and not flags["recursive"]:
         raise click.UsageError("--max-depth requires --recursive")

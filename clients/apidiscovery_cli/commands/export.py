@@ -1,4 +1,4 @@
-"""`apidiscovery export`: writes what a server serves in the forms that other tools read."""
+"""`apidiscovery export`: writes what a server serves in formats of other tools."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -35,17 +35,18 @@ _FORMS: Mapping[str, Callable[[str], str]] = {
 @click.group(cls=Group, context_settings=_HELP, invoke_without_command=True)
 @click.pass_context
 def export(context: click.Context) -> None:
-    """Write what a server serves in the forms that other tools read."""
+    """Write what a server serves in formats of other tools."""
     if context.invoked_subcommand is None:
         click.echo(context.get_help())
 
 
 @export.command(
     "helm-api-versions",
-    help="Print the API versions of FROM as Helm's .Capabilities.APIVersions has them: for 'helm"
-    " template', without a cluster.\n\n"
-    f"FROM is {SIDE_HELP}; by default the current context of the kubeconfig. Exit code 1 if some"
-    " of its versions are not known.",
+    short_help="Print the API versions of a server for 'helm template'.",
+    help="Print the API versions of FROM as they are in Helm's .Capabilities.APIVersions, so that"
+    " 'helm template' needs no cluster.\n\n"
+    f"FROM is {SIDE_HELP}. By default it is the current context of the kubeconfig.\n\n"
+    "Exit code: 1 if some versions are not known.",
 )
 @click.argument("source", metavar="[FROM]", required=False)
 @click.option(
@@ -54,7 +55,7 @@ def export(context: click.Context) -> None:
     type=click.Choice(list(_FORMS)),
     default="lines",
     show_default=True,
-    help="One a line, or as the flags that helm takes.",
+    help="A line for each version, or the flags that helm takes.",
 )
 @with_options(SIDE_OPTIONS, flags_of)
 def _helm_api_versions(flags: Flags, *, source: str | None, output: str) -> None:
@@ -77,13 +78,13 @@ def _failures(snapshot: Snapshot) -> dict[str, str]:
 
 @export.command("kubeconform")
 @click.argument("folder", type=click.Path(file_okay=False))
-@click.option("--strict", is_flag=True, help="Refuse properties that are not in the schemas.")
+@click.option("--strict", is_flag=True, help="Write schemas that refuse unknown properties.")
 @with_options(CONNECTION, server_of)
 @with_options(CACHE, cache_of)
 def _kubeconform(cache: DocumentCache | None, server: Server, *, folder: str, strict: bool) -> None:
-    """Write the JSON Schemas of all kinds of the server into FOLDER, for kubeconform.
+    """Write the JSON Schemas of all kinds of a server to FOLDER, for kubeconform.
 
-    What is printed is the value for its -schema-location.
+    It prints the value for kubeconform's -schema-location.
     """
     if not folder:  # as a Path it would be the current folder
         raise click.UsageError("the name of FOLDER is empty; it is . for the one that this runs in")

@@ -27,13 +27,12 @@ from apidiscovery_cli.commands._side_by_side import (
     named,
     print_matrix,
 )
+from apidiscovery_cli.completing import complete_resources, complete_sides
 from apidiscovery_cli.connection_options import flags_of
 from apidiscovery_cli.fleet_table import common_text, silence
 from apidiscovery_cli.help_pages import Command
 from apidiscovery_cli.options import TextType, with_options
 from apidiscovery_cli.output import TROUBLE, Trouble, print_text, progress
-from apidiscovery_cli.resource_names import complete_resources
-from apidiscovery_cli.side_names import complete_sides
 from apidiscovery_cli.sides import (
     ALL_CONTEXTS,
     CONTEXT,
@@ -77,17 +76,18 @@ class _Options(TypedDict):
 @click.command(
     cls=Command,
     context_settings={"help_option_names": ["-h", "--help"]},
-    help="Show several clusters side by side: which serves which kind, in which versions.\n\n"
-    f"Each CLUSTER is {SIDE_HELP}; NAME=CLUSTER gives it a name of its own."
-    " A cell has the versions, the preferred one marked with *; - where the cluster does not serve"
-    " the kind, ? where that is not known.\n\n"
-    "With --server the clusters are those that a running service knows, all or those whose names"
-    " match a CLUSTER, such as 'prod-*'; it answers at once, and has the last known state of"
-    " clusters that are down.\n\n"
-    "With the words 'best KIND' before the clusters it prints the best version of that kind that"
-    " all of them serve.\n\n"
-    "Exit code 0 if all serve the same, 1 if not, 2 for trouble, which is also a --group or --kind"
-    " that no cluster serves, or if nothing differs but a cluster does not answer.",
+    help="Show clusters side by side: which kinds each serves, in which versions.\n\n"
+    f"Each CLUSTER is {SIDE_HELP}. NAME=CLUSTER gives it a name.\n\n"
+    "A cell lists the versions; * marks the preferred one. - means that the cluster does not serve"
+    " the kind, ? that this is not known.\n\n"
+    "With --server the clusters are those of a running service: all, or those whose names match a"
+    " CLUSTER, such as 'prod-*'. The service answers at once, with the last known state of clusters"
+    " that are down.\n\n"
+    "'best KIND' before the clusters prints the best version of that kind that all of them"
+    " serve.\n\n"
+    "Exit code: 0 if all clusters serve the same; 1 if they differ; 2 if a cluster cannot be read,"
+    " if no cluster serves a --group or --kind, or if nothing differs but a cluster does not"
+    " answer.",
 )
 @click.argument(
     "clusters", metavar="[best KIND] [CLUSTER]...", nargs=-1, shell_complete=complete_sides
@@ -98,7 +98,7 @@ class _Options(TypedDict):
     "service",
     type=_SERVICE_URL,
     metavar="URL",
-    help="The clusters of a running service (apidiscovery serve), over HTTP or gRPC"
+    help="Show the clusters of this running service (apidiscovery serve), over HTTP or gRPC"
     " (grpc://host:50051).",
 )
 @click.option(
@@ -107,14 +107,20 @@ class _Options(TypedDict):
     "selector",
     metavar="LABELS",
     default="",
-    help="Only clusters with such labels, such as region=eu; with --server, which knows labels.",
+    help="Only clusters with these labels, such as region=eu; with --server only.",
 )
 @CONTEXTS
 @ALL_CONTEXTS
-@click.option("--all", "all_rows", is_flag=True, help="Also kinds that are the same everywhere.")
-@click.option("--wide", is_flag=True, help="Also names of resources, short names and scopes.")
 @click.option(
-    "--group", "groups", metavar="GROUP", multiple=True, help="Only this group; core is ''."
+    "--all", "all_rows", is_flag=True, help="Also show kinds that are the same everywhere."
+)
+@click.option("--wide", is_flag=True, help="Also show names of resources, short names and scopes.")
+@click.option(
+    "--group",
+    "groups",
+    metavar="GROUP",
+    multiple=True,
+    help="Only this group, '' for the core group; repeatable.",
 )
 @click.option(
     "--kind",
@@ -122,16 +128,21 @@ class _Options(TypedDict):
     metavar="KIND",
     multiple=True,
     shell_complete=complete_resources,
-    help="Only this kind, resource or short name; with --all also where it is the same everywhere.",
+    help="Only this kind, by its name, resource or short name, in any case; repeatable. --all shows"
+    " it also where it is the same everywhere.",
 )
-@click.option("--common", is_flag=True, help="What all clusters serve, in the versions they share.")
+@click.option(
+    "--common",
+    is_flag=True,
+    help="Show what all clusters serve, with the versions that they share.",
+)
 @click.option(
     "--output",
     "-o",
     type=click.Choice(list(_FORMS)),
     default="table",
     show_default=True,
-    help="The form of the matrix.",
+    help="Output format.",
 )
 @with_options(SIDE_OPTIONS, flags_of)
 def fleet(flags: Flags, *, clusters: tuple[str, ...], **options: Unpack[_Options]) -> None:

@@ -90,7 +90,10 @@ class _Flags(TypedDict):
 @click.option("--no-headers", is_flag=True, help="Don't print headers.")
 @with_registry
 def get(client: RegistryClient, **flags: Unpack[_Flags]) -> bool:
-    """Show registrations (crds, apiservices or groups), or the sources of what is served."""
+    """Show registrations, or the sources of what a server serves.
+
+    TYPE is crds, apiservices or groups for registrations, or sources.
+    """
     words = flags["words"]
     if words[0].partition("/")[0].lower() in _SOURCES:
         return _get_sources(client, _names_of_sources(words), flags)

@@ -3,7 +3,7 @@
 import json
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import TYPE_CHECKING, NoReturn, TypeAlias, TypedDict, Unpack
@@ -15,22 +15,22 @@ from apidiscovery_client._grpc.calls import CallRefused
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from apidiscovery_cli.commands.storage_versions import Outage
-from apidiscovery_cli.diffing.fields import field_lines
-from apidiscovery_cli.diffing.rendering import escaped
 from apidiscovery_cli.grpc_connection import with_client
 from apidiscovery_cli.help_pages import Command
 from apidiscovery_cli.history_calls import HistoryClient
-from apidiscovery_cli.history_words import MERGED, Told, rows, tell_change
+from apidiscovery_cli.history_words import MERGED, DescribedChange, describe, row
 from apidiscovery_cli.options import TextType, duration_s
 from apidiscovery_cli.output import print_data, print_lines, tell
 from apidiscovery_cli.printing import table
+from apidiscovery_cli.reports.fields import field_lines
+from apidiscovery_cli.reports.forms import escaped
 from apidiscovery_cli.sides import utc
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
 _HEADINGS = ("TIME", "CLUSTER", "CAUSE", "CHANGE")
-_Tell: TypeAlias = Callable[[history_pb2.HistoryChange], Told | None]
+_Describe: TypeAlias = Callable[[history_pb2.HistoryChange], DescribedChange | None]
 _DAYS = re.compile(r"([0-9]{1,5})d")
 
 
@@ -63,7 +63,7 @@ _MOMENT = TextType("time", moment)
 def _complete_kinds(
     ctx: click.Context, param: click.Parameter, incomplete: str
 ) -> "list[CompletionItem]":
-    from apidiscovery_cli.resource_names import (  # noqa: PLC0415 - it imports HTTP
+    from apidiscovery_cli.completing import (  # noqa: PLC0415 - it imports HTTP
         complete_resources,
     )
 
@@ -89,14 +89,14 @@ class _Flags(TypedDict):
     "clusters",
     multiple=True,
     metavar="NAME",
-    help=f"Only changes of this cluster; {MERGED} for what the server itself merges. Repeatable.",
+    help=f"Only changes of this cluster, {MERGED} for the server's own merged groups; repeatable.",
 )
 @click.option(
     "--group",
     "groups",
     multiple=True,
     metavar="NAME",
-    help="Only changes of this API group; core for the core group. Repeatable.",
+    help="Only changes of this API group, core for the core group; repeatable.",
 )
 @click.option(
     "--kind",
@@ -104,21 +104,21 @@ class _Flags(TypedDict):
     multiple=True,
     metavar="KIND",
     shell_complete=_complete_kinds,
-    help="Only changes of this kind, such as Deployment or deployments. Repeatable.",
+    help="Only changes of this kind, such as Deployment or deployments; repeatable.",
 )
 @click.option(
     "--since",
     type=_MOMENT,
     metavar="TIME",
-    help="Only changes from then on: 7d, 12h, 2026-11-20, or 2026-11-20T10:00:00Z.",
+    help="Only changes since this time: 7d, 12h, 2026-11-20, or 2026-11-20T10:00:00Z.",
 )
-@click.option("--until", type=_MOMENT, metavar="TIME", help="Only changes before then.")
+@click.option("--until", type=_MOMENT, metavar="TIME", help="Only changes before this time.")
 @click.option(
     "--limit",
     type=click.IntRange(min=0),
     default=100,
     show_default=True,
-    help="How many changes to print, the newest ones; 0 for all.",
+    help="Print this many of the newest changes; 0 for all.",
 )
 @click.option(
     "--output",
@@ -126,34 +126,34 @@ class _Flags(TypedDict):
     type=click.Choice(["table", "json", "markdown", "name"]),
     default="table",
     show_default=True,
-    help="Output format; with --watch json is one object a line.",
+    help="Output format; json with --watch is one object a line.",
 )
 @click.option("--no-headers", is_flag=True, help="Don't print headers.")
 @click.option(
     "--watch",
     "-w",
     is_flag=True,
-    help="Print the oldest change first, and then each change as it comes.",
+    help="Print the oldest change first, then each new change as it happens.",
 )
 @click.option(
     "--fields",
     is_flag=True,
-    help="Also what changed in the fields of kinds, as 'diff --fields' tells it.",
+    help="Also print what changed in the fields of kinds, as 'diff --fields' does.",
 )
 @with_client(HistoryClient, has_own_cluster=True)
 def history(client: HistoryClient, **flags: Unpack[_Flags]) -> bool:
-    """Tell what changed when, in clusters and in what the server merges, the newest first.
+    """Show what has changed on a server and in its clusters, the newest change first.
 
-    Clusters that are gone by now are told of, too. The server remembers changes for as long as its
-    option --history says.
+    Changes of removed clusters are shown too. The server keeps changes for the time that its option
+    --history sets.
     """
     if flags["watch"]:
         if flags["until"] or flags["output"] == "markdown":
             raise click.UsageError("--watch cannot be used together with --until or -o markdown")
         _follow(client, flags)
     limit = flags["limit"]
-    told = _told(client, flags, _teller(client, flags))
-    found = list(islice(told, limit + 1 if limit else None))
+    every = _described(client, flags, _describer(client, flags))
+    found = list(islice(every, limit + 1 if limit else None))
     shown = found[:limit] if limit else found
     _print(shown, flags)
     if len(shown) < len(found):
@@ -172,7 +172,9 @@ def _selection(flags: _Flags) -> history_pb2.HistorySelection:
     )
 
 
-def _told(client: HistoryClient, flags: _Flags, tell_one: _Tell) -> Iterator[Told]:
+def _described(
+    client: HistoryClient, flags: _Flags, describe_one: _Describe
+) -> Iterator[DescribedChange]:
     """Yield what is selected, the newest first."""
     request = history_pb2.ListChangesRequest(
         selection=_selection(flags),
@@ -180,18 +182,18 @@ def _told(client: HistoryClient, flags: _Flags, tell_one: _Tell) -> Iterator[Tol
         until=_timestamp(flags["until"]),
         with_groups=True,
     )
-    return (told for change in client.changes(request) if (told := tell_one(change)))
+    return filter(None, map(describe_one, client.changes(request)))
 
 
-def _teller(client: HistoryClient, flags: _Flags) -> _Tell:
-    """Return what tells changes in words, and leaves out those that are not of the kinds."""
+def _describer(client: HistoryClient, flags: _Flags) -> _Describe:
+    """Return a function that describes a change; None for one that is not of the kinds."""
     kinds = [kind.lower() for kind in flags["kinds"]]
     if not flags["fields"]:
-        return lambda change: tell_change(change, kinds)
+        return lambda change: describe(change, kinds)
     from apidiscovery_cli.history_fields import FieldHistory  # noqa: PLC0415 - rarely wanted
 
     fields = FieldHistory(client, kinds)
-    return lambda change: tell_change(change, kinds, fields.of)
+    return lambda change: describe(change, kinds, fields.of)
 
 
 def _timestamp(when: datetime | None) -> Timestamp | None:
@@ -205,54 +207,42 @@ def _timestamp(when: datetime | None) -> Timestamp | None:
 # Printing.
 
 
-def _print(told: Sequence[Told], flags: _Flags) -> None:
-    _PRINTERS[flags["output"]](told, not flags["no_headers"])
-    if not told and flags["output"] == "table":
-        tell("No changes found")
+def _print(changes: Sequence[DescribedChange], flags: _Flags) -> None:
+    headers = not flags["no_headers"]
+    match flags["output"]:
+        case "json":
+            document = {"changes": [one.as_json() for one in changes]}
+            print_data(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
+        case "name":
+            print_lines(*(f"changes/{one.change.id}" for one in changes))
+        case "markdown":
+            head = ["| Time | Cluster | Cause | Change |", "|---|---|---|---|"] if headers else []
+            print_lines(*head, *map(_markdown_row, changes))
+        case _ if changes:
+            _print_table(changes, headers=headers)
+        case _:
+            tell("No changes found")
 
 
-def _print_table(told: Sequence[Told], headers: bool) -> None:  # noqa: FBT001 - one signature for all
-    if not told:
-        return
+def _print_table(changes: Sequence[DescribedChange], *, headers: bool) -> None:
     head = [_HEADINGS] if headers else []
-    lines = table([*head, *rows(told)]).split("\n")
+    lines = table([*head, *map(row, changes)]).split("\n")
     print_lines(*lines[: len(head)])
-    for one, line in zip(told, lines[len(head) :], strict=False):
+    for one, line in zip(changes, lines[len(head) :], strict=False):
         print_lines(line, *_below(one))
 
 
-def _fields_of(told: Told) -> list[str]:
-    return field_lines(told.fields) if told.fields else []
+def _markdown_row(one: DescribedChange) -> str:
+    cells = " | ".join(map(escaped, row(one)))
+    return f"| {'<br>'.join([cells, *map(escaped, _fields_of(one))])} |"
 
 
-def _below(told: Told) -> list[str]:
-    return [f"    {line}" for line in _fields_of(told)]
+def _fields_of(one: DescribedChange) -> list[str]:
+    return field_lines(one.fields) if one.fields else []
 
 
-def _print_json(told: Sequence[Told], _headers: bool) -> None:  # noqa: FBT001 - the same
-    document = {"changes": [one.as_json() for one in told]}
-    print_data(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
-
-
-def _print_markdown(told: Sequence[Told], headers: bool) -> None:  # noqa: FBT001 - the same
-    head = ["| Time | Cluster | Cause | Change |", "|---|---|---|---|"] if headers else []
-    lines = [
-        f"| {'<br>'.join([' | '.join(map(escaped, row)), *map(escaped, _fields_of(one))])} |"
-        for one, row in zip(told, rows(told), strict=True)
-    ]
-    print_lines(*head, *lines)
-
-
-def _print_names(told: Sequence[Told], _headers: bool) -> None:  # noqa: FBT001 - the same
-    print_lines(*(f"changes/{one.change.id}" for one in told))
-
-
-_PRINTERS: Mapping[str, Callable[[Sequence[Told], bool], None]] = {
-    "table": _print_table,
-    "json": _print_json,
-    "markdown": _print_markdown,
-    "name": _print_names,
-}
+def _below(one: DescribedChange) -> list[str]:
+    return [f"    {line}" for line in _fields_of(one)]
 
 
 # Watching.
@@ -265,11 +255,12 @@ def _follow(client: HistoryClient, flags: _Flags) -> NoReturn:
         DiscoveryError: The server does not answer any more, or has another history now.
     """
     after = client.last_id()
-    tell_one = _teller(client, flags)
+    describe_one = _describer(client, flags)
     if flags["limit"]:
-        earlier = (told for told in _told(client, flags, tell_one) if told.change.id <= after)
-        for told in reversed(list(islice(earlier, flags["limit"]))):
-            _print_line(told, flags)
+        found = _described(client, flags, describe_one)
+        earlier = (one for one in found if one.change.id <= after)
+        for one in reversed(list(islice(earlier, flags["limit"]))):
+            _print_line(one, flags)
     outage = Outage(client.request_timeout_s)
     outage.end()
     while True:
@@ -280,18 +271,18 @@ def _follow(client: HistoryClient, flags: _Flags) -> NoReturn:
             for message in client.watch(request):
                 outage.end()
                 changes = message.changes.changes
-                for told in filter(None, map(tell_one, changes)):
-                    _print_line(told, flags)
+                for one in filter(None, map(describe_one, changes)):
+                    _print_line(one, flags)
                 after = changes[-1].id if changes else message.heartbeat.after_id
         except (CallRefused, ServerUnreachable) as error:
             outage.wait(error)
 
 
-def _print_line(told: Told, flags: _Flags) -> None:
+def _print_line(one: DescribedChange, flags: _Flags) -> None:
     if flags["output"] == "json":
-        print_data(json.dumps(told.as_json(), ensure_ascii=False) + "\n")
+        print_data(json.dumps(one.as_json(), ensure_ascii=False) + "\n")
     elif flags["output"] == "name":
-        print_lines(f"changes/{told.change.id}")
+        print_lines(f"changes/{one.change.id}")
     else:
-        print_lines("  ".join(rows([told])[0]), *_below(told))
+        print_lines("  ".join(row(one)), *_below(one))
     sys.stdout.flush()

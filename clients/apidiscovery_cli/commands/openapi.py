@@ -56,33 +56,29 @@ from apidiscovery_cli.printing import json_text, table, yaml_text
 @click.group("openapi", cls=Group, invoke_without_command=True)
 @click.pass_context
 def openapi(context: click.Context) -> None:
-    """Print, merge, check and convert the OpenAPI v3 documents of a server.
-
-    The exit code is 0 when all went well, 1 when something failed, 2 for bad usage; nothing is
-    written in part.
-    """
+    """Print, merge, validate and convert the OpenAPI v3 documents of a server."""
     if context.invoked_subcommand is None:
         click.echo(context.get_help())
 
 
-@openapi.command("get", short_help="Print documents, or the index of them.")
+@openapi.command("get", short_help="Print documents, or their index.")
 @click.argument("names", nargs=-1, metavar="[GROUP/VERSION...]")
 @click.option(
     "--output",
     "-o",
     type=click.Choice(["json", "yaml", "protobuf"]),
     metavar="json|yaml|protobuf",
-    help="Output format, by default json; of the index a table.",
+    help="Output format, by default json, and for the index a table.",
 )
 @with_options(CONNECTION, server_of)
 @with_options(CACHE, cache_of)
 def get(
     cache: DocumentCache | None, server: Server, *, names: tuple[str, ...], output: str | None
 ) -> None:
-    """Print the documents of group-versions such as v1 or apps/v1, or without any the index.
+    """Print the documents of group-versions such as v1 or apps/v1; without any, print the index.
 
-    One document as json or protobuf is printed as the server sent it, to the byte; several as
-    json are one line each.
+    One document in json or protobuf is printed as the server sent it, byte for byte. Several
+    documents in json are one line each.
     """
     if output == "protobuf":
         if len(names) != 1:
@@ -154,7 +150,7 @@ def _refuse_format(
     "output_file",
     type=click.Path(dir_okay=False, writable=True, path_type=Path),
     callback=_refuse_format,
-    help="File to write, by default standard output.",
+    help="File to write instead of standard output.",
 )
 @click.option(
     "--on-conflict",
@@ -162,15 +158,15 @@ def _refuse_format(
     default="rename",
     show_default=True,
     metavar="rename|error",
-    help="Whether what differs under one name gets another name, or nothing is written.",
+    help="What to do when two documents differ under one name: rename one, or write nothing.",
 )
 @with_options(CONNECTION, server_of)
 @with_options(CACHE, cache_of)
 def bundle(cache: DocumentCache | None, server: Server, **flags: Unpack[_BundleFlags]) -> None:
     """Merge the documents of group-versions, by default all, into one OpenAPI v3 file.
 
-    What differs under one name is told on standard error, and the exit code is 1 then with
-    --on-conflict=error, otherwise 0.
+    Names under which documents differ are reported on standard error. With --on-conflict=error the
+    exit code is 1 then.
     """
     documents = fetch(server, cache, flags["names"])
     merged = bundling.bundle(bundling.Part(*keyed) for keyed in parsed(documents))
@@ -189,7 +185,7 @@ def bundle(cache: DocumentCache | None, server: Server, **flags: Unpack[_BundleF
 _NOT_CHECKED = 2
 
 
-@openapi.command("validate", short_help="Tell whether documents are sound OpenAPI 3.0.")
+@openapi.command("validate", short_help="Check whether documents are valid OpenAPI 3.0.")
 @click.argument(
     "files",
     nargs=-1,
@@ -199,10 +195,11 @@ _NOT_CHECKED = 2
 @with_options(CONNECTION, server_of)
 @with_options(CACHE, cache_of)
 def validate(cache: DocumentCache | None, server: Server, *, files: tuple[str, ...]) -> None:
-    """Tell whether files are sound OpenAPI 3.0, without any the documents that a server serves.
+    """Check whether files are valid OpenAPI 3.0; without any, check the documents of a server.
 
-    Files are JSON or YAML, - is standard input. The exit code is 0 when all are sound, 1 when one
-    is not, 2 when one could not be had.
+    Files are JSON or YAML; - is standard input.
+
+    Exit code: 0 if all are valid; 1 if one is not; 2 if one cannot be read.
     """
     try:
         documents = list(_read(files) if files else _served(server, cache))
@@ -238,7 +235,7 @@ def _tell_problems(document: _Input) -> bool:
     found = [str(problem) for problem in check(document.data)]
     print_lines(*(f"{name}: {problem}" for problem in found))
     if len(found) >= MAX_PROBLEMS:
-        print_lines(f"{name}: there may be more, {MAX_PROBLEMS} are told")
+        print_lines(f"{name}: only the first {MAX_PROBLEMS} are listed")
     if not found:
         print_lines(f"{name} is sound")
     return not found
@@ -260,16 +257,16 @@ class _SchemaFlags(TypedDict):
     "-o",
     "folder",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Folder to write files to, by default standard output.",
+    help="Folder to write files to instead of standard output.",
 )
 @click.option("--api-version", default="", help="Group and version, such as apps/v1.")
-@click.option("--strict", is_flag=True, help="Refuse properties that are not in the schema.")
+@click.option("--strict", is_flag=True, help="Write schemas that refuse unknown properties.")
 @with_options(CONNECTION, server_of)
 @with_options(CACHE, cache_of)
 def schema(cache: DocumentCache | None, server: Server, **flags: Unpack[_SchemaFlags]) -> None:
     """Make the JSON Schema (draft 7) of a KIND, or of all kinds, for editors and kubeconform.
 
-    KIND is a resource, singular or plural, a kind or a short name; a group may follow it, as in
+    KIND is a plural or singular name, a kind or a short name. A group may follow it, as in
     deploy.apps. Files have the names that kubeconform looks for, such as deployment-apps-v1.json.
     """
     if bool(flags["kind"]) == flags["every"]:

@@ -1,4 +1,4 @@
-"""`apidiscovery options`: the options for servers and credentials, which are the same for all."""
+"""`apidiscovery options`: the options for servers and credentials that all commands share."""
 
 import click
 
@@ -9,9 +9,9 @@ from apidiscovery_cli.output import print_text
 @click.command("options")
 @click.pass_context
 def options(context: click.Context) -> None:
-    """Print the options for servers and credentials, which most commands take.
+    """List the options for servers and credentials, which most commands take.
 
-    They may also stand before the command.
+    They may also come before the command.
     """
     formatter = context.make_formatter()
     records = [param.get_help_record(context) for param in all_options()]

@@ -8,5 +8,5 @@ from apidiscovery_cli.help_pages import Command
 
 @click.command("protos", cls=Command)
 def protos() -> None:
-    """Print the folder that holds the .proto files, for a generator's --proto_path."""
+    """Print the path of the folder with the .proto files, for a generator's --proto_path."""
     click.echo(protos_path())

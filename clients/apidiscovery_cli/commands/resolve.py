@@ -11,12 +11,12 @@ from apidiscovery_client.model import Current, Resource
 from apidiscovery_client.resolving import Explanation, Resolution, Resolver
 
 from apidiscovery_cli.commands.api_resources import NO_HEADERS, OUTPUT
+from apidiscovery_cli.completing import complete_resources
 from apidiscovery_cli.discovery import SOURCE, Source, discover, source_of
 from apidiscovery_cli.help_pages import Command
 from apidiscovery_cli.options import with_options
 from apidiscovery_cli.output import FAILED, has_colour, print_painted, print_text, tell
 from apidiscovery_cli.printing import print_resources
-from apidiscovery_cli.resource_names import complete_resources
 
 
 class _Flags(TypedDict):
@@ -31,21 +31,25 @@ class _Flags(TypedDict):
 @click.argument(
     "texts", metavar="TEXT...", nargs=-1, required=True, shell_complete=complete_resources
 )
-@click.option("--explain", "explains", is_flag=True, help="Tell by which rules it was found.")
+@click.option(
+    "--explain", "explains", is_flag=True, help="Also show which rules led to the result."
+)
 @click.option(
     "--strict",
     is_flag=True,
-    help="Refuse what is not certain: several groups have that name, or one does not answer.",
+    help="Fail if the result is not certain: several groups have the name, or one does not answer.",
 )
 @OUTPUT
 @NO_HEADERS
 @with_options(SOURCE, source_of)
 def resolve(source: Source, **flags: Unpack[_Flags]) -> None:
-    """Tell which resource each TEXT means to kubectl.
+    """Show which resource each TEXT means to kubectl.
 
-    A TEXT is a plural, singular or short name, or a kind, with or without version and group, such
-    as deploy, deployments.apps, deployments.v1.apps, Deployment.apps or apps/v1/Deployment, and
-    may end in a subresource, as pods/log. The exit code is 1 when one of them is not served.
+    A TEXT is a plural, singular or short name, or a kind. Version and group may follow: deploy,
+    deployments.apps, deployments.v1.apps, Deployment.apps or apps/v1/Deployment. It may end in a
+    subresource, as pods/log.
+
+    Exit code: 1 if one of them is not served.
     """
     if flags["explains"] and (flags["output"] or flags["strict"] or flags["no_headers"]):
         raise click.UsageError("--explain cannot be used with --output, --no-headers or --strict")

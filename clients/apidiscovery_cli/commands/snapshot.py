@@ -21,21 +21,21 @@ from apidiscovery_cli.output import print_bytes
 @click.group("snapshot", cls=Group, invoke_without_command=True)
 @click.pass_context
 def snapshot(context: click.Context) -> None:
-    """Save what a server serves in a file, and show such a file."""
+    """Save what a server serves to a file, or show such a file."""
     if context.invoked_subcommand is None:
         click.echo(context.get_help())
 
 
 @snapshot.command("save")
 @click.argument("file", type=click.Path(dir_okay=False, allow_dash=True))
-@click.option("--schemas", is_flag=True, help="Also the schemas of kinds, for diff --fields.")
+@click.option("--schemas", is_flag=True, help="Also save the schemas of kinds, for diff --fields.")
 @with_options(SOURCE, source_of)
 def save(source: Source, file: str, *, schemas: bool) -> None:
     """Write what a server serves to FILE, or to stdout for `-`.
 
-    What cannot be discovered is told on stderr, and noted in the file; the exit code is 1 then.
-    Schemas are those of CustomResourceDefinitions, where you may list them, and of OpenAPI v3
-    documents.
+    Group-versions that cannot be discovered are reported on stderr and noted in the file; the exit
+    code is 1 then. Schemas are those of CustomResourceDefinitions, where you may list these, else
+    those of OpenAPI v3 documents.
     """
     found = discover(source)
     stored, unread = _schemas(source) if schemas else (None, {})
@@ -67,9 +67,9 @@ def _schemas(source: Source) -> tuple[dict[str, object], dict[str, str]]:
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True))
 @with_options(LISTING, listing_of)
 def show(listing: Listing, file: str) -> None:
-    """Print the API resources in FILE, or in what comes on stdin for `-`.
+    """Print the API resources in FILE, or in stdin for `-`.
 
-    FILE is one that `apidiscovery snapshot save` has written, or an answer of /apis or /api in
-    JSON. The options are those of api-resources.
+    FILE was written by `apidiscovery snapshot save`, or is the answer of /apis or /api in JSON. The
+    options are those of api-resources.
     """
     listing.print(load(read_input(file, MAX_BYTES), input_name(file)))

@@ -49,9 +49,9 @@ class _Group(Group):
 
 @click.group("storage-versions", cls=_Group)
 def storage_versions() -> None:
-    """Show which API server writes which version, and wait until all agree.
+    """Show which API server writes which version, or wait until all agree.
 
-    Without a subcommand it is `show`.
+    `show` is the default subcommand.
     """
 
 
@@ -77,16 +77,16 @@ class _ShowFlags(TypedDict):
     type=click.Choice(["auto", "always", "never"]),
     default="auto",
     show_default=True,
-    help="Whether to colour the table; auto does on a terminal, unless NO_COLOR is set.",
+    help="Colour the table; auto does so on a terminal, unless NO_COLOR is set.",
 )
-@click.option("--watch", "-w", is_flag=True, help="Show it again whenever it changes.")
+@click.option("--watch", "-w", is_flag=True, help="Print again after each change.")
 @with_client(StorageVersionClient)
 def show(client: StorageVersionClient, **flags: Unpack[_ShowFlags]) -> bool:
     """Show the version that each server writes, resource by resource.
 
-    RESOURCE is GROUP.RESOURCE, such as apps.deployments; without a dot it is of the core group.
+    RESOURCE is GROUP.RESOURCE, such as apps.deployments. Without a dot it is of the core group.
 
-    With --watch a server that goes away is waited for, as long as for a request.
+    --watch waits for a server that goes away, for as long as --request-timeout.
     """
     names = [_name(word) for word in flags["names"]]
     printer = _Printer(flags)
@@ -196,20 +196,20 @@ class _WaitFlags(TypedDict):
     type=DURATION,
     default="30s",
     show_default=True,
-    help="How long to wait, such as 30s, 5m, 1h; 0 is forever.",
+    help="How long to wait, such as 30s, 5m, 1h; 0 for no limit.",
 )
-@click.option("--quiet", "-q", is_flag=True, help="Don't tell who is waited for.")
+@click.option("--quiet", "-q", is_flag=True, help="Don't print which servers are waited for.")
 @with_client(StorageVersionClient)
 def wait(client: StorageVersionClient, **flags: Unpack[_WaitFlags]) -> bool:
     """Wait until all API servers write the same version of these resources.
 
-    RESOURCE is GROUP.RESOURCE, such as apps.deployments; without a dot it is of the core group.
-    With =VERSION, such as apps.deployments=apps/v1, they must agree on that one.
+    RESOURCE is GROUP.RESOURCE, such as apps.deployments. Without a dot it is of the core group.
+    With =VERSION, such as apps.deployments=apps/v1, they must agree on that version.
 
-    Once the service has answered it may go away for a while: it is asked again until the time has
-    passed.
+    A service that stops answering is asked again until the time has passed, unless it has never
+    answered.
 
-    Exit codes: 0 all agree, 1 the service cannot say, 2 bad usage, 3 the time has passed.
+    Exit code: 0 if all agree; 1 if the service fails; 2 for bad usage; 3 if the time has passed.
     """
     targets = [_target(word) for word in flags["resources"]]
     end = time.monotonic() + (flags["timeout"] or math.inf)

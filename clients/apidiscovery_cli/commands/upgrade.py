@@ -1,4 +1,4 @@
-"""`apidiscovery upgrade`: tells what to do before clusters are upgraded.
+"""`apidiscovery upgrade`: lists what to do before clusters are upgraded.
 
 | exit code | when |
 |---|---|
@@ -25,13 +25,14 @@ from apidiscovery_client.transports import HttpTransport
 from apidiscovery_client.upgrading import Evidence, plan, read_cluster
 
 from apidiscovery_cli.commands._side_by_side import named
+from apidiscovery_cli.completing import complete_sides
 from apidiscovery_cli.connection_options import flags_of
-from apidiscovery_cli.diffing.rendering import FORMATS, Format
 from apidiscovery_cli.files import STDIN
 from apidiscovery_cli.help_pages import Command
 from apidiscovery_cli.options import report_output, with_options
 from apidiscovery_cli.output import TROUBLE, Trouble, print_report
-from apidiscovery_cli.side_names import complete_sides
+from apidiscovery_cli.reports.forms import FORMATS, Format
+from apidiscovery_cli.reports.upgrade import Outcome, Unanswered, render_plans
 from apidiscovery_cli.sides import (
     ALL_CONTEXTS,
     CLUSTER,
@@ -48,7 +49,6 @@ from apidiscovery_cli.sides import (
     transport_to,
     with_service,
 )
-from apidiscovery_cli.upgrading.rendering import Outcome, Unanswered, render_plans
 
 _TO_DO = 1
 _AT_ONCE = 8  # clusters that are asked side by side
@@ -80,19 +80,26 @@ class _Member:
 @click.command(
     cls=Command,
     context_settings={"help_option_names": ["-h", "--help"]},
-    help="Tell what to do before a cluster is upgraded, most urgent first, each with a command.\n\n"
+    help="List what to do before a cluster is upgraded, most urgent first, each with a command.\n\n"
     f"Each CLUSTER is {SIDE_HELP}; with --server also cluster:NAME. By default it is the current"
-    " context. Of what is no cluster's own API server, discovery alone tells.\n\n"
-    "It reads discovery, /version, /metrics (which deprecated APIs were called of that API server"
-    " since it started), CustomResourceDefinitions, APIServices, StorageVersions, and Services of"
-    " conversion webhooks; it calls no webhook and writes nothing. What may not be"
+    " context. For a file, a release or a cluster of a service the list is made from discovery"
+    " alone.\n\n"
+    "The command reads discovery, /version, /metrics (which deprecated APIs clients have called"
+    " since the API server started), CustomResourceDefinitions, APIServices, StorageVersions, and"
+    " Services of conversion webhooks. It calls no webhook and writes nothing. What you may not"
     " read is listed.\n\n"
-    "Exit code 0 if nothing is to be done, 1 if something is, 2 for trouble, also where nothing is"
-    " to be done and something could not be read.",
+    "Exit code: 0 if there is nothing to do; 1 if there is; 2 if a cluster cannot be read, or if"
+    " there is nothing to do but something could not be read.",
 )
 @click.argument("clusters", metavar="[CLUSTER]...", nargs=-1, shell_complete=complete_sides)
-@click.option("--to", "target", required=True, metavar="RELEASE", help="The release, such as 1.36.")
-@click.option("--context", metavar="NAME", help="The cluster of this context of the kubeconfig.")
+@click.option(
+    "--to",
+    "target",
+    required=True,
+    metavar="RELEASE",
+    help="The release to upgrade to, such as 1.36.",
+)
+@click.option("--context", metavar="NAME", help="The context of the kubeconfig to use.")
 @CONTEXTS
 @ALL_CONTEXTS
 @report_output(FORMATS)

@@ -70,7 +70,7 @@ class _Flags(TypedDict):
     "--grpc",
     type=GRPC_ADDRESS,
     metavar="HOST:PORT",
-    help="Ask the server at this address over gRPC, which tells each change as it happens.",
+    help="Watch the server at this address over gRPC; changes are printed as they happen.",
 )
 @click.option(
     "--interval",
@@ -78,25 +78,28 @@ class _Flags(TypedDict):
     type=DURATION,
     default="5s",
     show_default=True,
-    help="How long to wait between two questions, and between two attempts to connect over gRPC.",
+    help="Time between two requests over HTTP, or two attempts to connect over gRPC.",
 )
-@click.option("--initial", is_flag=True, help="Print first what is served now, as added.")
+@click.option(
+    "--initial", is_flag=True, help="First print everything that is served now, as added."
+)
 @click.option(
     "--once",
     is_flag=True,
-    help="Print what has changed since a command last asked that server over HTTP, and end.",
+    help="Print what has changed since the last command that filled the disk cache, and end.",
 )
 @click.option(
     "--cache-dir",
     type=FOLDER,
-    help="Folder of what was served before, for --once, as of api-resources.",
+    help="Folder of the disk cache for --once, by default as for api-resources.",
 )
 @with_options(CONNECTION, flags_of)
 def watch(flags: Flags, cache_dir: Path | None, **own: Unpack[_Flags]) -> None:
-    """Print what changes in what a server serves, until you stop it.
+    """Print each change of what a server serves, until you stop the command.
 
-    A server that stops answering is a change too; it is asked again and again. The exit code is 1
-    if it does not answer at first.
+    It also prints when the server stops answering, and goes on asking.
+
+    Exit code: 1 if the server does not answer at first.
     """
     if own["interval_s"] <= 0:
         raise click.UsageError("--interval must be longer than 0")

@@ -41,25 +41,28 @@ class _Flags(TypedDict):
     "files",
     multiple=True,
     metavar="FILE|DIR|-",
-    help="Withdraw what these manifests define; arguments are then further ones.",
+    help="Remove what these manifests define; arguments are then further manifests.",
 )
-@click.option("--recursive", "-R", is_flag=True, help="Take the files in folders of a folder, too.")
+@click.option("--recursive", "-R", is_flag=True, help="Also read the folders in a folder.")
 @click.option("--name", help="Name of a discovery list, by default that of its file.")
-@click.option("--owner", default="", help="Withdraw all that this owner has, and the owner.")
+@click.option("--owner", default="", help="Remove this owner and all its registrations.")
 @click.option(
-    "--ignore-not-found", is_flag=True, help="Take what is not there as withdrawn already."
+    "--ignore-not-found", is_flag=True, help="Succeed also if a registration does not exist."
 )
 @click.option(
     "--expect-revision",
     type=click.IntRange(min=1),
-    help="Fail unless this revision is there; for a single object.",
+    help="Fail unless the object has this revision. For one object only.",
 )
 @click.option(
-    "--output", "-o", type=click.Choice(["name"]), metavar="name", help="Print names alone."
+    "--output", "-o", type=click.Choice(["name"]), metavar="name", help="Print names only."
 )
 @with_registry
 def withdraw(client: RegistryClient, **flags: Unpack[_Flags]) -> bool:
-    """Remove registrations: crds, apiservices or groups, by name, by file or by owner."""
+    """Remove registrations by name, by file or by owner.
+
+    TYPE is crds, apiservices or groups.
+    """
     _check(flags)
     withdrawing = _Withdrawing(client, flags)
     if flags["owner"]:

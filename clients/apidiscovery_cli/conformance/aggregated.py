@@ -3,16 +3,15 @@
 import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from functools import partial
 from typing import Literal
 
 from apidiscovery_client._reading import ParsedDocument, UnreadableError, read_document
 from apidiscovery_formats.media_types import AGGREGATED_GROUP, AGGREGATED_KIND, JSON, PROTOBUF
 
 from apidiscovery_cli.conformance.check import (
-    Check,
     FailedError,
     Node,
+    Section,
     SkippedError,
     document,
     expect,
@@ -21,10 +20,16 @@ from apidiscovery_cli.conformance.check import (
 from apidiscovery_cli.conformance.exchange import Reply
 from apidiscovery_cli.conformance.subject import OK, Subject, aggregated_type, aggregated_version
 
-_check = partial(Check, "Aggregated documents")
+SECTION = Section("Aggregated documents")
 _REFUSALS = (404, 405, 406, 415)
 
 
+@SECTION.check(
+    10,
+    "Content-Type says whether a document is aggregated",
+    why="all clients go by it: a document of the other form is empty or an error to them",
+    advice=f"send {aggregated_type('v2')} with an aggregated document, {JSON} with others",
+)
 def _states_type(subject: Subject) -> None:
     """Check that Content-Type states whether a document is aggregated, both ways."""
     replies = [subject.get(path, aggregated_type("v2")) for path in subject.document_paths]
@@ -38,12 +43,24 @@ def _states_type(subject: Subject) -> None:
         expect(is_aggregated == says_so, reply, wanted, seen)
 
 
+@SECTION.check(
+    11,
+    "Content-Type is written as Kubernetes writes it",
+    why="client-go 0.26.0 to 0.27.1 compare it as text: no charset, no spaces, parameters g, v, as",
+    advice=f"send exactly {aggregated_type('v2')}",
+)
 def _exact_type(subject: Subject) -> None:
     for reply in subject.documents():
         wanted = subject.accept
         expect(reply.content_type == wanted, reply, wanted, f"Content-Type is {reply.content_type}")
 
 
+@SECTION.check(
+    12,
+    "The list has kind, apiVersion and items, each with versions",
+    why="clients decode it into types that take anything else for empty",
+    advice="write an APIGroupDiscoveryList",
+)
 def _shape(subject: Subject) -> None:
     for reply in subject.documents():
         root = document(reply)
@@ -72,6 +89,12 @@ def _resources(subject: Subject) -> list[Node]:
     return some(found, "resource")
 
 
+@SECTION.check(
+    13,
+    "Each group, version and resource is there once",
+    why="clients differ in which duplicate they use",
+    advice="merge what has the same name",
+)
 def _unique(subject: Subject) -> None:
     lists = [document(reply)["items"].items for reply in subject.documents()]
     for items in some(filter(None, lists), "group"):
@@ -96,6 +119,12 @@ def _check_unique(nodes: list[Node], wanted: str) -> None:
         seen.add(value)
 
 
+@SECTION.check(
+    14,
+    "Every resource and subresource has a responseKind",
+    why="client-go 0.26.0 to 0.26.3 panics without it (kubernetes#116603)",
+    advice="write group, version and kind; empty texts where they are not known",
+)
 def _response_kinds(subject: Subject) -> None:
     for resource in _resources(subject):
         for node in (resource, *resource["subresources"].items_if_any):
@@ -104,6 +133,12 @@ def _response_kinds(subject: Subject) -> None:
                     raise node["responseKind"].fail("an object with group, version and kind")
 
 
+@SECTION.check(
+    15,
+    "Resources have a name, a scope, a singular and verbs",
+    why="kubectl builds URLs from the name and the scope",
+    advice="write resource, scope (Cluster or Namespaced), singularResource and verbs",
+)
 def _fields(subject: Subject) -> None:
     for resource in _resources(subject):
         _ = resource["resource"].text
@@ -116,12 +151,24 @@ def _fields(subject: Subject) -> None:
             _ = below["subresource"].text, below["verbs"].items_if_any
 
 
+@SECTION.check(
+    16,
+    "Each version is Current or Stale",
+    why="clients look for Stale; clients differ in how they treat another word",
+    advice="write freshness: Current, or Stale where only the last known state is available",
+)
 def _freshness(subject: Subject) -> None:
     found = (version for reply in subject.documents() for version in _versions(reply))
     for version in some(found, "group-version"):
         version["freshness"].one_of("Current", "Stale")
 
 
+@SECTION.check(
+    17,
+    "There is a strong ETag",
+    why="without it kube-aggregator and client-go get the whole document each time",
+    advice="send the hash of the document in quotes",
+)
 def _has_etag(subject: Subject) -> None:
     for reply in subject.documents():
         etag = reply.value("etag") or ""
@@ -130,6 +177,12 @@ def _has_etag(subject: Subject) -> None:
         expect(is_strong, reply, wanted, f"ETag is {etag or 'missing'}")
 
 
+@SECTION.check(
+    18,
+    "The ETag changes when the document does, and only then",
+    why="clients would miss changes, or get the same document again and again",
+    advice="hash the document, in a stable order",
+)
 def _etag_of_content(subject: Subject) -> None:
     for path in subject.document_paths:
         first, second = subject.aggregated(path), subject.aggregated(path, again=True)
@@ -141,6 +194,12 @@ def _etag_of_content(subject: Subject) -> None:
         expect(same == (etags[0] == etags[1]), second, wanted, seen)
 
 
+@SECTION.check(
+    19,
+    "Vary names Accept",
+    why="shared caches would serve one client the form that another one asked for",
+    advice="send Vary: Accept with aggregated documents",
+)
 def _varies(subject: Subject) -> None:
     for reply in subject.documents():
         names = {name.strip().lower() for line in reply.values("vary") for name in line.split(",")}
@@ -148,6 +207,12 @@ def _varies(subject: Subject) -> None:
         expect(names & {"accept", "*"}, reply, "Vary: Accept", seen)
 
 
+@SECTION.check(
+    20,
+    "Documents are compressed on request only, with the same content",
+    why="client-go accepts gzip, others nothing",
+    advice="compress if Accept-Encoding has gzip; send Content-Encoding and Vary: Accept-Encoding",
+)
 def _compressed(subject: Subject) -> None:
     for path in subject.document_paths:
         plain = subject.aggregated(path)
@@ -163,6 +228,12 @@ def _compressed(subject: Subject) -> None:
         expect(coding == "identity" or varies, reply, "Vary: Accept-Encoding", "it is not there")
 
 
+@SECTION.check(
+    21,
+    "Protobuf has the content of JSON",
+    why="clients prefer either",
+    advice="make both from the same data, or refuse protobuf with 406",
+)
 def _protobuf(subject: Subject) -> None:
     now = datetime.now(UTC)
     for path in subject.document_paths:
@@ -189,6 +260,12 @@ def _read(path: str, reply: Reply, now: datetime) -> ParsedDocument:
         raise FailedError(str(error), "a whole document", reply.asked) from None
 
 
+@SECTION.check(
+    22,
+    "HEAD has the ETag of GET",
+    why="monitors detect changes with it",
+    advice="answer HEAD as GET without the body, or with 405",
+)
 def _head(subject: Subject) -> None:
     reply = subject.get("/apis", subject.accept, method="HEAD")
     expect(reply.status in (OK, 405), reply, "200, or 405 if there is no HEAD")
@@ -196,98 +273,3 @@ def _head(subject: Subject) -> None:
         etag = subject.aggregated().value("etag")
         seen = f"ETag is {reply.value('etag')}"
         expect(reply.value("etag") == etag, reply, f"the ETag of GET, {etag}", seen)
-
-
-CHECKS = (
-    _check(
-        10,
-        "Content-Type says whether a document is aggregated",
-        "all clients go by it: a document of the other form is empty or an error to them",
-        f"send {aggregated_type('v2')} with an aggregated document, {JSON} with others",
-        _states_type,
-    ),
-    _check(
-        11,
-        "Content-Type is written as Kubernetes writes it",
-        "client-go 0.26.0 to 0.27.1 compare it as text: no charset, no spaces, parameters g, v, as",
-        f"send exactly {aggregated_type('v2')}",
-        _exact_type,
-    ),
-    _check(
-        12,
-        "The list has kind, apiVersion and items, each with versions",
-        "clients decode it into types that take anything else for empty",
-        "write an APIGroupDiscoveryList",
-        _shape,
-    ),
-    _check(
-        13,
-        "Each group, version and resource is there once",
-        "clients differ in which duplicate they use",
-        "merge what has the same name",
-        _unique,
-    ),
-    _check(
-        14,
-        "Every resource and subresource has a responseKind",
-        "client-go 0.26.0 to 0.26.3 panics without it (kubernetes#116603)",
-        "write group, version and kind; empty texts where they are not known",
-        _response_kinds,
-    ),
-    _check(
-        15,
-        "Resources have a name, a scope, a singular and verbs",
-        "kubectl builds URLs from the name and the scope",
-        "write resource, scope (Cluster or Namespaced), singularResource and verbs",
-        _fields,
-    ),
-    _check(
-        16,
-        "Each version is Current or Stale",
-        "clients look for Stale; clients differ in how they treat another word",
-        "write freshness: Current, or Stale where only the last known state is available",
-        _freshness,
-    ),
-    _check(
-        17,
-        "There is a strong ETag",
-        "without it kube-aggregator and client-go get the whole document each time",
-        "send the hash of the document in quotes",
-        _has_etag,
-    ),
-    _check(
-        18,
-        "The ETag changes when the document does, and only then",
-        "clients would miss changes, or get the same document again and again",
-        "hash the document, in a stable order",
-        _etag_of_content,
-    ),
-    _check(
-        19,
-        "Vary names Accept",
-        "shared caches would serve one client the form that another one asked for",
-        "send Vary: Accept with aggregated documents",
-        _varies,
-    ),
-    _check(
-        20,
-        "Documents are compressed on request only, with the same content",
-        "client-go accepts gzip, others nothing",
-        "compress if Accept-Encoding has gzip; send Content-Encoding and Vary: Accept-Encoding",
-        _compressed,
-    ),
-    _check(
-        21,
-        "Protobuf has the content of JSON",
-        "clients prefer either",
-        "make both from the same data, or refuse protobuf with 406",
-        _protobuf,
-    ),
-    _check(
-        22,
-        "HEAD has the ETag of GET",
-        "monitors detect changes with it",
-        "answer HEAD as GET without the body, or with 405",
-        _head,
-    ),
-)

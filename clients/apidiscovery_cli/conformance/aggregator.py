@@ -4,15 +4,13 @@ Source: kube-aggregator pkg/apiserver/handler_discovery.go and
 pkg/controllers/status/remote/remote_available_controller.go.
 """
 
-from functools import partial
-
 from apidiscovery_client.model import GroupVersion
 from apidiscovery_formats.media_types import AGGREGATED_KIND, JSON
 
 from apidiscovery_cli.conformance.check import (
-    Check,
     FailedError,
     Profile,
+    Section,
     SkippedError,
     document,
     expect,
@@ -29,7 +27,7 @@ from apidiscovery_cli.conformance.subject import (
     Subject,
 )
 
-_check = partial(Check, "Behind kube-aggregator")
+SECTION = Section("Behind kube-aggregator")
 _TIMEOUT_S = 5.0
 _NOT_ACCEPTABLE, _NOT_MODIFIED = 406, 304
 _REDIRECTIONS, _REFUSALS = range(300, 400), range(400, 500)
@@ -39,6 +37,12 @@ def _as_aggregator(subject: Subject) -> Reply:
     return subject.get("/apis", AGGREGATOR_ACCEPT, *AGGREGATOR_HEADERS[1:])
 
 
+@SECTION.check(
+    1,
+    "It answers kube-aggregator, which accepts only aggregated JSON",
+    why="kube-aggregator asks so each minute; after 503 or an error the group is Stale everywhere",
+    advice="answer the aggregated document, or 406 Not Acceptable, as Kubernetes does without it",
+)
 def _answers(subject: Subject) -> None:
     reply = _as_aggregator(subject)
     if subject.version is not None:
@@ -61,6 +65,12 @@ def _answers(subject: Subject) -> None:
     expect(falls_back, reply, wanted)
 
 
+@SECTION.check(
+    2,
+    "It answers discovery within 5 seconds",
+    why="kube-aggregator waits no longer, and then publishes the group as Stale",
+    advice="keep the documents in memory; call no other server while answering",
+)
 def _in_time(subject: Subject) -> None:
     replies = [_as_aggregator(subject)]
     replies += [_resources(subject, gv) for gv, _ in subject.versions()]
@@ -73,6 +83,15 @@ def _resources(subject: Subject, gv: GroupVersion) -> Reply:
     return subject.get(gv.path, JSON)
 
 
+@SECTION.check(
+    3,
+    "Each group-version answers at /apis/GROUP/VERSION",
+    why=(
+        "kube-aggregator refuses every user request with 503 while this is not 2xx, and"
+        " namespaces cannot be deleted meanwhile"
+    ),
+    advice="serve an APIResourceList at the path of each group-version",
+)
 def _available(subject: Subject) -> None:
     for gv, is_stale in some(subject.versions(), "group-version"):
         reply = _resources(subject, gv)
@@ -87,6 +106,15 @@ def _available(subject: Subject) -> None:
         )
 
 
+@SECTION.check(
+    4,
+    "It answers 304 to If-None-Match with its own ETag",
+    why=(
+        "kube-aggregator and client-go ask with the ETag that they have; otherwise each asks for"
+        " the whole document each time"
+    ),
+    advice="compare If-None-Match with the quoted ETag, and answer 304 with the same ETag, no body",
+)
 def _revalidated(subject: Subject) -> None:
     for path in subject.document_paths:
         first = subject.aggregated(path)
@@ -98,6 +126,15 @@ def _revalidated(subject: Subject) -> None:
         expect(sent in (None, etag), reply, f"the same ETag, {etag}", f"ETag is {sent}")
 
 
+@SECTION.check(
+    5,
+    "304 does not change the Content-Type",
+    why=(
+        "client-go's HTTP cache takes the header fields of a 304 for the stored document, and then"
+        " reads an aggregated document as another one"
+    ),
+    advice="leave Content-Type out of 304, or send the full one",
+)
 def _keeps_type(subject: Subject) -> None:
     for path in subject.document_paths:
         first = subject.aggregated(path)
@@ -109,6 +146,12 @@ def _keeps_type(subject: Subject) -> None:
         expect(reply.content_type in ("", first.content_type), reply, wanted, seen)
 
 
+@SECTION.check(
+    6,
+    "It answers the document to an If-None-Match with another ETag",
+    why="a client would keep a stale document for ever",
+    advice="answer 304 only if the ETag is the present one",
+)
 def _changed(subject: Subject) -> None:
     for path in subject.document_paths:
         subject.etag(subject.aggregated(path))
@@ -117,6 +160,12 @@ def _changed(subject: Subject) -> None:
         expect(reply.body, reply, "the document in a 200")
 
 
+@SECTION.check(
+    7,
+    "Nothing is redirected",
+    why="kube-aggregator turns redirections of extension API servers into 502",
+    advice="answer at the path itself, with and without a trailing slash",
+)
 def _no_redirection(subject: Subject) -> None:
     paths = ["/apis", "/openapi/v3", *(gv.path for gv, _ in subject.versions())]
     for path in paths:
@@ -126,6 +175,12 @@ def _no_redirection(subject: Subject) -> None:
         expect(not moved, reply, "an answer without a redirection", seen)
 
 
+@SECTION.check(
+    8,
+    "Refusals are a Status, not a page",
+    why="client-go shows the message of a Status; a page does not help its users",
+    advice="answer 406 and a Status of reason NotAcceptable",
+)
 def _status_errors(subject: Subject) -> None:
     """Check that refusals have a Status or plain text, not a page."""
     reply = subject.get("/apis", f"{JSON};g=example.com;v=v1;as=Nothing")
@@ -135,66 +190,3 @@ def _status_errors(subject: Subject) -> None:
     expect(reply.status in _REFUSALS, reply, "406, or another status of a request that is wrong")
     if reply.status == _NOT_ACCEPTABLE and reply.body and reply.content_type.startswith(JSON):
         document(reply)["kind"].one_of("Status")
-
-
-CHECKS = (
-    _check(
-        1,
-        "It answers kube-aggregator, which accepts only aggregated JSON",
-        "kube-aggregator asks so each minute; after 503 or an error the group is Stale everywhere",
-        "answer the aggregated document, or 406 Not Acceptable, as Kubernetes does without it",
-        _answers,
-    ),
-    _check(
-        2,
-        "It answers discovery within 5 seconds",
-        "kube-aggregator waits no longer, and then publishes the group as Stale",
-        "keep the documents in memory; call no other server while answering",
-        _in_time,
-    ),
-    _check(
-        3,
-        "Each group-version answers at /apis/GROUP/VERSION",
-        "kube-aggregator refuses every user request with 503 while this is not 2xx, and"
-        " namespaces cannot be deleted meanwhile",
-        "serve an APIResourceList at the path of each group-version",
-        _available,
-    ),
-    _check(
-        4,
-        "It answers 304 to If-None-Match with its own ETag",
-        "kube-aggregator and client-go ask with the ETag that they have; otherwise each asks for"
-        " the whole document each time",
-        "compare If-None-Match with the quoted ETag, and answer 304 with the same ETag, no body",
-        _revalidated,
-    ),
-    _check(
-        5,
-        "304 does not change the Content-Type",
-        "client-go's HTTP cache takes the header fields of a 304 for the stored document, and then"
-        " reads an aggregated document as another one",
-        "leave Content-Type out of 304, or send the full one",
-        _keeps_type,
-    ),
-    _check(
-        6,
-        "It answers the document to an If-None-Match with another ETag",
-        "a client would keep a stale document for ever",
-        "answer 304 only if the ETag is the present one",
-        _changed,
-    ),
-    _check(
-        7,
-        "Nothing is redirected",
-        "kube-aggregator turns redirections of extension API servers into 502",
-        "answer at the path itself, with and without a trailing slash",
-        _no_redirection,
-    ),
-    _check(
-        8,
-        "Refusals are a Status, not a page",
-        "client-go shows the message of a Status; a page tells its users nothing",
-        "answer 406 and a Status of reason NotAcceptable",
-        _status_errors,
-    ),
-)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast
 
 from apidiscovery_cli.conformance.exchange import Asked, Reply
 
@@ -12,6 +12,7 @@ if TYPE_CHECKING:  # it needs what is here
 
 
 T = TypeVar("T")
+Run: TypeAlias = "Callable[[Subject], None]"
 
 
 class Profile(StrEnum):
@@ -91,7 +92,28 @@ class Check:
     title: str
     why: str
     advice: str
-    run: "Callable[[Subject], None]"
+    run: Run
+
+
+class Section:
+    """A part of the protocol.
+
+    Attributes:
+        checks: Its checks, in the order in which they are defined.
+    """
+
+    def __init__(self, title: str) -> None:
+        self._title = title
+        self.checks: list[Check] = []
+
+    def check(self, number: int, title: str, *, why: str, advice: str) -> Callable[[Run], Run]:
+        """Return a decorator that makes a function a check; parameters are those of `Check`."""
+
+        def add(run: Run) -> Run:
+            self.checks.append(Check(self._title, number, title, why, advice, run))
+            return run
+
+        return add
 
 
 @dataclass(frozen=True, slots=True)

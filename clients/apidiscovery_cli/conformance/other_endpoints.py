@@ -1,16 +1,22 @@
 """Checks of the endpoints beside discovery: OpenAPI v3 (KEP-2896) and v2, version, health."""
 
-from functools import partial
 from urllib.parse import SplitResult, parse_qs, urlsplit
 
 from apidiscovery_formats.media_types import JSON
 
-from apidiscovery_cli.conformance.check import Check, Node, Profile, SkippedError, document, expect
+from apidiscovery_cli.conformance.check import (
+    Node,
+    Profile,
+    Section,
+    SkippedError,
+    document,
+    expect,
+)
 from apidiscovery_cli.conformance.exchange import Reply
 from apidiscovery_cli.conformance.subject import FORBIDDEN, NOT_FOUND, OK, Release, Subject
 
-_openapi = partial(Check, "OpenAPI")
-_check = partial(Check, "Version and health")
+OPENAPI = Section("OpenAPI")
+SECTION = Section("Version and health")
 _ROOT = "/openapi/v3"
 _HEALTH = ("/healthz", "/livez", "/readyz")
 _NOT_MODIFIED, _MOVED, _NOT_ACCEPTABLE = 304, 301, 406
@@ -55,6 +61,12 @@ def _parts(address: Node) -> SplitResult:
         raise address.fail(f"an address ({error})") from None
 
 
+@OPENAPI.check(
+    50,
+    "/openapi/v3 lists documents by path, each with its hash",
+    why="kubectl joins serverRelativeURL to the server's root, and caches by the hash",
+    advice="list each as /openapi/v3/PATH?hash=HASH, without a prefix of a proxy",
+)
 def _is_index(subject: Subject) -> None:
     paths = _index(subject)
     for name in paths.names:
@@ -65,6 +77,12 @@ def _is_index(subject: Subject) -> None:
             raise url.fail(f"{_ROOT}/{name.lstrip('/')}?hash=HASH, below the server's root")
 
 
+@OPENAPI.check(
+    51,
+    "Every group-version has a document",
+    why="kubectl explain and apply need it",
+    advice="serve a document for each group-version",
+)
 def _is_complete(subject: Subject) -> None:
     names = set(_index(subject).names)
     reply = subject.get(_ROOT, JSON)
@@ -86,6 +104,12 @@ def _first(subject: Subject) -> tuple[str, Reply]:
     raise SkippedError("no group-version has a document")
 
 
+@OPENAPI.check(
+    52,
+    "A document has its hash as ETag, and is immutable",
+    why="client-go gets each document once by its hash",
+    advice="send the ETag, and Cache-Control: public, immutable if the hash is the present one",
+)
 def _is_document(subject: Subject) -> None:
     address, reply = _first(subject)
     root = document(reply)
@@ -98,6 +122,15 @@ def _is_document(subject: Subject) -> None:
     expect("immutable" in caching, reply, "Cache-Control with immutable", seen)
 
 
+@OPENAPI.check(
+    53,
+    "An old hash leads to the present document",
+    why="clients that read the list before a change ask so, and must not cache the answer",
+    advice=(
+        "redirect to the present address, or send the document without immutable; behind"
+        " kube-aggregator only the latter gets through"
+    ),
+)
 def _is_old(subject: Subject) -> None:
     address, _ = _first(subject)
     path = urlsplit(address).path
@@ -113,6 +146,12 @@ def _is_old(subject: Subject) -> None:
     expect("immutable" not in caching, reply, wanted, f"Cache-Control is {caching}")
 
 
+@OPENAPI.check(
+    54,
+    "Documents answer 304 to their ETag",
+    why="documents are large, and kube-aggregator asks for them again and again",
+    advice="compare If-None-Match with the ETag",
+)
 def _is_revalidated(subject: Subject) -> None:
     address, first = _first(subject)
     etag = first.value("etag")
@@ -123,6 +162,12 @@ def _is_revalidated(subject: Subject) -> None:
     expect(not reply.body, reply, "304 without a body")
 
 
+@OPENAPI.check(
+    55,
+    "Every kind has a schema that says which kind it is",
+    why="kubectl explain looks for x-kubernetes-group-version-kind, and fails without it",
+    advice="add a list of group, version and kind to the schema of each kind",
+)
 def _is_explained(subject: Subject) -> None:
     addresses = _addresses(subject)
     for gv in subject.current_versions():
@@ -151,6 +196,12 @@ def _described(root: Node) -> set[str]:
     }
 
 
+@OPENAPI.check(
+    56,
+    "Protobuf documents have their Content-Type",
+    why="kubectl asks for protobuf, and decodes by Content-Type",
+    advice=f"answer {_PROTOBUF}, or 406",
+)
 def _protobuf(subject: Subject) -> None:
     address, _ = _first(subject)
     reply = subject.get(address, _PROTOBUF_ASKED)
@@ -164,6 +215,12 @@ def _protobuf(subject: Subject) -> None:
     expect(reply.content.startswith(b"\x0a"), reply, "an openapi.v3.Document in protobuf")
 
 
+@OPENAPI.check(
+    57,
+    "/openapi/v2 is not a page",
+    why="kubectl falls back on it, and kube-aggregator where there is no v3",
+    advice="serve a Swagger 2.0 document, or 404",
+)
 def _v2(subject: Subject) -> None:
     reply = subject.get("/openapi/v2", JSON)
     expect(not reply.is_html, reply, "JSON or a refusal, not a page")
@@ -173,98 +230,35 @@ def _v2(subject: Subject) -> None:
         expect(reply.status in (NOT_FOUND, _NOT_ACCEPTABLE), reply, "200, 404 or 406")
 
 
+@SECTION.check(
+    60,
+    "/version has major, minor and gitVersion",
+    why="kubectl version and many operators ask for it",
+    advice="serve a JSON object with at least these three texts",
+)
 def _version(subject: Subject) -> None:
     reply = subject.get("/version", "application/json")
     if reply.status == NOT_FOUND and subject.profile is Profile.EXTENSION and not reply.is_html:
-        raise SkippedError("the server does not tell its version")
+        raise SkippedError("the server has no /version")
     expect(reply.status == OK, reply, "200")
     root = document(reply)
     for name in ("major", "minor", "gitVersion"):
         _ = root[name].text
 
 
+@SECTION.check(
+    61,
+    "/healthz, /livez and /readyz say ok",
+    why="probes and load balancers ask there",
+    advice="answer 200 and the text ok",
+)
 def _health(subject: Subject) -> None:
     replies = [subject.get(path) for path in _HEALTH]
     if all(reply.status in (NOT_FOUND, FORBIDDEN) and not reply.is_html for reply in replies):
-        raise SkippedError("the server does not tell its health")
+        raise SkippedError("the server has no health endpoints")
     for reply in replies:
         # /livez and /readyz exist since 1.16.
         if reply.status == NOT_FOUND and reply.asked.target != "/healthz":
             continue
         expect(reply.status == OK, reply, "200 of a healthy server")
         expect(reply.body.strip() == b"ok", reply, "the text ok")
-
-
-CHECKS = (
-    _openapi(
-        50,
-        "/openapi/v3 lists documents by path, each with its hash",
-        "kubectl joins serverRelativeURL to the server's root, and caches by the hash",
-        "list each as /openapi/v3/PATH?hash=HASH, without a prefix of a proxy",
-        _is_index,
-    ),
-    _openapi(
-        51,
-        "Every group-version has a document",
-        "kubectl explain and apply need it",
-        "serve a document for each group-version",
-        _is_complete,
-    ),
-    _openapi(
-        52,
-        "A document has its hash as ETag, and is immutable",
-        "client-go gets each document once by its hash",
-        "send the ETag, and Cache-Control: public, immutable if the hash is the present one",
-        _is_document,
-    ),
-    _openapi(
-        53,
-        "An old hash leads to the present document",
-        "clients that read the list before a change ask so, and must not cache the answer",
-        "redirect to the present address, or send the document without immutable; behind"
-        " kube-aggregator only the latter gets through",
-        _is_old,
-    ),
-    _openapi(
-        54,
-        "Documents answer 304 to their ETag",
-        "documents are large, and kube-aggregator asks for them again and again",
-        "compare If-None-Match with the ETag",
-        _is_revalidated,
-    ),
-    _openapi(
-        55,
-        "Every kind has a schema that says which kind it is",
-        "kubectl explain looks for x-kubernetes-group-version-kind, and fails without it",
-        "add a list of group, version and kind to the schema of each kind",
-        _is_explained,
-    ),
-    _openapi(
-        56,
-        "Protobuf documents have their Content-Type",
-        "kubectl asks for protobuf, and decodes by Content-Type",
-        f"answer {_PROTOBUF}, or 406",
-        _protobuf,
-    ),
-    _openapi(
-        57,
-        "/openapi/v2 is not a page",
-        "kubectl falls back on it, and kube-aggregator where there is no v3",
-        "serve a Swagger 2.0 document, or 404",
-        _v2,
-    ),
-    _check(
-        60,
-        "/version tells major, minor and gitVersion",
-        "kubectl version and many operators ask for it",
-        "serve a JSON object with at least these three texts",
-        _version,
-    ),
-    _check(
-        61,
-        "/healthz, /livez and /readyz say ok",
-        "probes and load balancers ask there",
-        "answer 200 and the text ok",
-        _health,
-    ),
-)

@@ -22,13 +22,17 @@ from apidiscovery_cli.conformance.check import (
 from apidiscovery_cli.conformance.exchange import Endpoint, NoAnswer
 from apidiscovery_cli.conformance.subject import Release, Subject
 
+_SECTIONS = (
+    aggregator.SECTION,
+    aggregated.SECTION,
+    negotiation.SECTION,
+    unaggregated.SECTION,
+    other_endpoints.OPENAPI,
+    other_endpoints.SECTION,
+)
 # In the order of their numbers.
-CHECKS: tuple[Check, ...] = (
-    *aggregator.CHECKS,
-    *aggregated.CHECKS,
-    *negotiation.CHECKS,
-    *unaggregated.CHECKS,
-    *other_endpoints.CHECKS,
+CHECKS = tuple(
+    sorted((one for section in _SECTIONS for one in section.checks), key=lambda one: one.number)
 )
 
 

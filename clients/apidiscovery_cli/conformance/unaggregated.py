@@ -1,16 +1,15 @@
 """Checks of the unaggregated documents, and that both forms have the same content."""
 
-from functools import partial
 from typing import TypeAlias
 
 from apidiscovery_client.model import GroupVersion
 from apidiscovery_formats.media_types import JSON
 
 from apidiscovery_cli.conformance.check import (
-    Check,
     FailedError,
     Node,
     Profile,
+    Section,
     SkippedError,
     document,
     expect,
@@ -18,13 +17,19 @@ from apidiscovery_cli.conformance.check import (
 )
 from apidiscovery_cli.conformance.subject import NOT_FOUND, OK, Subject, stale
 
-_check = partial(Check, "Unaggregated documents")
+SECTION = Section("Unaggregated documents")
 _ABSENT = "apidiscovery-conformance.invalid"
 
 # The fields of a resource or subresource that both forms have.
 _Facts: TypeAlias = tuple[object, ...]
 
 
+@SECTION.check(
+    40,
+    "Content-Type of unaggregated documents is application/json",
+    why="client-go 0.26.0 to 0.27.1 compares it as text; with a charset kubectl of then fails",
+    advice="send exactly application/json",
+)
 def _exact_type(subject: Subject) -> None:
     paths = [*subject.document_paths, *(gv.path for gv in subject.current_versions())]
     for path in paths:
@@ -45,6 +50,12 @@ def _group(node: Node) -> None:
     preferred["version"].one_of(versions[0]["version"].value)
 
 
+@SECTION.check(
+    41,
+    "/apis lists groups with their versions, the first of which is preferred",
+    why="clients build paths of groupVersion, and take preferredVersion when none is named",
+    advice="write name, versions (groupVersion and version) and preferredVersion of each group",
+)
 def _list(subject: Subject) -> None:
     root = document(subject.existing("/apis", JSON))
     root["kind"].one_of("APIGroupList")
@@ -52,6 +63,12 @@ def _list(subject: Subject) -> None:
         _group(group)
 
 
+@SECTION.check(
+    42,
+    "/apis/GROUP is what /apis lists",
+    why="clients that look for one group ask there",
+    advice="serve an APIGroup for each group",
+)
 def _single(subject: Subject) -> None:
     groups = document(subject.existing("/apis", JSON))["groups"].items
     for listed in some(groups, "group"):
@@ -71,6 +88,12 @@ def _paths(subject: Subject) -> dict[GroupVersion, str]:
     return paths
 
 
+@SECTION.check(
+    43,
+    "/apis/GROUP/VERSION lists resources with name, kind, scope and verbs",
+    why="every client without aggregated discovery reads these, and kube-aggregator too",
+    advice="serve an APIResourceList with the groupVersion of its path",
+)
 def _resource_lists(subject: Subject) -> None:
     for gv, path in _paths(subject).items():
         root = document(subject.existing(path, JSON))
@@ -82,6 +105,12 @@ def _resource_lists(subject: Subject) -> None:
                 raise resource["namespaced"].fail("true or false")
 
 
+@SECTION.check(
+    44,
+    "Both forms have the same groups and versions, in the same order",
+    why="otherwise the version that kubectl uses depends on its age",
+    advice="make both forms from the same data",
+)
 def _same_versions(subject: Subject) -> None:
     aggregated = {
         item["metadata"]["name"].text: [one["version"].text for one in item["versions"].items]
@@ -103,6 +132,12 @@ def _words(versions: list[str] | None) -> str:
     return "nothing" if versions is None else ", ".join(versions)
 
 
+@SECTION.check(
+    48,
+    "Both forms have the same resources",
+    why="kube-aggregator falls back on the other form, and clients change between them",
+    advice="make both forms from the same data",
+)
 def _same_resources(subject: Subject) -> None:
     documents = subject.documents()
     paths = _paths(subject)
@@ -168,6 +203,12 @@ def _texts(node: Node) -> tuple[str, ...]:
     return tuple(sorted(item.text for item in node.items_if_any))
 
 
+@SECTION.check(
+    45,
+    "/api has the core group, or nothing",
+    why="clients ask there first; only kube-apiserver has something there",
+    advice="answer 404 if this is no kube-apiserver; else APIVersions with v1",
+)
 def _core(subject: Subject) -> None:
     reply = subject.get("/api", JSON)
     if subject.profile is Profile.EXTENSION:
@@ -187,11 +228,23 @@ def _core(subject: Subject) -> None:
             raise items.fail("one group, without a name")
 
 
+@SECTION.check(
+    46,
+    "Missing groups and versions answer 404",
+    why="clients take any other status for a failure, and a page for garbage",
+    advice="answer 404 with a Status",
+)
 def _no_group(subject: Subject) -> None:
     for path in (f"/apis/{_ABSENT}", f"/apis/{_ABSENT}/v1"):
         _check_missing(subject, path)
 
 
+@SECTION.check(
+    47,
+    "Missing resources answer 404",
+    why="kubectl then says that the server does not have the resource",
+    advice="answer 404 with a Status",
+)
 def _no_resource(subject: Subject) -> None:
     for gv in subject.current_versions()[:1]:
         _check_missing(subject, f"{gv.path}/apidiscovery-conformance-nothing")
@@ -207,70 +260,3 @@ def _check_missing(subject: Subject, path: str) -> None:
             raise SkippedError("404 is JSON that is no Kubernetes object; clients take it as text")
         root["kind"].one_of("Status")
         root["code"].one_of(NOT_FOUND)
-
-
-CHECKS = (
-    _check(
-        40,
-        "Content-Type of unaggregated documents is application/json",
-        "client-go 0.26.0 to 0.27.1 compares it as text; with a charset kubectl of then fails",
-        "send exactly application/json",
-        _exact_type,
-    ),
-    _check(
-        41,
-        "/apis lists groups with their versions, the first of which is preferred",
-        "clients build paths of groupVersion, and take preferredVersion when none is named",
-        "write name, versions (groupVersion and version) and preferredVersion of each group",
-        _list,
-    ),
-    _check(
-        42,
-        "/apis/GROUP is what /apis lists",
-        "clients that look for one group ask there",
-        "serve an APIGroup for each group",
-        _single,
-    ),
-    _check(
-        43,
-        "/apis/GROUP/VERSION lists resources with name, kind, scope and verbs",
-        "every client without aggregated discovery reads these, and kube-aggregator too",
-        "serve an APIResourceList with the groupVersion of its path",
-        _resource_lists,
-    ),
-    _check(
-        44,
-        "Both forms have the same groups and versions, in the same order",
-        "otherwise the version that kubectl uses depends on its age",
-        "make both forms from the same data",
-        _same_versions,
-    ),
-    _check(
-        45,
-        "/api has the core group, or nothing",
-        "clients ask there first; only kube-apiserver has something there",
-        "answer 404 if this is no kube-apiserver; else APIVersions with v1",
-        _core,
-    ),
-    _check(
-        46,
-        "Missing groups and versions answer 404",
-        "clients take any other status for a failure, and a page for garbage",
-        "answer 404 with a Status",
-        _no_group,
-    ),
-    _check(
-        47,
-        "Missing resources answer 404",
-        "kubectl then says that the server does not have the resource",
-        "answer 404 with a Status",
-        _no_resource,
-    ),
-    _check(
-        48,
-        "Both forms have the same resources",
-        "kube-aggregator falls back on the other form, and clients change between them",
-        "make both forms from the same data",
-        _same_resources,
-    ),
-)

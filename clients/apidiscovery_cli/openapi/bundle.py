@@ -1,4 +1,4 @@
-"""Merges documents into one, so that nothing of any of them is lost.
+"""Merges documents into one without losing anything.
 
 Components that differ under one name get names of their own, and every reference follows.
 """
@@ -36,7 +36,7 @@ class ComponentGroups:
     """The components of several documents, those of one name put into groups of equal ones.
 
     Two are equal when they have the same text and all that they refer to is equal. It begins with
-    equal texts and splits groups until nothing that a member refers to tells it from the others.
+    equal texts and splits groups until all members of each group refer to equal components.
     """
 
     def __init__(self, documents: Sequence[Fields]) -> None:

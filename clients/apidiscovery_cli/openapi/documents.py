@@ -60,7 +60,7 @@ class Name:
 
     @property
     def is_digest(self) -> bool:
-        """Whether the hash can be that of the content, whoever serves it."""
+        """Whether the hash may be the SHA-512 of the content."""
         return _SHA512.fullmatch(self.hash) is not None
 
     @property

@@ -1,4 +1,4 @@
-"""Tells what a resource or one of its fields is: kubectl's text, or the same as data.
+"""Describes a resource or one of its fields: in kubectl's text, or as data.
 
 Source: kubectl pkg/explain/v2/templates/plaintext.tmpl of release 1.32.
 """
@@ -32,7 +32,7 @@ _NO_VALUE = "<no value>"  # what Go's templates print for what is not there
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is to be explained.
+    """The resource or field to explain.
 
     Attributes:
         path: Names of fields, each within the one before it; empty for the resource itself.
@@ -175,7 +175,7 @@ def _kind_of(document: Fields, resource: GroupVersionResource) -> Object:
     """Return group, version and kind by the operations of a resource's paths; the last one wins.
 
     Raises:
-        NotExplained: No path of the resource tells.
+        NotExplained: No path of the resource states it.
     """
     paths = as_object(document.get("paths")) or {}
     kind: object = None

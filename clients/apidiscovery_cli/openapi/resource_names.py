@@ -45,7 +45,7 @@ class ResourceNames:
     """Every name under which the resources of a server are known.
 
     Attributes:
-        warnings: What was told of the words looked up so far, in kubectl's words.
+        warnings: Those of the words looked up so far, in kubectl's words.
     """
 
     def __init__(self, snapshot: Snapshot) -> None:

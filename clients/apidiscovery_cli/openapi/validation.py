@@ -1,4 +1,4 @@
-"""Says what keeps a document from being sound OpenAPI 3.0."""
+"""Finds what makes a document invalid as OpenAPI 3.0."""
 
 import json
 from itertools import islice
@@ -11,13 +11,13 @@ from apidiscovery_formats.openapi import validation
 from apidiscovery_formats.openapi.pointers import Problem
 from apidiscovery_formats.strict_json import Marks
 
-MAX_PROBLEMS = 1000  # that are told of one document
+MAX_PROBLEMS = 1000  # reported for one document
 
 
 def problems(data: bytes) -> list[Problem]:
     """Return what is wrong with a JSON text as a document, in its order, at most `MAX_PROBLEMS`.
 
-    What JSON text cannot say for certain, such as a name that stands twice, is told alone.
+    Where the text is ambiguous as JSON, such as with a repeated name, only that is reported.
     """
     marks = Marks()
     try:

@@ -163,8 +163,8 @@ def _with_null(schema: Object) -> Object:
     """Return a schema whose optional properties may be null, as encoding/json reads them.
 
     In Kubernetes' own types null is as good as absent; programs in Go write `creationTimestamp:
-    null`. What a reference means admits null too (`_admitting_null`, so that what is wrong in it
-    is told where it is), so null is ruled out wherever else there is a reference.
+    null`. Definitions admit null too (`_admitting_null`), so that errors in them are reported at
+    their own place; null is ruled out at all other references.
     """
     result = dict(schema)
     for key in ("items", "additionalProperties"):
@@ -230,7 +230,7 @@ def _is_int_or_string(schema: Fields) -> bool:
 
 
 def _int_or_string(schema: Object) -> Object:
-    """Return a schema of integers and strings; what it says besides must still hold."""
+    """Return a schema of integers and strings that keeps the other rules of a schema."""
     kept = {key: value for key, value in schema.items() if key not in ("type", "format", "oneOf")}
     said = as_array(kept.pop("anyOf", None))
     if said not in (None, list(_INT_OR_STRING)):

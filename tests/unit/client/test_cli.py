@@ -399,13 +399,6 @@ def listing(url: str, stdout: int) -> tuple[int, str]:
     return done.returncode, done.stderr.decode()
 
 
-def test_help_lists_every_command(capsys: Capture) -> None:
-    text = run(capsys, "--help").stdout
-    assert all(
-        f"\n  {name} " in text for name in ("api-resources", "api-versions", "protos", "serve")
-    )
-
-
 def test_missing_extra_is_named(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     entry = EntryPoint("serve", "a_module_that_is_missing:serve", group.ENTRY_POINT_GROUP)
     monkeypatch.setattr(group, "_announced", lambda: {"serve": entry})

@@ -31,65 +31,56 @@ from registry_commands import (
     CliIn,
     cli,
     crd,
-    write,
 )
 
 from tools import find_tool
 
 
 class TestApply:
-    def test_lines_are_kubectls(
-        self, capsys: Capture, registry: FakeRegistry, folder: Path
-    ) -> None:
-        write(folder, crd=CRON_TAB_CRD, service=API_SERVICE, east=LIST)
+    def test_lines_are_kubectls(self, cli_in: CliIn) -> None:
+        cli_in.write(crd=CRON_TAB_CRD, service=API_SERVICE, east=LIST)
         args = ("apply", "-f", "crd.yaml", "-f", "service.yaml", "east.yaml")
         names = [
             f"{CRD_LINE}/{CRON_TABS}",
             "apiservice.apiregistration.k8s.io/v1.example.com",
             "groups/east",
         ]
-        dry = cli(capsys, registry, *args, "--dry-run")
+        dry = cli_in.call(*args, "--dry-run")
         assert dry == Outcome(
             0, "".join(f"{name} created (server dry run)\n" for name in names), ""
         )
-        assert registry.held == {}
+        assert cli_in.registry.held == {}
         for done in ("created", "unchanged"):
-            outcome = cli(capsys, registry, *args)
+            outcome = cli_in.call(*args)
             assert outcome == Outcome(0, "".join(f"{name} {done}\n" for name in names), "")
-        write(folder, crd=CRON_TAB_CRD.replace("Namespaced", "Cluster"))
-        outcome = cli(capsys, registry, "apply", "-f", "crd.yaml")
+        cli_in.write(crd=CRON_TAB_CRD.replace("Namespaced", "Cluster"))
+        outcome = cli_in.call("apply", "-f", "crd.yaml")
         assert outcome == Outcome(0, f"{CRD_LINE}/{CRON_TABS} configured\n", "")
 
-    def test_files_of_a_folder_are_sorted(
-        self, capsys: Capture, registry: FakeRegistry, folder: Path
-    ) -> None:
-        (folder / "apis" / "more").mkdir(parents=True)
+    def test_files_of_a_folder_are_sorted(self, cli_in: CliIn) -> None:
+        (cli_in.folder / "apis" / "more").mkdir(parents=True)
         for name in ("c.yml", "a.json", "b.yaml", "more/d.yaml", "readme.txt"):
             stem = Path(name).stem
             text = json.dumps(yaml.safe_load(crd(stem))) if name.endswith("json") else crd(stem)
-            (folder / "apis" / name).write_text(text)
-        flat = cli(capsys, registry, "apply", "-f", "apis", "-o", "name")
-        deep = cli(capsys, registry, "apply", "-f", "apis", "-R", "-o", "name")
+            (cli_in.folder / "apis" / name).write_text(text)
+        flat = cli_in.call("apply", "-f", "apis", "-o", "name")
+        deep = cli_in.call("apply", "-f", "apis", "-R", "-o", "name")
         assert [line[-13] for line in flat.stdout.splitlines()] == ["a", "b", "c"]
         assert [line[-13] for line in deep.stdout.splitlines()] == ["a", "b", "c", "d"]
-        files = [manifest.file for manifest in registry.requests("Apply")[0].manifests]
+        files = [manifest.file for manifest in cli_in.registry.requests("Apply")[0].manifests]
         assert files == ["apis/a.json", "apis/b.yaml", "apis/c.yml"]
 
-    def test_stdin(
-        self, capsys: Capture, registry: FakeRegistry, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_stdin(self, cli_in: CliIn, monkeypatch: pytest.MonkeyPatch) -> None:
         text = f"{CRON_TAB_CRD}---\n{API_SERVICE}"
         monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(text.encode())))
-        outcome = cli(capsys, registry, "apply", "-f", "-")
+        outcome = cli_in.call("apply", "-f", "-")
         assert outcome.stdout.count(" created\n") == 2
-        assert [m.file for m in registry.requests("Apply")[0].manifests] == ["STDIN"]
+        assert [m.file for m in cli_in.registry.requests("Apply")[0].manifests] == ["STDIN"]
 
-    def test_errors_in_one_file_do_not_hide_the_others(
-        self, capsys: Capture, registry: FakeRegistry, folder: Path
-    ) -> None:
+    def test_errors_in_one_file_do_not_hide_the_others(self, cli_in: CliIn) -> None:
         """Each field is told with file, line and document, and every good file is applied."""
-        write(folder, a=crd("a"), b=f"{crd('b')}---\n{NO_SPEC}", c=crd("c"), d="{", e=crd("e"))
-        outcome = cli(capsys, registry, "apply", "-f", ".", "missing.yaml")
+        cli_in.write(a=crd("a"), b=f"{crd('b')}---\n{NO_SPEC}", c=crd("c"), d="{", e=crd("e"))
+        outcome = cli_in.call("apply", "-f", ".", "missing.yaml")
         assert outcome.exit_code == 1
         assert outcome.stdout == "".join(
             f"{CRD_LINE}/{name}.example.com created\n" for name in "ace"
@@ -101,13 +92,11 @@ class TestApply:
             "error: d.yaml:1: no YAML\n"
         )
 
-    def test_refusal_of_one_file_names_it(
-        self, capsys: Capture, registry: FakeRegistry, folder: Path
-    ) -> None:
-        registry.apply(CRON_TAB_CRD)
+    def test_refusal_of_one_file_names_it(self, cli_in: CliIn) -> None:
+        cli_in.registry.apply(CRON_TAB_CRD)
         stale = CRON_TAB_CRD.replace("NAME}", "}").replace("}", ', resourceVersion: "7"}', 1)
-        write(folder, a=crd("a"), b=stale, c=crd("c"))
-        outcome = cli(capsys, registry, "apply", "-f", "a.yaml", "b.yaml", "c.yaml")
+        cli_in.write(a=crd("a"), b=stale, c=crd("c"))
+        outcome = cli_in.call("apply", "-f", "a.yaml", "b.yaml", "c.yaml")
         assert outcome.exit_code == 1
         assert outcome.stdout.count(" created\n") == 2
         assert outcome.stderr == (
@@ -115,24 +104,22 @@ class TestApply:
             f"{CRON_TABS}: expected revision 7, but it is at 1\n"
         )
 
-    def test_requests_stay_below_the_limit_of_grpc(
-        self, capsys: Capture, registry: FakeRegistry, folder: Path
-    ) -> None:
+    def test_requests_stay_below_the_limit_of_grpc(self, cli_in: CliIn) -> None:
         padding = f"# {'x' * 300_000}\n"
         for number in range(20):
-            write(folder, **{f"f{number:02}": crd(f"f{number:02}") + padding})
-        outcome = cli(capsys, registry, "apply", "-f", ".")
+            cli_in.write(**{f"f{number:02}": crd(f"f{number:02}") + padding})
+        outcome = cli_in.call("apply", "-f", ".")
         assert (outcome.exit_code, outcome.stderr) == (0, "")
         assert outcome.stdout.splitlines() == [
             f"{CRD_LINE}/f{number:02}.example.com created" for number in range(20)
         ]
-        assert [len(request.manifests) for request in registry.requests("Apply")] == [3] * 6 + [2]
+        assert [len(request.manifests) for request in cli_in.registry.requests("Apply")] == [
+            3
+        ] * 6 + [2]
 
-    def test_file_that_is_too_large_is_named(
-        self, capsys: Capture, registry: FakeRegistry, folder: Path
-    ) -> None:
-        write(folder, a=crd("a") + f"# {'x' * (5 << 20)}\n", b=crd("b"))
-        outcome = cli(capsys, registry, "apply", "-f", ".")
+    def test_file_that_is_too_large_is_named(self, cli_in: CliIn) -> None:
+        cli_in.write(a=crd("a") + f"# {'x' * (5 << 20)}\n", b=crd("b"))
+        outcome = cli_in.call("apply", "-f", ".")
         assert outcome.exit_code == 1
         assert outcome.stdout == f"{CRD_LINE}/b.example.com created\n"
         assert outcome.stderr.startswith(
@@ -149,40 +136,33 @@ class TestApply:
         ],
     )
     def test_list_name(self, cli_in: CliIn, args: tuple[str, ...], text: str, name: str) -> None:
-        call, registry, folder = cli_in
-        write(folder, east=text)
-        assert call("apply", "-f", "east.yaml", *args).exit_code == 0
-        assert registry.requests("Apply")[0].manifests[0].list_name == name
+        cli_in.write(east=text)
+        assert cli_in.call("apply", "-f", "east.yaml", *args).exit_code == 0
+        assert cli_in.registry.requests("Apply")[0].manifests[0].list_name == name
 
-    def test_owner_and_lease_are_sent(
-        self, capsys: Capture, registry: FakeRegistry, folder: Path
-    ) -> None:
-        write(folder, east=LIST)
+    def test_owner_and_lease_are_sent(self, cli_in: CliIn) -> None:
+        cli_in.write(east=LIST)
         owner = ("--owner", "me", "--lease", "1m30s", "--removal-after", "2h")
-        assert cli(capsys, registry, "apply", "-f", "east.yaml", *owner).exit_code == 0
-        request = registry.requests("Apply")[0]
+        assert cli_in.call("apply", "-f", "east.yaml", *owner).exit_code == 0
+        request = cli_in.registry.requests("Apply")[0]
         assert request.owner == "me"
         assert request.lease == registry_pb2.OwnerLease(
             duration=Duration(seconds=90), removal_after=Duration(seconds=7200)
         )
 
     @pytest.mark.parametrize("revision", [0, 1, 2])
-    def test_expected_revision(
-        self, capsys: Capture, registry: FakeRegistry, folder: Path, revision: int
-    ) -> None:
-        registry.apply(CRON_TAB_CRD)
-        write(folder, crd=CRON_TAB_CRD.replace("Namespaced", "Cluster"))
+    def test_expected_revision(self, cli_in: CliIn, revision: int) -> None:
+        cli_in.registry.apply(CRON_TAB_CRD)
+        cli_in.write(crd=CRON_TAB_CRD.replace("Namespaced", "Cluster"))
         expecting = f"--expect-revision={revision}"
-        outcome = cli(capsys, registry, "apply", "-f", "crd.yaml", expecting)
+        outcome = cli_in.call("apply", "-f", "crd.yaml", expecting)
         assert outcome.exit_code == (0 if revision == 1 else 1)
         assert ("(Conflict)" in outcome.stderr) == (revision != 1)
 
-    def test_objects_are_printed(
-        self, capsys: Capture, registry: FakeRegistry, folder: Path
-    ) -> None:
-        write(folder, crd=CRON_TAB_CRD, service=API_SERVICE)
-        one = cli(capsys, registry, "apply", "-f", "crd.yaml", "-o", "json")
-        both = cli(capsys, registry, "apply", "-f", ".", "-o", "yaml")
+    def test_objects_are_printed(self, cli_in: CliIn) -> None:
+        cli_in.write(crd=CRON_TAB_CRD, service=API_SERVICE)
+        one = cli_in.call("apply", "-f", "crd.yaml", "-o", "json")
+        both = cli_in.call("apply", "-f", ".", "-o", "yaml")
         assert json.loads(one.stdout)["metadata"] == {"name": CRON_TABS, "resourceVersion": "1"}
         assert [item["kind"] for item in yaml.safe_load(both.stdout)["items"]] == [
             "CustomResourceDefinition",
@@ -191,29 +171,24 @@ class TestApply:
 
     @pytest.mark.parametrize("source", ["-", "endless.yaml"])
     def test_what_does_not_end_is_not_read_to_its_end(
-        self,
-        capsys: Capture,
-        registry: FakeRegistry,
-        folder: Path,
-        monkeypatch: pytest.MonkeyPatch,
-        source: str,
+        self, cli_in: CliIn, monkeypatch: pytest.MonkeyPatch, source: str
     ) -> None:
-        (folder / "endless.yaml").symlink_to("/dev/zero")
+        (cli_in.folder / "endless.yaml").symlink_to("/dev/zero")
         with Path("/dev/zero").open() as endless:
             monkeypatch.setattr(sys, "stdin", endless)
             for command in ("apply", "withdraw"):
-                outcome = cli(capsys, registry, command, "-f", source)
+                outcome = cli_in.call(command, "-f", source)
                 shown = "standard input" if source == "-" else source
                 size = "it has at least 16777217 bytes, more than 16777216"
                 assert outcome == Outcome(1, "", f"error: {shown}: {size}\n")
-        assert registry.methods() == []
+        assert cli_in.registry.methods() == []
 
-    def test_nothing_to_apply(self, capsys: Capture, registry: FakeRegistry, folder: Path) -> None:
-        write(folder, empty="# nothing\n")
-        (folder / "none").mkdir()
-        outcome = cli(capsys, registry, "apply", "-f", "empty.yaml")
+    def test_nothing_to_apply(self, cli_in: CliIn) -> None:
+        cli_in.write(empty="# nothing\n")
+        (cli_in.folder / "none").mkdir()
+        outcome = cli_in.call("apply", "-f", "empty.yaml")
         assert outcome == Outcome(1, "", "error: no objects passed to apply\n")
-        assert cli(capsys, registry, "apply", "-f", "none") == Outcome(
+        assert cli_in.call("apply", "-f", "none") == Outcome(
             1,
             "",
             "error: error reading [none]: recognized file extensions are [.json .yaml .yml]\n",
@@ -239,26 +214,24 @@ class TestWithdraw:
             ),
         ],
     )
-    def test_lines_are_kubectls(
-        self, capsys: Capture, registry: FakeRegistry, args: str, line: str
-    ) -> None:
-        registry.apply(CRON_TAB_CRD, API_SERVICE, LIST, name="east")
-        before = len(registry.held)
-        assert cli(capsys, registry, "withdraw", *args.split()) == Outcome(0, line, "")
-        assert len(registry.held) == before - line.count("\n")
+    def test_lines_are_kubectls(self, cli_in: CliIn, args: str, line: str) -> None:
+        cli_in.registry.apply(CRON_TAB_CRD, API_SERVICE, LIST, name="east")
+        before = len(cli_in.registry.held)
+        assert cli_in.call("withdraw", *args.split()) == Outcome(0, line, "")
+        assert len(cli_in.registry.held) == before - line.count("\n")
 
-    def test_what_is_not_there_is_told(self, capsys: Capture, registry: FakeRegistry) -> None:
-        registry.apply(CRON_TAB_CRD)
+    def test_what_is_not_there_is_told(self, cli_in: CliIn) -> None:
+        cli_in.registry.apply(CRON_TAB_CRD)
         args = ("withdraw", "crds", "a.example.com", CRON_TABS)
-        outcome = cli(capsys, registry, *args)
+        outcome = cli_in.call(*args)
         assert outcome == Outcome(
             1,
             f'{CRD_LINE} "{CRON_TABS}" deleted\n',
             f'Error from server (NotFound): {CRDS} "a.example.com" not found\n',
         )
-        assert cli(capsys, registry, *args, "--ignore-not-found") == Outcome(0, "", "")
+        assert cli_in.call(*args, "--ignore-not-found") == Outcome(0, "", "")
 
-    def test_files(self, capsys: Capture, registry: FakeRegistry, folder: Path) -> None:
+    def test_files(self, cli_in: CliIn) -> None:
         """What stands in files is withdrawn, lists by the names that apply gave them."""
         more = yaml.safe_load(API_SERVICE.replace("v1", "v2"))
         texts = {
@@ -266,28 +239,25 @@ class TestWithdraw:
             "east": f"{LIST}---\n# nothing\n---\n{LIST}",
             "more": yaml.dump({"kind": "List", "apiVersion": "v1", "items": [more]}),
         }
-        write(folder, **texts)
-        applied = cli(capsys, registry, "apply", "-f", ".", "-o", "name")
-        outcome = cli(capsys, registry, "withdraw", "-f", "crd.yaml", "east.yaml", "more.yaml")
+        cli_in.write(**texts)
+        applied = cli_in.call("apply", "-f", ".", "-o", "name")
+        outcome = cli_in.call("withdraw", "-f", "crd.yaml", "east.yaml", "more.yaml")
         assert (outcome.exit_code, outcome.stderr) == (0, "")
         told = [line.replace(' "', "/").split('"')[0] for line in outcome.stdout.splitlines()]
         assert told == applied.stdout.splitlines()
         assert len(told) == 5
-        assert registry.held == {}
+        assert cli_in.registry.held == {}
 
-    def test_file_that_cannot_be_understood_hides_no_other(
-        self, capsys: Capture, registry: FakeRegistry, folder: Path
-    ) -> None:
-        write(
-            folder,
+    def test_file_that_cannot_be_understood_hides_no_other(self, cli_in: CliIn) -> None:
+        cli_in.write(
             a=f"{CRON_TAB_CRD}---\nkey: [\n",
             b="kind: Pod\napiVersion: v1\n",
             c=CRON_TAB_CRD.replace("name:", "no:"),
             d="[" * 100_000,
             e=CRON_TAB_CRD,
         )
-        registry.apply(CRON_TAB_CRD)
-        outcome = cli(capsys, registry, "withdraw", "-f", ".")
+        cli_in.registry.apply(CRON_TAB_CRD)
+        outcome = cli_in.call("withdraw", "-f", ".")
         assert (outcome.exit_code, outcome.stdout) == (1, f'{CRD_LINE} "{CRON_TABS}" deleted\n')
         a, b, c, d = outcome.stderr.splitlines()
         assert a.startswith("error: a.yaml:7: no YAML: ")
@@ -307,63 +277,56 @@ class TestWithdraw:
         ],
     )
     def test_stdin_that_is_no_text(
-        self,
-        capsys: Capture,
-        registry: FakeRegistry,
-        monkeypatch: pytest.MonkeyPatch,
-        text: bytes,
-        reason: str,
+        self, cli_in: CliIn, monkeypatch: pytest.MonkeyPatch, text: bytes, reason: str
     ) -> None:
         content = io.BytesIO(f"{API_SERVICE}---\n# next\n".encode() + text)
         monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=content))
-        outcome = cli(capsys, registry, "withdraw", "-f", "-")
+        outcome = cli_in.call("withdraw", "-f", "-")
         assert outcome == Outcome(1, "", f"error: STDIN:7: no YAML: {reason}\n")
 
-    def test_owner(self, capsys: Capture, registry: FakeRegistry, folder: Path) -> None:
-        write(folder, crd=CRON_TAB_CRD, east=LIST)
-        cli(capsys, registry, "apply", "-f", ".", "--owner", "me")
-        registry.apply(API_SERVICE)
-        outcome = cli(capsys, registry, "withdraw", "--owner", "me")
+    def test_owner(self, cli_in: CliIn) -> None:
+        cli_in.write(crd=CRON_TAB_CRD, east=LIST)
+        cli_in.call("apply", "-f", ".", "--owner", "me")
+        cli_in.registry.apply(API_SERVICE)
+        outcome = cli_in.call("withdraw", "--owner", "me")
         assert (outcome.exit_code, len(outcome.stdout.splitlines())) == (0, 2)
-        assert len(registry.held) == 1
-        assert cli(capsys, registry, "withdraw", "--owner", "me") == Outcome(
+        assert len(cli_in.registry.held) == 1
+        assert cli_in.call("withdraw", "--owner", "me") == Outcome(
             1, "", 'Error from server (NotFound): owners "me" not found\n'
         )
 
-    def test_expected_revision(self, capsys: Capture, registry: FakeRegistry) -> None:
-        registry.apply(CRON_TAB_CRD)
+    def test_expected_revision(self, cli_in: CliIn) -> None:
+        cli_in.registry.apply(CRON_TAB_CRD)
         args = ("withdraw", "crd", CRON_TABS)
-        wrong = cli(capsys, registry, *args, "--expect-revision=7")
+        wrong = cli_in.call(*args, "--expect-revision=7")
         assert (wrong.exit_code, wrong.stdout) == (1, "")
         assert wrong.stderr.startswith("Error from server (Conflict): ")
-        assert cli(capsys, registry, *args, "--expect-revision=1").exit_code == 0
+        assert cli_in.call(*args, "--expect-revision=1").exit_code == 0
 
     @pytest.mark.usefixtures("hurry")
-    def test_answer_that_is_lost_is_no_failure(
-        self, capsys: Capture, registry: FakeRegistry
-    ) -> None:
+    def test_answer_that_is_lost_is_no_failure(self, cli_in: CliIn) -> None:
         """What an attempt without an answer has withdrawn is not called missing."""
-        registry.apply(CRON_TAB_CRD)
+        cli_in.registry.apply(CRON_TAB_CRD)
         lost = Refusal(grpc.StatusCode.UNAVAILABLE, "the store went away", done=True)
-        registry.refuse("Withdraw", lost)
-        outcome = cli(capsys, registry, "withdraw", "crd", CRON_TABS)
+        cli_in.registry.refuse("Withdraw", lost)
+        outcome = cli_in.call("withdraw", "crd", CRON_TABS)
         assert outcome == Outcome(0, f'{CRD_LINE} "{CRON_TABS}" deleted\n', "")
 
 
 class TestGet:
-    def test_tables_are_kubectls(self, capsys: Capture, registry: FakeRegistry) -> None:
+    def test_tables_are_kubectls(self, cli_in: CliIn) -> None:
         local = "kind: APIService\nmetadata: {name: v1.}\nspec: {version: v1}\n"
         failing = (
             API_SERVICE.replace("v1.example", "v2.example")
             + "status: {conditions: [{type: Available, status: 'False', reason: Failed}]}\n"
         )
-        registry.apply(CRON_TAB_CRD, crd("a"), API_SERVICE, local, failing)
-        assert cli(capsys, registry, "get", "crd").stdout == (
+        cli_in.registry.apply(CRON_TAB_CRD, crd("a"), API_SERVICE, local, failing)
+        assert cli_in.call("get", "crd").stdout == (
             "NAME                          CREATED AT\n"
             "a.example.com                 2023-11-14T22:13:20Z\n"
             "crontabs.stable.example.com   2023-11-14T22:13:20Z\n"
         )
-        rows = [line.split("  ") for line in _rows(capsys, registry, "get", "apiservices")]
+        rows = [line.split("  ") for line in _rows(cli_in, "get", "apiservices")]
         cells = [[cell.strip() for cell in row if cell] for row in rows]
         assert [row[:3] for row in cells] == [
             ["NAME", "SERVICE", "AVAILABLE"],
@@ -373,24 +336,24 @@ class TestGet:
         ]
         assert cells[0][3] == "AGE"
 
-    def test_groups(self, capsys: Capture, registry: FakeRegistry) -> None:
+    def test_groups(self, cli_in: CliIn) -> None:
         names = [f"g{number}.example.com" for number in range(5)]
         many = yaml.safe_load(LIST)
         many["items"] = [{"metadata": {"name": name}} for name in ["", *names]]
-        registry.apply(yaml.dump(many), name="many")
-        _, row = _rows(capsys, registry, "get", "groups")
+        cli_in.registry.apply(yaml.dump(many), name="many")
+        _, row = _rows(cli_in, "get", "groups")
         assert row.startswith('many   "",g0.example.com,g1.example.com + 3 more...   <none>  ')
-        (wide,) = _rows(capsys, registry, "get", "groups", "many", "-o", "wide", "--no-headers")
+        (wide,) = _rows(cli_in, "get", "groups", "many", "-o", "wide", "--no-headers")
         assert f'many   "",{",".join(names)}   <none>   Current   ' in wide
 
-    def test_every_page_is_fetched(self, capsys: Capture, registry: FakeRegistry) -> None:
-        registry.page_size = 2
-        registry.apply(*(crd(f"f{number}") for number in range(5)))
-        outcome = cli(capsys, registry, "get", "crds", "-o", "name")
+    def test_every_page_is_fetched(self, cli_in: CliIn) -> None:
+        cli_in.registry.page_size = 2
+        cli_in.registry.apply(*(crd(f"f{number}") for number in range(5)))
+        outcome = cli_in.call("get", "crds", "-o", "name")
         assert outcome.stdout.splitlines() == [
             f"{CRD_LINE}/f{number}.example.com" for number in range(5)
         ]
-        assert registry.methods() == ["ListRegistrations"] * 3
+        assert cli_in.registry.methods() == ["ListRegistrations"] * 3
 
     @pytest.mark.parametrize("output", ["json", "yaml"])
     @pytest.mark.parametrize(
@@ -412,30 +375,32 @@ class TestGet:
         other = call("apply", "-f", "edited.yaml")
         assert (other.exit_code, "(Conflict)" in other.stderr) == (1, True)
 
-    def test_json_is_gos(self, capsys: Capture, registry: FakeRegistry) -> None:
-        registry.apply(API_SERVICE.replace("east", "<e&st>"))
-        text = cli(capsys, registry, "get", "apiservices", "-o", "json").stdout
+    def test_json_is_gos(self, cli_in: CliIn) -> None:
+        cli_in.registry.apply(API_SERVICE.replace("east", "<e&st>"))
+        text = cli_in.call("get", "apiservices", "-o", "json").stdout
         assert text.startswith('{\n    "apiVersion": "v1",\n    "items": [\n        {\n')
         assert '"namespace": "\\u003ce\\u0026st\\u003e"' in text
         assert text.endswith(
             '    "kind": "List",\n    "metadata": {\n        "resourceVersion": ""\n    }\n}\n'
         )
 
-    def test_what_is_not_there(self, capsys: Capture, registry: FakeRegistry) -> None:
-        assert cli(capsys, registry, "get", "crds") == Outcome(0, "", "No resources found\n")
-        registry.apply(CRON_TAB_CRD)
-        outcome = cli(capsys, registry, "get", f"crd/{CRON_TABS}", "crd/a", "-o", "name")
+    def test_what_is_not_there(self, cli_in: CliIn) -> None:
+        assert cli_in.call("get", "crds") == Outcome(0, "", "No resources found\n")
+        cli_in.registry.apply(CRON_TAB_CRD)
+        outcome = cli_in.call("get", f"crd/{CRON_TABS}", "crd/a", "-o", "name")
         assert outcome == Outcome(
             1,
             f"{CRD_LINE}/{CRON_TABS}\n",
             f'Error from server (NotFound): {CRDS} "a" not found\n',
         )
-        assert cli(capsys, registry, "get", "crd", "a", "-o", "json").stdout == ""
+        assert cli_in.call("get", "crd", "a", "-o", "json").stdout == ""
 
-    def test_names_are_safe_for_a_terminal(self, capsys: Capture, registry: FakeRegistry) -> None:
-        registry.apply(CRON_TAB_CRD.replace("crontabs", '"\\e[31m').replace("com}", 'com"}', 1))
+    def test_names_are_safe_for_a_terminal(self, cli_in: CliIn) -> None:
+        cli_in.registry.apply(
+            CRON_TAB_CRD.replace("crontabs", '"\\e[31m').replace("com}", 'com"}', 1)
+        )
         for output in ("table", "name"):
-            assert "\x1b" not in cli(capsys, registry, "get", "crds", "-o", output).stdout
+            assert "\x1b" not in cli_in.call("get", "crds", "-o", output).stdout
 
     def test_sources(self, capsys: Capture) -> None:
         sources = (
@@ -475,8 +440,8 @@ class TestGet:
             )
 
 
-def _rows(capsys: Capture, registry: FakeRegistry, *args: str) -> list[str]:
-    outcome = cli(capsys, registry, *args)
+def _rows(cli_in: CliIn, *args: str) -> list[str]:
+    outcome = cli_in.call(*args)
     assert (outcome.exit_code, outcome.stderr) == (0, "")
     return outcome.stdout.splitlines()
 
@@ -520,8 +485,8 @@ def test_output_is_kubectls(
     cli_in: CliIn, tmp_path: Path, kubectls: str, ours: str, lines: int | None
 ) -> None:
     """What kubectl prints of the same objects, only that its dry run here is the client's."""
-    call, registry, folder = cli_in
-    write(folder, objects=f"{CRON_TAB_CRD}---\n{API_SERVICE}")
+    call, registry, _ = cli_in
+    cli_in.write(objects=f"{CRON_TAB_CRD}---\n{API_SERVICE}")
     if not ours.startswith("apply"):
         registry.apply(CRON_TAB_CRD, API_SERVICE)
     with FakeApiServer({**builtin(), **_objects_over_http(CRON_TAB_CRD, API_SERVICE)}) as server:

@@ -1,6 +1,5 @@
 """Commands over gRPC report every failure in one line, and retry where that is safe."""
 
-import os
 import signal
 import subprocess
 import sys
@@ -20,9 +19,9 @@ from registry_commands import (
     CRON_TAB_CRD,
     CRON_TABS,
     Capture,
+    CliIn,
     cli,
     crd,
-    write,
 )
 
 
@@ -40,58 +39,52 @@ class TestErrors:
     )
     @pytest.mark.parametrize("args", ["get crds", "withdraw crd a"])
     def test_error_of_the_server_is_one_line(
-        self, capsys: Capture, registry: FakeRegistry, args: str, code: grpc.StatusCode, reason: str
+        self, cli_in: CliIn, args: str, code: grpc.StatusCode, reason: str
     ) -> None:
         method = "ListRegistrations" if args.startswith("get") else "Withdraw"
-        registry.refuse(method, Refusal(code, "because\nof \x1b[31mthis"))
-        outcome = cli(capsys, registry, *args.split())
+        cli_in.registry.refuse(method, Refusal(code, "because\nof \x1b[31mthis"))
+        outcome = cli_in.call(*args.split())
         assert outcome == Outcome(
             1, "", f"Error from server ({reason}): because of \\x1b[31mthis\n"
         )
-        assert registry.methods() == [method]
+        assert cli_in.registry.methods() == [method]
 
-    def test_error_that_is_not_of_a_file_ends_it(
-        self, capsys: Capture, registry: FakeRegistry, folder: Path
-    ) -> None:
-        write(folder, a=crd("a"), b=crd("b"))
-        registry.refuse("Apply", Refusal(grpc.StatusCode.UNAUTHENTICATED, "who are you?"))
-        outcome = cli(capsys, registry, "apply", "-f", ".")
+    def test_error_that_is_not_of_a_file_ends_it(self, cli_in: CliIn) -> None:
+        cli_in.write(a=crd("a"), b=crd("b"))
+        cli_in.registry.refuse("Apply", Refusal(grpc.StatusCode.UNAUTHENTICATED, "who are you?"))
+        outcome = cli_in.call("apply", "-f", ".")
         assert outcome == Outcome(1, "", "Error from server (Unauthorized): who are you?\n")
-        assert registry.methods() == ["Apply"]
+        assert cli_in.registry.methods() == ["Apply"]
 
-    def test_wrong_owner_is_told_once(
-        self, capsys: Capture, registry: FakeRegistry, folder: Path
-    ) -> None:
-        write(folder, a=crd("a"), b=crd("b"))
+    def test_wrong_owner_is_told_once(self, cli_in: CliIn) -> None:
+        cli_in.write(a=crd("a"), b=crd("b"))
         details = error_details_pb2.BadRequest()
         details.field_violations.add(field="owner", description="want a DNS subdomain")
         refusal = Refusal(grpc.StatusCode.INVALID_ARGUMENT, "invalid", (details,))
-        registry.refuse("Apply", refusal, refusal, refusal)
-        outcome = cli(capsys, registry, "apply", "-f", ".", "--owner", "Me")
+        cli_in.registry.refuse("Apply", refusal, refusal, refusal)
+        outcome = cli_in.call("apply", "-f", ".", "--owner", "Me")
         assert outcome == Outcome(1, "", "error: owner: want a DNS subdomain\n")
 
-    def test_fields_that_are_not_told_are_counted(
-        self, capsys: Capture, registry: FakeRegistry, folder: Path
-    ) -> None:
-        write(folder, a=crd("a"))
+    def test_fields_that_are_not_told_are_counted(self, cli_in: CliIn) -> None:
+        cli_in.write(a=crd("a"))
         details = error_details_pb2.BadRequest()
         details.field_violations.add(field="manifests[0].documents[0].spec", description="no")
         message = "manifests[0].documents[0].spec: no; and 7 more"
-        registry.refuse("Apply", Refusal(grpc.StatusCode.INVALID_ARGUMENT, message, (details,)))
-        outcome = cli(capsys, registry, "apply", "-f", "a.yaml")
+        cli_in.registry.refuse(
+            "Apply", Refusal(grpc.StatusCode.INVALID_ARGUMENT, message, (details,))
+        )
+        outcome = cli_in.call("apply", "-f", "a.yaml")
         assert outcome == Outcome(
             1, "", "error: a.yaml, document 1, spec: no\nerror: a.yaml: and 7 more\n"
         )
 
     @pytest.mark.usefixtures("hurry")
     @pytest.mark.parametrize("failures", [4, 5])
-    def test_unavailable_server_is_asked_again(
-        self, capsys: Capture, registry: FakeRegistry, failures: int
-    ) -> None:
-        registry.apply(CRON_TAB_CRD)
+    def test_unavailable_server_is_asked_again(self, cli_in: CliIn, failures: int) -> None:
+        cli_in.registry.apply(CRON_TAB_CRD)
         starting = Refusal(grpc.StatusCode.UNAVAILABLE, "the server is still reading its sources")
-        registry.refuse("ListRegistrations", *[starting] * failures)
-        outcome = cli(capsys, registry, "get", "crds", "-o", "name")
+        cli_in.registry.refuse("ListRegistrations", *[starting] * failures)
+        outcome = cli_in.call("get", "crds", "-o", "name")
         if failures == 4:
             assert outcome == Outcome(0, f"{CRD_LINE}/{CRON_TABS}\n", "")
         else:
@@ -100,30 +93,30 @@ class TestErrors:
                 "",
                 "Error from server (ServiceUnavailable): the server is still reading its sources\n",
             )
-        assert registry.methods() == ["ListRegistrations"] * 5
+        assert cli_in.registry.methods() == ["ListRegistrations"] * 5
 
     @pytest.mark.usefixtures("hurry")
-    def test_server_that_names_a_time_is_asked_then(
-        self, capsys: Capture, registry: FakeRegistry
-    ) -> None:
+    def test_server_that_names_a_time_is_asked_then(self, cli_in: CliIn) -> None:
         for seconds, calls in ((0, 2), (3600, 3)):
             retry = error_details_pb2.RetryInfo(retry_delay=Duration(seconds=seconds))
-            registry.refuse(
+            cli_in.registry.refuse(
                 "ListRegistrations",
                 Refusal(grpc.StatusCode.RESOURCE_EXHAUSTED, "too many", (retry,)),
             )
-            outcome = cli(capsys, registry, "get", "crds")
+            outcome = cli_in.call("get", "crds")
             assert outcome.exit_code == (1 if seconds else 0)
-            assert len(registry.calls) == calls
+            assert len(cli_in.registry.calls) == calls
 
     def test_no_attempt_is_made_after_the_timeout(
-        self, capsys: Capture, registry: FakeRegistry, monkeypatch: pytest.MonkeyPatch
+        self, cli_in: CliIn, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("apidiscovery_client._grpc.calls.RETRY_WAITS_S", (0.0, 60.0))
-        registry.refuse("ListRegistrations", *[Refusal(grpc.StatusCode.UNAVAILABLE, "not yet")] * 9)
-        outcome = cli(capsys, registry, "get", "crds", "--request-timeout=30s")
+        cli_in.registry.refuse(
+            "ListRegistrations", *[Refusal(grpc.StatusCode.UNAVAILABLE, "not yet")] * 9
+        )
+        outcome = cli_in.call("get", "crds", "--request-timeout=30s")
         assert outcome.stderr == "Error from server (ServiceUnavailable): not yet\n"
-        assert registry.methods() == ["ListRegistrations"] * 2
+        assert cli_in.registry.methods() == ["ListRegistrations"] * 2
 
     @pytest.mark.usefixtures("hurry")
     def test_refused_connection(self, capsys: Capture) -> None:
@@ -137,14 +130,14 @@ class TestErrors:
             " - did you specify the right host or port?\n",
         )
 
-    def test_deadline(self, capsys: Capture, registry: FakeRegistry, folder: Path) -> None:
-        write(folder, crd=CRON_TAB_CRD)
+    def test_deadline(self, cli_in: CliIn) -> None:
+        cli_in.write(crd=CRON_TAB_CRD)
         over = threading.Event()
-        registry.before_apply = lambda: over.wait(10)
-        outcome = cli(capsys, registry, "apply", "-f", "crd.yaml", "--request-timeout=200ms")
+        cli_in.registry.before_apply = lambda: over.wait(10)
+        outcome = cli_in.call("apply", "-f", "crd.yaml", "--request-timeout=200ms")
         over.set()
         assert outcome == Outcome(
-            1, "", f"error: Apply {registry.address}: no answer within 0.2 s\n"
+            1, "", f"error: Apply {cli_in.registry.address}: no answer within 0.2 s\n"
         )
 
     @pytest.mark.parametrize(
@@ -178,7 +171,6 @@ class TestErrors:
         ],
     )
     def test_bad_usage(self, capsys: Capture, folder: Path, args: str, message: str) -> None:
-        write(folder)
         for name in "ab":
             (folder / name).write_text(CRON_TAB_CRD)
         outcome = run(capsys, *args.split())
@@ -186,27 +178,25 @@ class TestErrors:
         assert message in outcome.stderr
         assert (outcome.exit_code, outcome.stdout) == (2, "")
 
-    def test_expected_revision_is_of_one_object(
-        self, capsys: Capture, registry: FakeRegistry, folder: Path
-    ) -> None:
-        write(folder, two=f"{CRON_TAB_CRD}---\n{API_SERVICE}")
-        outcome = cli(capsys, registry, "apply", "-f", "two.yaml", "--expect-revision=0")
-        assert (outcome.exit_code, registry.held) == (2, {})
+    def test_expected_revision_is_of_one_object(self, cli_in: CliIn) -> None:
+        cli_in.write(two=f"{CRON_TAB_CRD}---\n{API_SERVICE}")
+        outcome = cli_in.call("apply", "-f", "two.yaml", "--expect-revision=0")
+        assert (outcome.exit_code, cli_in.registry.held) == (2, {})
         assert "--expect-revision takes one object, but two.yaml has 2" in outcome.stderr
 
 
 class TestConnection:
     def test_token_is_sent_and_never_shown(
-        self, capsys: Capture, registry: FakeRegistry, folder: Path, monkeypatch: pytest.MonkeyPatch
+        self, cli_in: CliIn, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        (folder / "token").write_text("of-file\n")
+        (cli_in.folder / "token").write_text("of-file\n")
         refusal = Refusal(grpc.StatusCode.UNAUTHENTICATED, "no such token")
-        registry.refuse("ListRegistrations", refusal, refusal, refusal)
+        cli_in.registry.refuse("ListRegistrations", refusal, refusal, refusal)
         monkeypatch.setenv("APIDISCOVERY_TOKEN", "of-variable")
         for args in ((), ("--token", "of-flag"), ("--token-file", "token")):
-            outcome = cli(capsys, registry, "get", "crds", *args)
+            outcome = cli_in.call("get", "crds", *args)
             assert outcome.stderr == "Error from server (Unauthorized): no such token\n"
-        assert [call.metadata["authorization"] for call in registry.calls] == [
+        assert [call.metadata["authorization"] for call in cli_in.registry.calls] == [
             "Bearer of-variable",
             "Bearer of-flag",
             "Bearer of-file",
@@ -249,10 +239,12 @@ class TestConnection:
             assert told(trusting, named).startswith(begin)
             assert len(registry.calls) == 1
 
-    def test_tls_with_a_server_that_has_none(self, capsys: Capture, registry: FakeRegistry) -> None:
-        outcome = cli(capsys, registry, "get", "crds", "--tls-server-name=a")
+    def test_tls_with_a_server_that_has_none(self, cli_in: CliIn) -> None:
+        outcome = cli_in.call("get", "crds", "--tls-server-name=a")
         hint = "the port does not speak TLS; if it is the right one, use --plaintext"
-        assert outcome == Outcome(1, "", f"error: ListRegistrations {registry.address}: {hint}\n")
+        assert outcome == Outcome(
+            1, "", f"error: ListRegistrations {cli_in.registry.address}: {hint}\n"
+        )
 
 
 @pytest.mark.process
@@ -267,12 +259,6 @@ class TestProcess:
             stdout=stdout,
             stderr=subprocess.PIPE,
         )
-
-    def test_apply_from_stdin(self, registry: FakeRegistry) -> None:
-        with self.start("apply", "-f", "-", "--grpc-server", registry.address) as process:
-            stdout, stderr = process.communicate(CRON_TAB_CRD.encode())
-        assert (process.returncode, stderr) == (0, b"")
-        assert stdout.decode() == f"{CRD_LINE}/{CRON_TABS} created\n"
 
     def test_failed_handshake_is_one_line(self, registry: FakeRegistry) -> None:
         args = ("get", "crds", "--tls-server-name=a", "--grpc-server", registry.address)
@@ -301,13 +287,3 @@ class TestProcess:
             _, stderr = process.communicate()
             over.set()
         assert (process.returncode, stderr.strip()) == (130, b"")
-
-    def test_reader_that_goes_away_is_no_traceback(self, registry: FakeRegistry) -> None:
-        registry.apply(*(crd(f"f{number}") for number in range(100)))
-        reader, writer = os.pipe()
-        os.close(reader)
-        args = ("get", "crds", "--grpc-server", registry.address)
-        with self.start(*args, stdout=writer) as process:
-            os.close(writer)
-            _, stderr = process.communicate()
-        assert (process.returncode, stderr) == (1, b"")

@@ -3,7 +3,7 @@
 import json
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import grpc
@@ -18,14 +18,18 @@ from registry_commands import Capture
 from scripted_storage_versions import (
     DEPLOYMENTS,
     End,
-    ScriptedStorageVersions,
     member,
     progress,
     storage_version,
     waited,
 )
+from scripted_storage_versions import (
+    ScriptedStorageVersions as Service,
+)
 
 pytestmark = pytest.mark.usefixtures("hurry")
+
+Cli = Callable[..., Outcome]
 
 STOP = End(grpc.StatusCode.PERMISSION_DENIED, "enough")
 STOPPED = "Error from server (Forbidden): enough\n"
@@ -38,8 +42,8 @@ core.pods          v1       -         v1       True     DIFFERENT
 
 
 @pytest.fixture(name="service")
-def fixture_service() -> Iterator[ScriptedStorageVersions]:
-    with ScriptedStorageVersions() as service:
+def fixture_service() -> Iterator[Service]:
+    with Service() as service:
         yield service
 
 
@@ -49,15 +53,19 @@ def _no_colour_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(storage_versions, "_PAUSE_S", 0.05)
 
 
-def cli(capsys: Capture, service: ScriptedStorageVersions, *args: str) -> Outcome:
-    return run(capsys, "storage-versions", *args, "--grpc-server", service.address)
+@pytest.fixture
+def cli(capsys: Capture, service: Service) -> Cli:
+    def call(*args: str) -> Outcome:
+        return run(capsys, "storage-versions", *args, "--grpc-server", service.address)
+
+    return call
 
 
 def loaded(text: str, output: str) -> Any:  # noqa: ANN401 - what is in a document
     return json.loads(text) if output == "json" else yaml.safe_load(text)
 
 
-def two_resources(service: ScriptedStorageVersions) -> None:
+def two_resources(service: Service) -> None:
     pods = storage_version({"id-1": "v1"}, "core.pods")
     deployments = storage_version({"id-1": "apps/v1", "id-2": "apps/v1beta1"})
     # Kubernetes' protobuf has such fields always, and its JSON never.
@@ -77,29 +85,29 @@ def two_resources(service: ScriptedStorageVersions) -> None:
 
 
 class TestShow:
-    def test_table(self, capsys: Capture, service: ScriptedStorageVersions) -> None:
+    def test_table(self, cli: Cli, service: Service) -> None:
         two_resources(service)
         for args in ((), ("show",), ("-o", "table"), ("--color", "never")):
-            assert cli(capsys, service, *args) == Outcome(0, TABLE, "")
+            assert cli(*args) == Outcome(0, TABLE, "")
 
-    def test_wide(self, capsys: Capture, service: ScriptedStorageVersions) -> None:
+    def test_wide(self, cli: Cli, service: Service) -> None:
         two_resources(service)
-        head, deployments, pods = cli(capsys, service, "-o", "wide").stdout.splitlines()
+        head, deployments, pods = cli("-o", "wide").stdout.splitlines()
         assert head.split() == [*TABLE.splitlines()[0].split(), "SINCE"]
         since = "2023-11-14T22:13:20Z"
         assert deployments.split("   ")[-1].strip() == since
         assert "v1beta1 [v1,v1beta1]" in deployments
         assert "DIFFERENT (bbb=, want ccc=)" in pods
 
-    def test_names(self, capsys: Capture, service: ScriptedStorageVersions) -> None:
+    def test_names(self, cli: Cli, service: Service) -> None:
         two_resources(service)
         lines = TABLE.splitlines()
-        outcome = cli(capsys, service, "pods")
+        outcome = cli("pods")
         assert [line.split() for line in outcome.stdout.splitlines()] == [
             lines[0].split(),
             lines[2].split(),
         ]
-        outcome = cli(capsys, service, "apps.deployments", "apps.nothing", "nobody")
+        outcome = cli("apps.deployments", "apps.nothing", "nobody")
         assert outcome.exit_code == 1
         assert "core.pods" not in outcome.stdout
         assert outcome.stderr == (
@@ -107,19 +115,17 @@ class TestShow:
             'Error from server (NotFound): storageversions "core.nobody" not found\n'
         )
 
-    def test_nothing(self, capsys: Capture, service: ScriptedStorageVersions) -> None:
-        assert cli(capsys, service) == Outcome(0, "", "No resources found\n")
-        told = json.loads(cli(capsys, service, "-o", "json").stdout)
+    def test_nothing(self, cli: Cli) -> None:
+        assert cli() == Outcome(0, "", "No resources found\n")
+        told = json.loads(cli("-o", "json").stdout)
         assert told == {"storageVersions": [], "members": [], "hashComparisons": []}
 
     @pytest.mark.parametrize("output", ["json", "yaml"])
-    def test_documents(
-        self, capsys: Capture, service: ScriptedStorageVersions, output: str
-    ) -> None:
+    def test_documents(self, cli: Cli, service: Service, output: str) -> None:
         """They are Kubernetes' objects, whatever its protobuf writes besides."""
         two_resources(service)
-        told = loaded(cli(capsys, service, "core.pods", "-o", output).stdout, output)
-        everything = cli(capsys, service, "-o", output).stdout
+        told = loaded(cli("core.pods", "-o", output).stdout, output)
+        everything = cli("-o", output).stdout
         assert "generateName" not in everything
         assert "generation" not in everything
         assert told["storageVersions"] == [
@@ -157,10 +163,10 @@ class TestShow:
 
     @pytest.mark.parametrize("output", ["json", "yaml"])
     def test_documents_have_the_servers_and_the_hashes_too(
-        self, capsys: Capture, service: ScriptedStorageVersions, output: str
+        self, cli: Cli, service: Service, output: str
     ) -> None:
         two_resources(service)
-        told = loaded(cli(capsys, service, "core.pods", "-o", output).stdout, output)
+        told = loaded(cli("core.pods", "-o", output).stdout, output)
         assert told["members"][0] == {
             "apiVersion": "coordination.k8s.io/v1",
             "kind": "Lease",
@@ -184,30 +190,26 @@ class TestShow:
             }
         ]
 
-    def test_what_is_not_set_is_null_or_left_out(
-        self, capsys: Capture, service: ScriptedStorageVersions
-    ) -> None:
+    def test_what_is_not_set_is_null_or_left_out(self, cli: Cli, service: Service) -> None:
         found = storage_version({})
         found.status.conditions[0].ClearField("last_transition_time")
         found.status.conditions[0].last_transition_time.SetInParent()
         found.metadata.creation_timestamp.Clear()
         service.list_all(1, found)
-        (told,) = json.loads(cli(capsys, service, "-o", "json").stdout)["storageVersions"]
+        (told,) = json.loads(cli("-o", "json").stdout)["storageVersions"]
         assert told["status"]["conditions"][0]["lastTransitionTime"] is None
         assert "creationTimestamp" not in told["metadata"]
-        assert cli(capsys, service, "-o", "wide").stdout.splitlines()[1].split() == [
+        assert cli("-o", "wide").stdout.splitlines()[1].split() == [
             *(DEPLOYMENTS, "-", "False", "-", "-")
         ]
         del found.status.conditions[:]
         service.list_all(1, found)
-        assert "Unknown" in cli(capsys, service).stdout
+        assert "Unknown" in cli().stdout
 
-    def test_colours(
-        self, capsys: Capture, service: ScriptedStorageVersions, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_colours(self, cli: Cli, service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
         """They take no room, and a pipe gets them only when it is told so."""
         two_resources(service)
-        coloured = cli(capsys, service, "--color", "always").stdout
+        coloured = cli("--color", "always").stdout
         assert unstyle(coloured) == TABLE
         lines = coloured.splitlines()
         assert "\x1b[32mv1\x1b[0m" in lines[1]
@@ -216,16 +218,16 @@ class TestShow:
         assert "\x1b[32mTrue\x1b[0m" in lines[2]
         assert "\x1b[31mDIFFERENT\x1b[0m" in lines[2]
         monkeypatch.setenv("NO_COLOR", "1")
-        assert cli(capsys, service, "--color", "always").stdout == coloured
-        assert cli(capsys, service, "--color", "auto").stdout == TABLE
+        assert cli("--color", "always").stdout == coloured
+        assert cli("--color", "auto").stdout == TABLE
 
     def test_servers_that_share_a_hostname_and_those_that_are_gone(
-        self, capsys: Capture, service: ScriptedStorageVersions
+        self, cli: Cli, service: Service
     ) -> None:
         found = storage_version({"id-1": "apps/v1", "id-2": "apps/v1", "id-4": "apps/v2"})
         shared = [member("id-1", "node"), member("id-2", "NODE"), member("id-3", "")]
         service.list_all(1, found, members=shared)
-        head, line = cli(capsys, service).stdout.splitlines()
+        head, line = cli().stdout.splitlines()
         assert head.split("  ")[0] == "RESOURCE"
         titles = [title.strip() for title in head.split("   ") if title.strip()]
         assert titles[1:5] == ["ID-1", "ID-2", "ID-3", "ID-4 (gone)"]
@@ -233,7 +235,7 @@ class TestShow:
 
     @pytest.mark.parametrize("colour", ["always", "never"])
     def test_control_characters_do_not_reach_the_terminal(
-        self, capsys: Capture, service: ScriptedStorageVersions, colour: str
+        self, cli: Cli, service: Service, colour: str
     ) -> None:
         bad = "\x1b]0;x\x07\n\x9b2J\x7f\u2028"
         found = storage_version({f"id{bad}": f"apps/{bad}"}, f"apps.{bad}", agreed=bad)
@@ -246,7 +248,7 @@ class TestShow:
         )
         service.list_all(1, found, members=[member("id", bad)], comparisons=[comparison])
         for output in ("table", "wide", "json", "yaml"):
-            outcome = cli(capsys, service, "--color", colour, "-o", output)
+            outcome = cli("--color", colour, "-o", output)
             assert outcome.exit_code == 0
             text = unstyle(outcome.stdout)
             if output in ("json", "yaml"):
@@ -256,19 +258,19 @@ class TestShow:
                 assert len(text.splitlines()) >= 2
                 assert not {c for c in text if not c.isprintable()} - {"\n"}
         service.ends["ListStorageVersions"].append(End(grpc.StatusCode.NOT_FOUND, bad))
-        outcome = cli(capsys, service)
+        outcome = cli()
         assert not {c for c in outcome.stderr if ord(c) < 0x20 or 0x7F <= ord(c) < 0xA0} - {"\n"}
 
-    def test_the_gate_is_off(self, capsys: Capture, service: ScriptedStorageVersions) -> None:
+    def test_the_gate_is_off(self, cli: Cli, service: Service) -> None:
         off = "storage versions are not served: the feature gate StorageVersionAPI is off"
         service.ends["ListStorageVersions"].append(End(grpc.StatusCode.UNIMPLEMENTED, off))
-        outcome = cli(capsys, service)
+        outcome = cli()
         assert outcome == Outcome(1, "", f"Error from server (MethodNotAllowed): {off}\n")
 
 
 class TestWatch:
     def test_it_is_shown_again_when_it_changes(
-        self, capsys: Capture, service: ScriptedStorageVersions, monkeypatch: pytest.MonkeyPatch
+        self, cli: Cli, service: Service, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Once for many changes, and not for what was listed already or is only a bookmark."""
         two_resources(service)
@@ -295,7 +297,7 @@ class TestWatch:
 
         changing = threading.Thread(target=change)
         changing.start()
-        outcome = cli(capsys, service, "--watch")
+        outcome = cli("--watch")
         changing.join()
         assert (outcome.exit_code, outcome.stderr) == (1, STOPPED)
         first, _, second = outcome.stdout.partition("\n\n")
@@ -313,9 +315,7 @@ class TestWatch:
         assert (list(watch.names), watch.resource_version) == ([], "9")
 
     @pytest.mark.parametrize("output", ["json", "yaml"])
-    def test_documents_can_be_told_apart(
-        self, capsys: Capture, service: ScriptedStorageVersions, output: str
-    ) -> None:
+    def test_documents_can_be_told_apart(self, cli: Cli, service: Service, output: str) -> None:
         service.list_all(1, storage_version({"id-1": "apps/v1"}))
         service.events.put(End(grpc.StatusCode.OUT_OF_RANGE, "too old"))
 
@@ -330,7 +330,7 @@ class TestWatch:
 
         changing = threading.Thread(target=change)
         changing.start()
-        outcome = cli(capsys, service, "-w", "-o", output, "apps.deployments")
+        outcome = cli("-w", "-o", output, "apps.deployments")
         changing.join()
         assert outcome.stderr == STOPPED
         if output == "yaml":
@@ -346,20 +346,16 @@ class TestWatch:
         ]
         assert versions == ["apps/v1", "apps/v2"]
 
-    def test_names_that_are_not_there_yet(
-        self, capsys: Capture, service: ScriptedStorageVersions
-    ) -> None:
+    def test_names_that_are_not_there_yet(self, cli: Cli, service: Service) -> None:
         service.list_all(1)
         service.events.put(STOP)
-        outcome = cli(capsys, service, "-w", "pods")
+        outcome = cli("-w", "pods")
         assert outcome == Outcome(1, "", f"No resources found\n{STOPPED}")
         watch = service.calls[1][1]
         assert isinstance(watch, pb.WatchStorageVersionsRequest)
         assert list(watch.names) == ["core.pods"]
 
-    def test_it_goes_on_after_an_outage_and_tells_it_once(
-        self, capsys: Capture, service: ScriptedStorageVersions
-    ) -> None:
+    def test_it_goes_on_after_an_outage_and_tells_it_once(self, cli: Cli, service: Service) -> None:
         two_resources(service)
         service.events.put(End())
         outage = [End()] * 12
@@ -374,24 +370,23 @@ class TestWatch:
 
         failing = threading.Thread(target=fail_later)
         failing.start()
-        outcome = cli(capsys, service, "-w")
+        outcome = cli("-w")
         failing.join()
         assert outcome.stderr == f"warning: the server is stopping; trying again\n{STOPPED}"
         assert outcome.stdout == TABLE
 
-    def test_it_ends_when_the_server_has_gone(self, capsys: Capture) -> None:
-        with ScriptedStorageVersions() as service:
-            two_resources(service)
+    def test_it_ends_when_the_server_has_gone(self, cli: Cli, service: Service) -> None:
+        two_resources(service)
 
-            def stop() -> None:
-                while "WatchStorageVersions" not in service.methods():
-                    time.sleep(0.01)
-                service.__exit__(None, None, None)
+        def stop() -> None:
+            while "WatchStorageVersions" not in service.methods():
+                time.sleep(0.01)
+            service.__exit__(None, None, None)
 
-            stopping = threading.Thread(target=stop)
-            stopping.start()
-            outcome = cli(capsys, service, "-w", "--request-timeout", "500ms")
-            stopping.join()
+        stopping = threading.Thread(target=stop)
+        stopping.start()
+        outcome = cli("-w", "--request-timeout", "500ms")
+        stopping.join()
         assert (outcome.exit_code, outcome.stdout) == (1, TABLE)
         warning, *_, error = outcome.stderr.splitlines()
         assert warning.startswith("warning: ")
@@ -400,7 +395,7 @@ class TestWatch:
 
 
 class TestWait:
-    def test_who_is_waited_for(self, capsys: Capture, service: ScriptedStorageVersions) -> None:
+    def test_who_is_waited_for(self, cli: Cli, service: Service) -> None:
         service.list_all(1, members=[member("id-1", "node-1"), member("id-2", "node-2")])
         service.scripts.append(
             [
@@ -410,7 +405,7 @@ class TestWait:
                 waited(progress(agreeing=["id-1", "id-2"])),
             ]
         )
-        outcome = cli(capsys, service, "wait", "apps.deployments=apps/v2")
+        outcome = cli("wait", "apps.deployments=apps/v2")
         assert outcome == Outcome(
             0,
             f"{LINE} condition met: all write apps/v2\n",
@@ -423,14 +418,14 @@ class TestWait:
         )
         assert service.timeouts[0] == pytest.approx(30, abs=1)
 
-    def test_quiet(self, capsys: Capture, service: ScriptedStorageVersions) -> None:
+    def test_quiet(self, cli: Cli, service: Service) -> None:
         service.scripts.append(
             [
                 waited(progress(lagging=["id-1"]), progress(agreeing=["id-1"], name="core.pods")),
                 waited(progress(agreeing=["a"]), progress(agreeing=["id-1"], name="core.pods")),
             ]
         )
-        outcome = cli(capsys, service, "wait", "-q", DEPLOYMENTS, "pods")
+        outcome = cli("wait", "-q", DEPLOYMENTS, "pods")
         assert (outcome.exit_code, outcome.stderr) == (0, "")
         assert [line.split(" ")[0].split("/")[1] for line in outcome.stdout.splitlines()] == [
             "core.pods",
@@ -438,18 +433,18 @@ class TestWait:
         ]
         assert service.methods() == ["WaitForAgreement"]
 
-    def test_the_time_has_passed(self, capsys: Capture, service: ScriptedStorageVersions) -> None:
+    def test_the_time_has_passed(self, cli: Cli, service: Service) -> None:
         """Only what lacks is named, once each."""
         lacking = progress(name="core.condition met", lagging=["id-1"])
         service.scripts.append([waited(progress(agreeing=["a"]), lacking, lacking)])
         args = ("wait", "-q", DEPLOYMENTS, "condition met", "condition met=v1", "--timeout")
-        outcome = cli(capsys, service, *args, "300ms")
+        outcome = cli(*args, "300ms")
         assert outcome.exit_code == 3
         assert outcome.stderr == ("error: timed out waiting for agreement on core.condition met\n")
 
-    def test_zero_is_for_ever(self, capsys: Capture, service: ScriptedStorageVersions) -> None:
+    def test_zero_is_for_ever(self, cli: Cli, service: Service) -> None:
         service.scripts.append([waited(progress(agreeing=["a"]))])
-        assert cli(capsys, service, "wait", DEPLOYMENTS, "--timeout", "0").exit_code == 0
+        assert cli("wait", DEPLOYMENTS, "--timeout", "0").exit_code == 0
         remaining = service.timeouts[0]
         assert remaining is None or remaining > 1e6
 
@@ -463,22 +458,16 @@ class TestWait:
             ("--color", "perhaps"),
         ],
     )
-    def test_bad_usage(
-        self, capsys: Capture, service: ScriptedStorageVersions, args: tuple[str, ...]
-    ) -> None:
-        outcome = cli(capsys, service, *args)
+    def test_bad_usage(self, cli: Cli, service: Service, args: tuple[str, ...]) -> None:
+        outcome = cli(*args)
         assert (outcome.exit_code, outcome.stdout, service.calls) == (2, "", [])
         assert outcome.stderr.startswith("error: ")
 
-    def test_what_the_service_refuses(
-        self, capsys: Capture, service: ScriptedStorageVersions
-    ) -> None:
+    def test_what_the_service_refuses(self, cli: Cli, service: Service) -> None:
         service.ends["WaitForAgreement"].append(STOP)
-        assert cli(capsys, service, "wait", DEPLOYMENTS) == Outcome(1, "", STOPPED)
+        assert cli("wait", DEPLOYMENTS) == Outcome(1, "", STOPPED)
 
-    def test_it_goes_on_after_an_outage_and_tells_it_once(
-        self, capsys: Capture, service: ScriptedStorageVersions
-    ) -> None:
+    def test_it_goes_on_after_an_outage_and_tells_it_once(self, cli: Cli, service: Service) -> None:
         """What was told before the outage is not told again after it."""
         service.list_all(1, members=[member("id-1", "node-1")])
         lagging = waited(progress(lagging=["id-1"]))
@@ -486,7 +475,7 @@ class TestWait:
         service.scripts.extend([[End()]] * 8)
         service.scripts.append([lagging, End()])
         service.scripts.append([waited(progress(agreeing=["id-1"]))])
-        outcome = cli(capsys, service, "wait", DEPLOYMENTS)
+        outcome = cli("wait", DEPLOYMENTS)
         warning = "warning: the server is stopping; trying again\n"
         assert outcome == Outcome(
             0,
@@ -494,13 +483,11 @@ class TestWait:
             f"{LINE} waiting: lagging node-1\n{warning}{warning}",
         )
 
-    def test_an_outage_takes_no_longer_than_the_time(
-        self, capsys: Capture, service: ScriptedStorageVersions
-    ) -> None:
+    def test_an_outage_takes_no_longer_than_the_time(self, cli: Cli, service: Service) -> None:
         service.scripts.append([waited(progress(lagging=["id-1"])), End()])
         service.scripts.extend([[End()]] * 100)
         begun = time.monotonic()
-        outcome = cli(capsys, service, "wait", "-q", DEPLOYMENTS, "--timeout", "1s")
+        outcome = cli("wait", "-q", DEPLOYMENTS, "--timeout", "1s")
         assert time.monotonic() - begun < 2.0
         assert outcome.exit_code == 3
         assert outcome.stderr == (
@@ -508,11 +495,12 @@ class TestWait:
             f"error: timed out waiting for agreement on {DEPLOYMENTS}\n"
         )
 
-    def test_a_server_that_never_answered_is_not_waited_for(self, capsys: Capture) -> None:
-        with ScriptedStorageVersions() as service:
-            pass
+    def test_a_server_that_never_answered_is_not_waited_for(
+        self, cli: Cli, service: Service
+    ) -> None:
+        service.__exit__(None, None, None)
         begun = time.monotonic()
-        outcome = cli(capsys, service, "wait", DEPLOYMENTS, "--timeout", "20s")
+        outcome = cli("wait", DEPLOYMENTS, "--timeout", "20s")
         assert time.monotonic() - begun < 10
         assert outcome.exit_code == 1
         assert outcome.stderr == (
@@ -524,11 +512,11 @@ class TestWait:
 def test_help(capsys: Capture) -> None:
     group = run(capsys, "storage-versions", "--help")
     assert group.exit_code == 0
-    for word in ("show", "wait", "Without a subcommand it is `show`."):
+    for word in ("show", "wait", "`show` is the default subcommand."):
         assert word in group.stdout
     show = run(capsys, "storage-versions", "show", "--help").stdout
     for word in ("[RESOURCE...]", "table|wide|json|yaml", "--color", "NO_COLOR", "--watch"):
         assert word in show
     wait = run(capsys, "storage-versions", "wait", "-h").stdout
-    for word in ("RESOURCE[=VERSION]...", "--timeout", "--quiet", "Exit codes: 0", "30s"):
+    for word in ("RESOURCE[=VERSION]...", "--timeout", "--quiet", "Exit code: 0", "30s"):
         assert word in wait

@@ -16,7 +16,7 @@ def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return Path("some.json")
 
 
-@pytest.mark.parametrize("size", [0, 1, 9, 10])
+@pytest.mark.parametrize("size", [0, 10])
 def test_what_is_not_too_large_is_read_to_its_end(
     path: Path, monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
@@ -27,7 +27,7 @@ def test_what_is_not_too_large_is_read_to_its_end(
     assert read_input("-", 10) == content
 
 
-@pytest.mark.parametrize("size", [11, 12, 1000])
+@pytest.mark.parametrize("size", [11, 1000])
 def test_what_is_too_large_is_told_with_its_size(
     path: Path, monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:

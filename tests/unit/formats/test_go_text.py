@@ -38,16 +38,13 @@ def test_floats_that_are_not_finite_have_words() -> None:
     assert list(map(float_text, (math.inf, -math.inf, math.nan))) == ["+Inf", "-Inf", "NaN"]
 
 
-@pytest.mark.parametrize("text", ["1", "t", "T", "TRUE", "true", "True"])
-def test_this_is_true(text: str) -> None:
-    assert parse_bool(text) is True
-
-
-@pytest.mark.parametrize("text", ["0", "f", "F", "FALSE", "false", "False"])
-def test_this_is_false(text: str) -> None:
-    assert parse_bool(text) is False
-
-
-@pytest.mark.parametrize("text", ["", "tRUE", "yes", "on", "2", "01", " 1", "true "])
-def test_this_is_no_boolean(text: str) -> None:
-    assert parse_bool(text) is None
+@pytest.mark.parametrize(
+    ("texts", "value"),
+    [
+        (("1", "t", "T", "TRUE", "true", "True"), True),
+        (("0", "f", "F", "FALSE", "false", "False"), False),
+        (("", "tRUE", "yes", "on", "2", "01", " 1", "true "), None),
+    ],
+)
+def test_booleans_are_those_of_parse_bool(texts: tuple[str, ...], value: bool | None) -> None:  # noqa: FBT001 - a row of the table
+    assert {parse_bool(text) for text in texts} == {value}

@@ -7,8 +7,9 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import pytest
-from apidiscovery_cli.conformance import CHECKS, Endpoint, Outcome, Profile, Report, run
-from apidiscovery_cli.conformance.exchange import Asked, Reply, Session
+from apidiscovery_cli.conformance.check import Outcome, Profile
+from apidiscovery_cli.conformance.exchange import Asked, Endpoint, Reply, Session
+from apidiscovery_cli.conformance.running import CHECKS, Report, run
 from apidiscovery_cli.conformance.subject import Subject
 from apidiscovery_service.extension_server import ApiGroup, ApiVersion, discovery_app
 from conforming import SHELVES, extension, kube_apiserver

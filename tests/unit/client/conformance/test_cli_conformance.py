@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import pytest
-from apidiscovery_cli.conformance import CHECKS
+from apidiscovery_cli.conformance.running import CHECKS
 from apidiscovery_service.serving.http.messages import Receive, Scope, Send
 from certificates import Authority
 from command_line import Outcome
@@ -70,7 +70,7 @@ async def test_what_failed_comes_first_with_advice(
         "  advice:  answer 200 and the text ok",
         "",
         "Version and health",
-        "  pass 60  /version tells major, minor and gitVersion",
+        "  pass 60  /version has major, minor and gitVersion",
         "  fail 61  /healthz, /livez and /readyz say ok",
     ]
 

@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from apidiscovery_cli.conformance import Endpoint, Outcome, Profile, Report, run
+from apidiscovery_cli.conformance.check import Outcome, Profile
+from apidiscovery_cli.conformance.exchange import Endpoint
+from apidiscovery_cli.conformance.running import Report, run
 from conforming import extension, kube_apiserver
 from crd_manifests import CRONTABS
 from fake_api_server import FakeApiServer, legacy

@@ -4,15 +4,18 @@ import gzip
 import json
 
 import pytest
-from apidiscovery_cli.conformance import CHECKS, Endpoint, Outcome, Profile, run, subject
+from apidiscovery_cli.conformance import subject
+from apidiscovery_cli.conformance.check import Outcome, Profile
 from apidiscovery_cli.conformance.exchange import (
     MAX_BODY_BYTES,
     Asked,
+    Endpoint,
     NoAnswer,
     Reply,
     Session,
 )
 from apidiscovery_cli.conformance.reporting import FORMATS
+from apidiscovery_cli.conformance.running import CHECKS, run
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from raw_http import AGG, PBAGG

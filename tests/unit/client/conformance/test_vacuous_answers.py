@@ -1,7 +1,9 @@
 """No check passes without having inspected anything."""
 
 import pytest
-from apidiscovery_cli.conformance import Endpoint, Outcome, Profile, Report, run
+from apidiscovery_cli.conformance.check import Outcome, Profile
+from apidiscovery_cli.conformance.exchange import Endpoint
+from apidiscovery_cli.conformance.running import Report, run
 from fake_api_server import Answer, FakeApiServer
 from raw_http import AGG
 

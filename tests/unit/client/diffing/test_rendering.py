@@ -4,7 +4,8 @@ import json
 from dataclasses import replace
 
 import pytest
-from apidiscovery_cli.diffing.rendering import FORMATS, Format, render
+from apidiscovery_cli.reports.diff import render
+from apidiscovery_cli.reports.forms import FORMATS, Format
 from apidiscovery_client.diffing import Doubt, Finding, Report, Rule, Severity, compare
 from apidiscovery_client.snapshots.releases import release
 from repository import GOLDEN

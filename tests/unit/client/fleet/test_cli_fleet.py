@@ -168,6 +168,12 @@ def test_names_that_no_cluster_has_are_trouble(
     assert said in found.stderr
 
 
+@pytest.mark.parametrize("name", ["Widget", "wIdGeT", "widgets", "WIDGETS", "w"])
+def test_a_kind_goes_by_each_of_its_names(capsys: Capture, name: str) -> None:
+    found = fleet(capsys, "east.json", "south.json", "--kind", name, "-o", "name")
+    assert found.stdout == "widgets.example.com\n"
+
+
 def test_common_says_who_was_not_heard(
     capsys: Capture, make_fake_apiserver: type[FakeApiServer]
 ) -> None:

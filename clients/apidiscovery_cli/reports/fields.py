@@ -1,7 +1,6 @@
 """Formats changes of fields as text, as JSON, and as Markdown."""
 
-import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import chain
 
@@ -22,7 +21,17 @@ from apidiscovery_client.schema_diff import Change, Outcome, changes_json
 from apidiscovery_client.schema_diff.model import worst
 from apidiscovery_client.schemas import FieldChanges
 
-from apidiscovery_cli.diffing.rendering import PLAIN, Format, code, colour_of, escaped
+from apidiscovery_cli.reports.diff import in_colour
+from apidiscovery_cli.reports.forms import (
+    Format,
+    code,
+    doubts_json,
+    doubts_markdown,
+    escaped,
+    json_text,
+    lines_text,
+    markdown_text,
+)
 
 _MARKS = {Severity.BREAKING: "!", UNKNOWN: "?", Severity.COMPATIBLE: " "}
 
@@ -64,19 +73,16 @@ def render_fields(
     """
     changes = report.of(breaking_only=breaking_only)
     if form == "json":
-        return _json(report, changes)
-    return _WRITERS[form](report, sections_of(changes), coloured)
-
-
-def _json(report: FieldReport, changes: Iterable[Change]) -> str:
-    return json.dumps(fields_json(report.found, changes), indent=2) + "\n"
+        return json_text(fields_json(report.found, changes))
+    if form == "markdown":
+        return _markdown(report, sections_of(changes))
+    return _text(report, sections_of(changes), coloured=coloured)
 
 
 def fields_json(found: FieldChanges, changes: Iterable[Change]) -> dict[str, object]:
     """Return some of the changes that were found, and what was not compared, as JSON."""
     document = changes_json(changes)
-    doubts = [{"subject": subject, "reason": reason} for subject, reason in doubts_of(found)]
-    if doubts:
+    if doubts := doubts_json(doubts_of(found)):
         document["notCompared"] = doubts
     return document
 
@@ -103,13 +109,12 @@ def _rank(line: FieldLine) -> tuple[int, int]:
     return ORDER.index(line.severity), -tuple(Outcome).index(outcome)
 
 
-def _text(report: FieldReport, sections: list[FieldSection], coloured: bool) -> str:  # noqa: FBT001
+def _text(report: FieldReport, sections: list[FieldSection], *, coloured: bool) -> str:
     lines = [printable(f"{report.before} -> {report.after}: {summary(report.found)}")]
     for section in sections:
         lines += ["", *_section_lines(section, coloured=coloured)]
     doubts = _doubt_lines(report.found)
-    lines += ["", "not compared", *doubts] if doubts else []
-    return "".join(f"{line}\n" for line in lines)
+    return lines_text([*lines, *(["", "not compared", *doubts] if doubts else [])])
 
 
 def field_lines(found: FieldChanges) -> list[str]:
@@ -121,9 +126,8 @@ def field_lines(found: FieldChanges) -> list[str]:
 def _section_lines(section: FieldSection, *, coloured: bool) -> list[str]:
     lines = [printable(section.title)]
     for line in section.lines:
-        colour = colour_of(line.severity) if coloured else ""
-        told = printable(f"{_MARKS[line.severity]} {line.place}: {line.words}")
-        lines.append(f"{colour}{told}{PLAIN}" if colour else told)
+        text = f"{_MARKS[line.severity]} {line.place}: {line.words}"
+        lines.append(in_colour(text, line.severity) if coloured else printable(text))
     return lines
 
 
@@ -131,8 +135,7 @@ def _doubt_lines(found: FieldChanges) -> list[str]:
     return [printable(f"? {subject}: {reason}") for subject, reason in doubts_of(found)]
 
 
-def _markdown(report: FieldReport, sections: list[FieldSection], coloured: bool) -> str:  # noqa: FBT001
-    del coloured
+def _markdown(report: FieldReport, sections: list[FieldSection]) -> str:
     title = f"# Field differences: {escaped(report.before)} → {escaped(report.after)}"
     paragraphs = [title, f"{summary(report.found).capitalize()}."]
     for section in sections:
@@ -141,13 +144,5 @@ def _markdown(report: FieldReport, sections: list[FieldSection], coloured: bool)
             for line in section.lines
         )
         paragraphs += [f"## {escaped(section.title)}", "\n".join(items)]
-    if doubts := list(doubts_of(report.found)):
-        items = (f"- `{code(subject)}`: {escaped(reason)}" for subject, reason in doubts)
-        paragraphs += ["## Not compared", "\n".join(items)]
-    return "\n\n".join(paragraphs) + "\n"
-
-
-_WRITERS: Mapping[str, Callable[[FieldReport, list[FieldSection], bool], str]] = {
-    "text": _text,
-    "markdown": _markdown,
-}
+    doubts = doubts_markdown("## Not compared", doubts_of(report.found))
+    return markdown_text([*paragraphs, *doubts])

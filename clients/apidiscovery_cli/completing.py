@@ -1,5 +1,9 @@
-"""Completes names of resources from the disk cache, without a request."""
+"""Completes names of resources and sides of comparisons, without a request.
 
+Resources come from the disk cache, contexts from the kubeconfig.
+"""
+
+import contextlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -63,3 +67,39 @@ def _cached(ctx: click.Context) -> Snapshot | None:
     except (DiscoveryError, click.UsageError, OSError, ValueError):
         return None  # a shell cannot show errors of completion
     return fetched.snapshot if fetched else None
+
+
+def complete_sides(
+    ctx: click.Context, param: click.Parameter, incomplete: str
+) -> "list[CompletionItem]":
+    """Return the sides that begin so, and an item that makes the shell complete files."""
+    from apidiscovery_client.snapshots.releases import (  # noqa: PLC0415 - only for completion
+        PREFIX,
+        known_releases,
+    )
+    from click.shell_completion import CompletionItem  # noqa: PLC0415 - the same
+
+    from apidiscovery_cli.sides import CLUSTER, CONTEXT  # noqa: PLC0415 - the same
+
+    del param
+    words = [f"{CONTEXT}{name}" for name in _contexts(ctx)]
+    words += (f"{PREFIX}{name.removeprefix(PREFIX)}" for name in reversed(known_releases()))
+    words += [CLUSTER] if ctx.params.get("service") else []
+    items = [
+        CompletionItem(word)
+        for word in words
+        if word.startswith(incomplete) and printable(word) == word
+    ]
+    if not incomplete.startswith((CLUSTER, CONTEXT, PREFIX)):
+        items.append(CompletionItem(incomplete, type="file"))
+    return items
+
+
+def _contexts(ctx: click.Context) -> list[str]:
+    from apidiscovery_client.fleet._members import (  # noqa: PLC0415 - only for completion
+        servers_of_contexts,
+    )
+
+    with contextlib.suppress(DiscoveryError, OSError, ValueError):
+        return list(servers_of_contexts(["*"], kubeconfig=ctx.params.get("kubeconfig")))
+    return []  # a shell cannot show errors of completion

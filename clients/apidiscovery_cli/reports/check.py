@@ -1,14 +1,22 @@
 """Formats findings about manifests as text, as JSON, and as Markdown."""
 
-import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from apidiscovery_client._terminal import printable
 from apidiscovery_client.checking import Checked, Finding, Severity
 
-from apidiscovery_cli.diffing.rendering import Format, code, escaped
+from apidiscovery_cli.reports.forms import (
+    API_VERSION,
+    Format,
+    code,
+    doubts_json,
+    doubts_markdown,
+    escaped,
+    json_text,
+    lines_text,
+    markdown_text,
+)
 
-API_VERSION = "apidiscovery/v1"
 KIND = "ManifestCheck"
 
 _SHOWN = (Severity.ERROR, Severity.WARNING)
@@ -26,27 +34,30 @@ def render_check(checked: Checked, form: Format, *, errors_only: bool = False) -
     """
     severities = (Severity.ERROR,) if errors_only else tuple(Severity)
     findings = [one for one in checked.findings if one.severity in severities]
-    return _WRITERS[form](checked, findings)
+    if form == "json":
+        return _json(checked, findings)
+    return _markdown(checked, findings) if form == "markdown" else _text(checked, findings)
 
 
 def _text(checked: Checked, findings: Sequence[Finding]) -> str:
     lines = [printable(f"{_place(one)}: {one.severity}: {_told(one)}") for one in _shown(findings)]
     lines += [printable(f"? {name}: not checked: {why}") for name, why in checked.unchecked.items()]
     lines.append(printable(f"{checked.against}: {_summary(checked)}"))
-    return "".join(f"{line}\n" for line in lines)
+    return lines_text(lines)
 
 
 def _json(checked: Checked, findings: Sequence[Finding]) -> str:
-    document = {
-        "apiVersion": API_VERSION,
-        "kind": KIND,
-        "against": checked.against,
-        "objects": checked.objects,
-        "counts": {str(severity): len(checked.of(severity)) for severity in Severity},
-        "findings": [_fields(one) for one in findings],
-        "notChecked": [{"subject": name, "reason": why} for name, why in checked.unchecked.items()],
-    }
-    return json.dumps(document, indent=2) + "\n"
+    return json_text(
+        {
+            "apiVersion": API_VERSION,
+            "kind": KIND,
+            "against": checked.against,
+            "objects": checked.objects,
+            "counts": {str(severity): len(checked.of(severity)) for severity in Severity},
+            "findings": [_fields(one) for one in findings],
+            "notChecked": doubts_json(checked.unchecked.items()),
+        }
+    )
 
 
 def _fields(found: Finding) -> dict[str, object]:
@@ -75,10 +86,8 @@ def _markdown(checked: Checked, findings: Sequence[Finding]) -> str:
     paragraphs = [title, f"{escaped(_summary(checked)).capitalize()}."]
     if rows := [_row(one) for one in _shown(findings)]:
         paragraphs.append("\n".join(["| | Place | Object | Finding |", "|---|---|---|---|", *rows]))
-    if checked.unchecked:
-        items = (f"- `{code(name)}`: {escaped(why)}" for name, why in checked.unchecked.items())
-        paragraphs += ["## Not checked", "\n".join(items)]
-    return "\n\n".join(paragraphs) + "\n"
+    doubts = doubts_markdown("## Not checked", checked.unchecked.items())
+    return markdown_text([*paragraphs, *doubts])
 
 
 def _row(found: Finding) -> str:
@@ -122,10 +131,3 @@ def _summary(checked: Checked) -> str:
 
 def _count(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
-
-
-_WRITERS: Mapping[Format, Callable[[Checked, Sequence[Finding]], str]] = {
-    "text": _text,
-    "json": _json,
-    "markdown": _markdown,
-}

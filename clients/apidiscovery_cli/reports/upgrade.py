@@ -1,8 +1,7 @@
 """Formats what to do before an upgrade as text, as JSON, and as Markdown."""
 
-import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -10,10 +9,18 @@ from apidiscovery_client._terminal import printable
 from apidiscovery_client.schema_diff import changes_json
 from apidiscovery_client.upgrading import Plan, Rule, Step, Urgency
 
-from apidiscovery_cli.diffing.fields import change_lines
-from apidiscovery_cli.diffing.rendering import Format, code, escaped
+from apidiscovery_cli.reports.fields import change_lines
+from apidiscovery_cli.reports.forms import (
+    API_VERSION,
+    Format,
+    doubts_json,
+    doubts_markdown,
+    escaped,
+    json_text,
+    lines_text,
+    markdown_text,
+)
 
-API_VERSION = "apidiscovery/v1"
 KIND = "UpgradeReport"
 
 _MAX_CHANGES = 5  # of fields that are shown; the command of the step shows all
@@ -45,14 +52,16 @@ def render_plans(outcomes: Sequence[Outcome], target: str, form: Format) -> str:
             with a line for each; `json` is one object with `clusters`, which has all changes of
             fields.
     """
-    return _WRITERS[form](outcomes, target)
+    if form == "json":
+        return _json(outcomes, target)
+    return _markdown(outcomes, target) if form == "markdown" else _text(outcomes, target)
 
 
 def _text(outcomes: Sequence[Outcome], target: str) -> str:
     lines = [*_heads(outcomes, target), ""] if len(outcomes) > 1 else []
     for outcome in outcomes:
         lines += [*_lines(outcome), ""]
-    return "".join(f"{printable(line)}\n" for line in lines[:-1])
+    return lines_text(map(printable, lines[:-1]))
 
 
 def _heads(outcomes: Sequence[Outcome], target: str) -> list[str]:
@@ -110,8 +119,7 @@ def _details(plan: Plan, step: Step) -> list[str]:
 
 def _json(outcomes: Sequence[Outcome], target: str) -> str:
     clusters = [_cluster(outcome) for outcome in outcomes]
-    document = {"apiVersion": API_VERSION, "kind": KIND, "to": target, "clusters": clusters}
-    return json.dumps(document, indent=2) + "\n"
+    return json_text({"apiVersion": API_VERSION, "kind": KIND, "to": target, "clusters": clusters})
 
 
 def _cluster(outcome: Outcome) -> dict[str, object]:
@@ -132,7 +140,7 @@ def _cluster(outcome: Outcome) -> dict[str, object]:
             for step in outcome.steps
         ],
         "fields": changes_json(outcome.fields)["changes"],
-        "notRead": [{"subject": what, "reason": why} for what, why in outcome.unread.items()],
+        "notRead": doubts_json(outcome.unread.items()),
     }
 
 
@@ -144,7 +152,7 @@ def _markdown(outcomes: Sequence[Outcome], target: str) -> str:
         paragraphs += [f"{escaped(head)}.", "\n".join(items)]
     for outcome in outcomes:
         paragraphs += _paragraphs(outcome)
-    return "\n\n".join(paragraphs) + "\n"
+    return markdown_text(paragraphs)
 
 
 def _paragraphs(outcome: Outcome) -> Iterator[str]:
@@ -157,19 +165,10 @@ def _paragraphs(outcome: Outcome) -> Iterator[str]:
         if steps := outcome.of(urgency):
             yield f"### {heading.capitalize()}"
             yield "\n".join(line for step in steps for line in _items(outcome, step))
-    if outcome.unread:
-        yield "### Not read"
-        yield "\n".join(f"- `{code(w)}`: {escaped(why)}" for w, why in outcome.unread.items())
+    yield from doubts_markdown("### Not read", outcome.unread.items())
 
 
 def _items(plan: Plan, step: Step) -> Iterator[str]:
     yield f"- [ ] {escaped(step.subject)}: {escaped(step.message)} ({step.rule})"
     yield from (f"  - {escaped(line.strip())}" for line in _details(plan, step))
     yield f"\n  ```sh\n  {printable(step.command)}\n  ```\n"
-
-
-_WRITERS: Mapping[Format, Callable[[Sequence[Outcome], str], str]] = {
-    "text": _text,
-    "json": _json,
-    "markdown": _markdown,
-}

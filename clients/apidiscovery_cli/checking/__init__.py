@@ -1,1 +1,0 @@
-"""Formats what `apidiscovery check` has found."""

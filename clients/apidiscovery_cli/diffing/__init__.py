@@ -1,1 +1,0 @@
-"""Reports of comparisons as text, as JSON, and as Markdown."""

@@ -1,0 +1,1 @@
+"""Reports of commands as text, JSON and Markdown."""
