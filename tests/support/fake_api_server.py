@@ -234,54 +234,29 @@ async def listening(
             writer.transport.abort()
 
 
-class FakeApiServer:
-    """Answers over HTTP with connections that stay, until it is closed.
+class LoopbackServer:
+    """Serves connections to a loopback port until it is closed.
 
     With `async with` it runs in the event loop of the test, with `with` in a thread of its own.
 
     Attributes:
-        answers: One for everything, by path, or by whatever a request says; may be replaced at any
-            time.
-        port: Where it is.
+        port: The port.
         url: The same with scheme and host.
-        requests: All that came in, in order.
-        connections: How many were made.
-        open_connections: How many of them there are.
-        names: What each TLS client asked for by SNI.
-        stalled: Released with one count for each request that is left without an answer.
     """
 
     def __init__(
-        self,
-        answers: Answer | Routes | Respond,
-        tls: ssl.SSLContext | None = None,
-        port: int = 0,
-        host: str = "127.0.0.1",
+        self, tls: ssl.SSLContext | None = None, port: int = 0, host: str = "127.0.0.1"
     ) -> None:
-        self.answers = answers
-        self.requests: list[Request] = []
-        self.names: list[str | None] = []
-        self.connections = 0
-        self.stalled = threading.Semaphore(0)
-        self._writers: set[asyncio.StreamWriter] = set()
-        self._tls = tls
-        if tls is not None:
-            tls.sni_callback = lambda _object, name, _context: self.names.append(name)
         self._socket = socket.create_server((host, port), backlog=64)
         self.port = int(self._socket.getsockname()[1])
         self.url = f"{'https' if tls else 'http'}://{host}:{self.port}"
         self._listening = listening(self._serve, tls, self._socket)
-        self._resumed = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread = threading.Thread()
 
-    @property
-    def paths(self) -> list[str]:
-        return [request.path for request in self.requests]
-
-    @property
-    def open_connections(self) -> int:
-        return len(self._writers)
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Serve one connection."""
+        raise NotImplementedError
 
     async def __aenter__(self) -> Self:
         await self._listening.__aenter__()
@@ -292,7 +267,7 @@ class FakeApiServer:
 
     def __enter__(self) -> Self:
         self._loop = asyncio.new_event_loop()
-        self._loop.set_default_executor(ThreadPoolExecutor(_THREADS, "fake API server"))
+        self._loop.set_default_executor(ThreadPoolExecutor(_THREADS, "loopback server"))
         self._thread = threading.Thread(target=self._loop.run_forever)
         self._thread.start()
         self._run(self.__aenter__())
@@ -309,6 +284,46 @@ class FakeApiServer:
     def _run(self, doing: Coroutine[Any, Any, object]) -> None:
         assert self._loop
         asyncio.run_coroutine_threadsafe(doing, self._loop).result()
+
+
+class FakeApiServer(LoopbackServer):
+    """Answers over HTTP with connections that stay.
+
+    Attributes:
+        answers: One for everything, by path, or by whatever a request says; may be replaced at any
+            time.
+        requests: All that came in, in order.
+        connections: How many were made.
+        open_connections: How many of them there are.
+        names: The names that TLS clients asked for by SNI.
+        stalled: Released with one count for each request that is left without an answer.
+    """
+
+    def __init__(
+        self,
+        answers: Answer | Routes | Respond,
+        tls: ssl.SSLContext | None = None,
+        port: int = 0,
+        host: str = "127.0.0.1",
+    ) -> None:
+        super().__init__(tls, port, host)
+        self.answers = answers
+        self.requests: list[Request] = []
+        self.names: list[str | None] = []
+        self.connections = 0
+        self.stalled = threading.Semaphore(0)
+        self._writers: set[asyncio.StreamWriter] = set()
+        if tls is not None:
+            tls.sni_callback = lambda _object, name, _context: self.names.append(name)
+        self._resumed = asyncio.Event()
+
+    @property
+    def paths(self) -> list[str]:
+        return [request.path for request in self.requests]
+
+    @property
+    def open_connections(self) -> int:
+        return len(self._writers)
 
     def drop_connections(self) -> None:
         """End all connections without a word, as servers do with those that are idle."""

@@ -19,12 +19,12 @@ import grpc.aio
 from apidiscovery.service.v1 import storage_version_pb2 as pb
 from apidiscovery_service.storage_versions.leases import identity
 from programs import free_port
+from proxies import TcpProxy
 from recording_service import RecordingService, Steps
 from repository import EXAMPLES
 from server import COMMAND, START_S, environment
 from storage_version_checks import Run
 from storage_version_history import History, connected, stub_of
-from tcp_proxy import TcpProxy
 
 EXTENSION_SERVER = EXAMPLES / "extension_server.py"
 COMPONENT = "widget-server"
