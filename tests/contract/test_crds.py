@@ -14,7 +14,7 @@ from crd_manifests import CRONTABS, edited
 from decoded import JSONObject, groups_of_message, groups_of_value, unwrapped
 from raw_http import AGG, BETA, PBAGG, RawResponse, get
 from repository import GOLDEN
-from server import Serve, Server, eventually, serving
+from server import Server, eventually, serving
 
 RECORDED = GOLDEN / "crds"
 GROUPS = RECORDED / "groups"
@@ -130,7 +130,7 @@ def assert_same_message(answer: bytes, golden: bytes) -> None:
 
 
 # --------------------------------------------------------------------------------------------------
-# Checks of the contract, by number.
+# A definition that changes.
 
 
 class Edited:
@@ -139,6 +139,7 @@ class Edited:
     def __init__(self, server: Server, file: Path) -> None:
         self.port = server.http_port
         self._file = file
+        self._first_etag = self.aggregated.etag
 
     @property
     def aggregated(self) -> RawResponse:
@@ -161,6 +162,15 @@ class Edited:
         self.write(*documents)
         eventually(lambda: self.aggregated.etag != before, SEEN_WITHIN_S, "another ETag")
 
+    def reset(self) -> None:
+        """Put back what was there first, and wait until nothing else is served or warned of."""
+        self.write(CRONTABS)
+        eventually(self._is_as_first, SEEN_WITHIN_S, "the first document")
+
+    def _is_as_first(self) -> bool:
+        report = get(self.port, "/readyz?verbose").body
+        return self.aggregated.etag == self._first_etag and b"manifests: " not in report
+
     def write(self, *documents: JSONObject) -> None:
         beside = self._file.with_name(".new")
         text = "\n---\n".join(json.dumps(document) for document in documents)
@@ -168,13 +178,20 @@ class Edited:
         beside.replace(self._file)
 
 
-@pytest.fixture
-def crontabs(serve: Serve, tmp_path: Path) -> Edited:
-    folder = tmp_path / "manifests"
-    folder.mkdir()
+@pytest.fixture(scope="module")
+def edited_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Edited]:
+    folder = tmp_path_factory.mktemp("manifests")
     file = folder / "crontabs.json"
     file.write_text(json.dumps(CRONTABS), encoding="utf-8")
-    return Edited(serve("--catalog", "kubernetes", "--manifests", str(folder)), file)
+    flags = ("--catalog", "kubernetes", "--manifests", str(folder))
+    with serving(tmp_path_factory.mktemp("edited"), *flags) as server:
+        yield Edited(server, file)
+
+
+@pytest.fixture
+def crontabs(edited_server: Edited) -> Iterator[Edited]:
+    yield edited_server
+    edited_server.reset()
 
 
 def test_custom_resources_come_after_all_that_is_built_in(crontabs: Edited) -> None:

@@ -27,6 +27,8 @@ KEYS = [f"apis/{group}/{version}" for group, version in crd_goldens.group_versio
 
 GROUP, KIND = "stable.example.com", "com.example.stable.v1.CronTab"
 CRONTAB = f"apis/{GROUP}/v1"
+# Packaged ones are read one by one, which takes a fifth of a second of a core each.
+OF_EACH_KIND = ("api", "api/v1", "apis/apps", "apis/apps/v1", CRONTAB, "version")
 SEEN_WITHIN_S = 2.0
 
 
@@ -116,7 +118,9 @@ def test_the_index_has_each_group_version(fixture_f: Server) -> None:
 
 
 def test_a_document_is_immutable_by_its_hash(fixture_f: Server) -> None:
-    for key, url in index(fixture_f).items():
+    urls = index(fixture_f)
+    for key in OF_EACH_KIND:
+        url = urls[key]
         answer = get(fixture_f.http_port, url)
         assert answer.status == 200, key
         assert answer.etag == f'"{url.partition("=")[2]}"'
@@ -140,7 +144,7 @@ def test_a_stale_hash_leads_to_the_current_one(fixture_f: Server) -> None:
     assert (unknown.status, unknown.json()["reason"]) == (404, "NotFound")
 
 
-@pytest.mark.parametrize("key", ["api/v1", "apis/apps/v1", CRONTAB, "apis/policy/v1", "version"])
+@pytest.mark.parametrize("key", OF_EACH_KIND)
 def test_every_document_is_there_as_protobuf(fixture_f: Server, key: str) -> None:
     url = index(fixture_f)[key]
     answer = get(fixture_f.http_port, url, V3_OLD)
@@ -154,7 +158,7 @@ def test_every_document_is_there_as_protobuf(fixture_f: Server, key: str) -> Non
 
 
 def test_every_reference_of_every_document_resolves(fixture_f: Server) -> None:
-    for key in index(fixture_f):
+    for key in OF_EACH_KIND:
         found = document(fixture_f, key)
         for reference in re.findall(r'"\$ref":"([^"]+)"', json.dumps(found, separators=(",", ":"))):
             place = found

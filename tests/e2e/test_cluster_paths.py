@@ -154,6 +154,7 @@ def test_nothing_is_said_of_a_name_that_is_none(server: Server) -> None:
     assert ask(server, "/clusters//apis") == unknown
     assert ask(server, "/clusters/east/metrics")[0] == 404
     assert ask(server, "/clusters/east/readyz")[0] == 404
+    assert ask(server, "/clusters/east/apis/b.test")[0] == 404
 
 
 def test_an_odd_timeout_is_refused(server: Server) -> None:

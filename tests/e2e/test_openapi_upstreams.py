@@ -10,9 +10,9 @@ from typing import Any, cast
 import pytest
 from etcd import EtcdServer
 from explained_cluster import digest, openapi_routes
-from fake_api_server import Answer, FakeApiServer, aggregated, document
+from fake_api_server import Answer, FakeApiServer, aggregated, document, served_group
 from metrics_text import total
-from openapi_checks import dangling
+from openapi_documents import dangling
 from programs import kubectl
 from raw_http import RawResponse, get
 from repository import GOLDEN
@@ -70,20 +70,6 @@ def batch_group() -> dict[str, Any]:
     return cast("dict[str, Any]", found)
 
 
-def widgets(group: str) -> dict[str, Any]:
-    """Return a group with one resource."""
-    kind = {"group": group, "version": "v1", "kind": "Widget"}
-    resource = {
-        "resource": "widgets",
-        "responseKind": kind,
-        "scope": "Cluster",
-        "singularResource": "widget",
-        "verbs": ["get"],
-    }
-    versions = [{"version": "v1", "resources": [resource], "freshness": "Current"}]
-    return {"metadata": {"name": group}, "versions": versions}
-
-
 def widget_document(group: str, text: str) -> bytes:
     """Return the document of such a group, with a text of its own."""
     schema = {
@@ -115,7 +101,7 @@ def widget_routes(**texts: str) -> dict[str, Answer]:
     documents = {f"apis/{g}/v1": widget_document(g, text) for g, text in groups.items()}
     return {
         "/api": EMPTY_CORE,
-        "/apis": aggregated(*map(widgets, groups)),
+        "/apis": aggregated(*(served_group(group, "widgets") for group in groups)),
         **openapi_routes(documents),
     }
 
@@ -190,7 +176,7 @@ def test_a_mirror_explains_what_its_upstream_does(
 
 
 def test_what_is_made_from_discovery_is_passed_on_as_it_is(serve: Serve, tmp_path: Path) -> None:
-    routes = {"/api": EMPTY_CORE, "/apis": aggregated(widgets("east.example.com"))}
+    routes = {"/api": EMPTY_CORE, "/apis": aggregated(served_group("east.example.com", "widgets"))}
     with FakeApiServer(routes) as fake:
         first = serve(*NONE, "--store", "memory", "--upstream", f"far={fake.url}")
         eventually(lambda: "apis/east.example.com/v1" in urls(first.http_port), SEEN_S, "listed")
@@ -226,7 +212,7 @@ def test_an_old_servers_one_document_becomes_those_of_group_versions(
 
         body = eventually(converted, SEEN_S, "it is converted")
         assert body["paths"] == json.loads(reference)["paths"]
-        assert dangling(body) == set()
+        assert dangling(body) == []
         assert "io.k8s.api.batch.v1.CronJob" in body["components"]["schemas"]
         for what in ("cronjob.spec", "job"):
             ours = explain(tmp_path, server.url, what)
@@ -242,7 +228,7 @@ def test_what_an_upstream_published_outlives_it(
 ) -> None:
     manifest = tmp_path / "widgets.json"
     own = {"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2"}
-    manifest.write_text(json.dumps({**own, "items": [widgets("own.example.com")]}))
+    manifest.write_text(json.dumps({**own, "items": [served_group("own.example.com", "widgets")]}))
     upstream = serve(*NONE, "--store", "memory", "--manifests", str(packages))
     own_flags = ("--store", f"sqlite:{tmp_path / 'store'}", "--manifests", str(manifest))
     flags = (*NONE, *own_flags, "--upstream", f"east={upstream.url}")

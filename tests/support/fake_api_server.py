@@ -17,9 +17,8 @@ import h2.config
 import h2.connection
 import h2.events
 from certificates import KeyPair
+from legacy_clusters import recorded
 from repository import GOLDEN
-
-LEGACY = GOLDEN / "legacy-clusters" / "kubernetes-v1.15.0"
 
 _PIECE = 1 << 18
 _MAX_HEAD = 1 << 20
@@ -141,6 +140,26 @@ def aggregated(*groups: object, version: str = "v2", etag: str = "") -> Answer:
     return document(content, aggregated_type(version), etag)
 
 
+def served_group(name: str, *plurals: str, version: str = "v1") -> dict[str, Any]:
+    """Return a group of an aggregated document, with one version of these resources."""
+    resources = [
+        {
+            "resource": plural,
+            "responseKind": {
+                "group": name,
+                "version": version,
+                "kind": plural.removesuffix("s").capitalize(),
+            },
+            "scope": "Cluster",
+            "singularResource": plural.removesuffix("s"),
+            "verbs": ["get", "list"],
+        }
+        for plural in plurals
+    ]
+    versions = [{"version": version, "resources": resources, "freshness": "Current"}]
+    return {"metadata": {"name": name} if name else {}, "versions": versions}
+
+
 def conditional(answer: Answer) -> Respond:
     """Return what answers 304 to a request with the ETag of an answer."""
     etag = answer.headers["ETag"]
@@ -164,10 +183,7 @@ def builtin(version: str = "v2") -> Routes:
 
 def legacy() -> Routes:
     """Return what a Kubernetes 1.15 says, unaggregated."""
-    return {
-        f"/{file.parent.relative_to(LEGACY)}": Answer(file.read_bytes())
-        for file in LEGACY.rglob("index.json")
-    }
+    return {path: Answer(body) for path, body in recorded("kubernetes-v1.15.0").items()}
 
 
 def server_context(
