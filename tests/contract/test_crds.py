@@ -195,7 +195,6 @@ def crontabs(edited_server: Edited) -> Iterator[Edited]:
 
 
 def test_custom_resources_come_after_all_that_is_built_in(crontabs: Edited) -> None:
-    """apiregistration.k8s.io goes first, custom resources after all that is built in."""
     items: Any = crontabs.aggregated.json()["items"]
     names = [item["metadata"]["name"] for item in items]
     assert (names[0], names[-1]) == ("apiregistration.k8s.io", GROUP)
@@ -204,7 +203,6 @@ def test_custom_resources_come_after_all_that_is_built_in(crontabs: Edited) -> N
 
 
 def test_a_definition_is_served_with_its_versions_kinds_and_subresources(crontabs: Edited) -> None:
-    """The group has its served versions, full kinds, the verbs in their order, subresources."""
     group = crontabs.group()
     assert group is not None
     assert [version["version"] for version in group["versions"]] == ["v1", "v1beta1"]
@@ -223,7 +221,6 @@ def test_a_definition_is_served_with_its_versions_kinds_and_subresources(crontab
 
 
 def test_the_list_of_a_version_has_the_storage_version_hash(crontabs: Edited) -> None:
-    """The list of a version has the hash, and a group only where it is another one."""
     lines = crontabs.resources("v1")
     assert lines["crontabs"]["storageVersionHash"] == "EdX2FP+L0js="
     assert lines["crontabs/status"] == {
@@ -238,7 +235,6 @@ def test_the_list_of_a_version_has_the_storage_version_hash(crontabs: Edited) ->
 
 
 def test_a_storage_version_that_is_not_served_is_not_there(crontabs: Edited) -> None:
-    """A storage version that is not served is not there, and the others have no hash."""
     crontabs.change(edited(CRONTABS, "spec.versions[0].served", value=False))
     group = crontabs.group()
     assert group is not None
@@ -250,7 +246,6 @@ def test_a_storage_version_that_is_not_served_is_not_there(crontabs: Edited) -> 
 
 
 def test_a_definition_that_is_being_deleted_takes_nothing_new(crontabs: Edited) -> None:
-    """What is being deleted takes nothing new, and is gone when it is gone."""
     terminating = edited(CRONTABS, "metadata.deletionTimestamp", "2026-01-01T00:00:00Z")
     terminating["metadata"]["finalizers"] = ["customresourcecleanup.apiextensions.k8s.io"]
     crontabs.change(terminating)

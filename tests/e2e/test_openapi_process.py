@@ -9,12 +9,9 @@ from typing import Any, cast
 import grpc
 import pytest
 from apidiscovery.openapi.v3 import openapi_pb2 as v3_pb2
-from apidiscovery.service.v1 import registry_pb2
+from apidiscovery.service.v1 import openapi_pb2, registry_pb2
+from apidiscovery.service.v1.openapi_pb2_grpc import OpenAPIServiceStub
 from crd_manifests import edited, simple
-from google.rpc import (  # pyright: ignore[reportMissingTypeStubs] - typed, without py.typed
-    error_details_pb2,
-    status_pb2,
-)
 from openapi_process import (
     DEADLINE_S,
     INDEX,
@@ -79,33 +76,6 @@ def test_kubectl_explains_what_is_published(server: Server, tmp_path: Path) -> N
     field = kubectl(tmp_path, *flags, "things.size")
     assert "FIELD: size <integer>" in field.stdout
     assert "How large <it> is." in field.stdout
-
-
-def test_a_document_that_is_wrong_is_refused_with_its_place_and_nothing_is_taken(
-    server: Server,
-) -> None:
-    group = "wrong.example.com"
-    wrong = describing(group)
-    wrong["components"]["schemas"]["com.example.Thing"]["properties"]["size"]["type"] = "number!"
-    with registry(server) as stub, pytest.raises(grpc.RpcError) as caught:
-        stub.Publish(publication(group, wrong), timeout=DEADLINE_S)
-    error = cast("grpc.Call", caught.value)
-    assert error.code() is grpc.StatusCode.INVALID_ARGUMENT
-    place = "$.components.schemas['com.example.Thing'].properties.size.type"
-    (violation,) = violations(error)
-    assert violation.field == 'groups.groups[0].openapi_v3["v1"]'
-    assert violation.description.startswith(f"{place}: ")
-    assert place in error.details()
-    assert is_not_found(server, f"apis/{group}/v1")
-    assert group not in get(server.http_port, "/apis").body.decode()
-
-
-def violations(error: grpc.Call) -> list[error_details_pb2.BadRequest.FieldViolation]:
-    trailing = dict(error.trailing_metadata() or ())
-    status = status_pb2.Status.FromString(cast("bytes", trailing["grpc-status-details-bin"]))
-    details = error_details_pb2.BadRequest()
-    assert status.details[0].Unpack(details)
-    return list(details.field_violations)
 
 
 def test_what_is_published_again_without_its_document_has_a_generated_one(server: Server) -> None:
@@ -198,6 +168,29 @@ def test_a_definition_whose_names_are_taken_has_no_document(server: Server) -> N
     assert f"/apis/{group}/v2/namespaces/{{namespace}}/cogs" in (
         cast("dict[str, object]", document(server, f"apis/{group}/v2").json()["paths"])
     )
+
+
+# Over gRPC.
+
+
+@pytest.mark.parametrize("key", [CRONTAB, "apis/shop.example.com/v1", "apis/plain.example.com/v1"])
+def test_grpc_has_the_hashes_and_the_bytes_of_http(server: Server, key: str) -> None:
+    apply(server, crontabs("stable.example.com"))
+    publish(server, "shop.example.com", describing("shop.example.com"))
+    publish(server, "plain.example.com")
+    with grpc.insecure_channel(server.grpc) as channel:
+        stub = OpenAPIServiceStub(channel)
+        found = stub.GetIndex(openapi_pb2.GetIndexRequest())
+        assert f'"{found.etag}"' == get(server.http_port, INDEX).etag
+        assert {entry.key: entry.hash for entry in found.index.entries} == index(server)
+        for form, accept in (
+            (openapi_pb2.OPEN_API_DOCUMENT_FORM_JSON, None),
+            (openapi_pb2.OPEN_API_DOCUMENT_FORM_PROTOBUF, PROTOBUF),
+        ):
+            header, *pieces = stub.GetDocument(openapi_pb2.GetDocumentRequest(key=key, form=form))
+            assert header.header.hash == index(server)[key]
+            whole = b"".join(piece.chunk for piece in pieces)
+            assert whole == document(server, key, accept).body
 
 
 # Replicas.
