@@ -7,8 +7,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from explained_cluster import openapi_routes
-from fake_api_server import Answer, FakeApiServer, aggregated, document
+from fake_api_server import Answer, FakeApiServer, aggregated, document, openapi_routes
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from raw_http import get

@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 from command_line import Outcome
-from explained_cluster import openapi_routes
-from fake_api_server import Answer, FakeApiServer, aggregated
+from fake_api_server import Answer, FakeApiServer, aggregated, openapi_routes
 from programs import run_apidiscovery
 from raw_http import get
 from server import Server, eventually, serving

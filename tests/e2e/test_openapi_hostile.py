@@ -14,8 +14,7 @@ import zstandard
 from apidiscovery_service.openapi.body import WHOLE_BYTES
 from apidiscovery_service.openapi.crd.problems import MAX_DEPTH, MAX_VALUES
 from crd_manifests import simple
-from explained_cluster import digest, openapi_routes
-from fake_api_server import FakeApiServer, aggregated, served_group
+from fake_api_server import FakeApiServer, aggregated, openapi_routes, served_group, sha512
 from openapi_process import DEADLINE_S, apply, describing, document, index, publication, registry
 from raw_http import RawResponse, get, request
 from server import Server, eventually, serving
@@ -202,7 +201,7 @@ def test_hostile_documents_of_an_upstream_are_passed_on_or_said_to_be_refused(
         eventually(lambda: get(mirror.http_port, "/readyz").status == 200, SEEN_S, "it is ready")
         with polled(mirror) as answers:
             for name, body in UPSTREAM_TAKEN.items():
-                eventually(partial(has_hash, mirror, digest(body)), SEEN_S, f"{name} is taken")
+                eventually(partial(has_hash, mirror, sha512(body)), SEEN_S, f"{name} is taken")
             for name, (_, reason) in UPSTREAM_REFUSED.items():
                 group = f"{name}.up.example.com"
                 eventually(partial(is_refused, mirror, group, reason), SEEN_S, f"{name} is refused")

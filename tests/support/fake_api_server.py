@@ -1,6 +1,7 @@
 """A Kubernetes API server of canned answers, right or wrong, on a real loopback socket."""
 
 import asyncio
+import hashlib
 import json
 import socket
 import ssl
@@ -158,6 +159,21 @@ def served_group(name: str, *plurals: str, version: str = "v1") -> dict[str, Any
     ]
     versions = [{"version": version, "resources": resources, "freshness": "Current"}]
     return {"metadata": {"name": name} if name else {}, "versions": versions}
+
+
+def openapi_routes(documents: Mapping[str, bytes]) -> Routes:
+    """Return what a server of these documents answers."""
+    urls = {key: f"/openapi/v3/{key}?hash={sha512(data)}" for key, data in documents.items()}
+    index = {"paths": {key: {"serverRelativeURL": url} for key, url in urls.items()}}
+    return {
+        "/openapi/v3": document(index, "text/plain; charset=utf-8"),
+        **{f"/openapi/v3/{key}": Answer(data) for key, data in documents.items()},
+    }
+
+
+def sha512(data: bytes) -> str:
+    """Return the upper-case hex SHA-512."""
+    return hashlib.sha512(data).hexdigest().upper()
 
 
 def conditional(answer: Answer) -> Respond:

@@ -284,9 +284,8 @@ def test_a_wrong_schema_is_refused_as_kubernetes_does(
     assert refused(document(schema)) == expected
 
 
-@pytest.mark.parametrize("crd", manifests(), ids=lambda crd: crd["metadata"]["name"])
-def test_real_definitions_are_taken(crd: dict[str, Any]) -> None:
-    assert taken(crd)
+def test_real_definitions_are_taken() -> None:
+    assert [crd["metadata"]["name"] for crd in manifests() if not taken(crd)] == []
 
 
 @pytest.mark.parametrize(("schema", "_expected"), WRONG, ids=[lines[0] for _, lines in WRONG])

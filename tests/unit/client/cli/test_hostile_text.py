@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 from apidiscovery_client._terminal import printable, printable_lines
 from command_line import run
-from explained_cluster import openapi_routes
-from fake_api_server import FakeApiServer, aggregated, document
+from fake_api_server import FakeApiServer, aggregated, document, openapi_routes
 from programs import on_a_terminal
 
 # Clears the screen, sets the title, turns the direction of text, hides, breaks lines otherwise.
