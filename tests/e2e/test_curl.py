@@ -24,8 +24,8 @@ def test_people_get_json_that_they_can_read(server: Server, tmp_path: Path) -> N
 
 
 def test_a_saved_etag_gives_304(server: Server, tmp_path: Path) -> None:
-    args = ("--header", f"Accept: {AGG}", "--write-out", "%{http_code} %{content_type}")
-    args += (f"{server.url}/apis",)
+    wanted = ("--header", f"Accept: {AGG}", "--write-out", "%{http_code} %{content_type}")
+    args = (*wanted, f"{server.url}/apis")
     first = run(tmp_path, *args, "--etag-save", "etag", "--output", "body")
     again = run(tmp_path, *args, "--etag-compare", "etag", "--output", "/dev/null")
     assert (first, again) == (f"200 {AGG}", "304 ")

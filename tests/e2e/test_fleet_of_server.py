@@ -117,11 +117,11 @@ def test_both_ways_tell_the_same_matrix(steady: Clusters) -> None:
 
 
 @contextmanager
-def over_both(clusters: Clusters, **options: float) -> Generator[tuple[Fleet, Fleet]]:
+def over_both(clusters: Clusters, timeout_s: float | None = None) -> Generator[tuple[Fleet, Fleet]]:
     """Return a fleet over HTTP and one over gRPC."""
     with (
-        Fleet.of_server(clusters.url("http"), **options) as http,
-        Fleet.of_server(clusters.url("grpc"), **options) as pushed,
+        Fleet.of_server(clusters.url("http"), request_timeout_s=timeout_s) as http,
+        Fleet.of_server(clusters.url("grpc"), request_timeout_s=timeout_s) as pushed,
     ):
         yield http, pushed
 
@@ -215,7 +215,7 @@ async def test_a_watch_tells_changes_and_survives_the_service(
 
 
 def test_a_service_that_is_gone_empties_nothing(clusters: Clusters) -> None:
-    with over_both(clusters, request_timeout_s=2) as fleets:
+    with over_both(clusters, timeout_s=2) as fleets:
         before = [fleet.matrix() for fleet in fleets]
         clusters.server.stop()
         for fleet, known in zip(fleets, before, strict=True):
