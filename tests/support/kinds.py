@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
+from typing import cast
 
 import pytest
 
@@ -39,7 +40,7 @@ def kinds_of(item: pytest.Function) -> frozenset[str]:
     folders = item.path.relative_to(_TESTS).parts
     found = {_FOLDERS[folder] for folder in folders if folder in _FOLDERS}
     found |= {_NAMES[name] for name in item.fixturenames if name in _NAMES}
-    test = item.function  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    test = cast("object", item.function)  # pyright: ignore[reportUnknownMemberType]
     fixtures = item._fixtureinfo.name2fixturedefs  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - nothing else has them
     values: list[object] = [test, *(one.func for some in fixtures.values() for one in some)]
     if hasattr(item, "callspec"):
