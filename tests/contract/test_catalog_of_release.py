@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 from apidiscovery_releases import Release
-from programs import kubectl, run_apidiscovery
+from command_line import run
+from programs import kubectl
 from raw_http import AGG, BETA, get
 from server import Serve, Server, serving
 
@@ -79,7 +80,7 @@ def test_the_configuration_file_names_a_release_too(serve: Serve, tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    ("catalog", "told"),
+    ("catalog", "error"),
     [
         ("kubernetes:1.24", "release '1.24' of Kubernetes is not recorded; want one of 1.25, "),
         ("kubernetes:latest", "'latest' is no release of Kubernetes; write it as '1.30'"),
@@ -87,8 +88,10 @@ def test_the_configuration_file_names_a_release_too(serve: Serve, tmp_path: Path
         ("openshift", "want kubernetes, kubernetes:1.NN or none, got 'openshift'"),
     ],
 )
-def test_a_catalogue_that_is_not_there_is_refused(tmp_path: Path, catalog: str, told: str) -> None:
-    ended = run_apidiscovery(tmp_path, "serve", "--catalog", catalog)
+def test_a_catalogue_that_is_not_there_is_refused(
+    capsys: pytest.CaptureFixture[str], catalog: str, error: str
+) -> None:
+    ended = run(capsys, "serve", "--catalog", catalog)
     assert ended.exit_code == 2
-    assert told in ended.stderr
+    assert error in ended.stderr
     assert "--catalog" in ended.stderr

@@ -14,7 +14,7 @@ from crd_manifests import CRONTABS, edited
 from decoded import JSONObject, groups_of_message, groups_of_value, unwrapped
 from raw_http import AGG, BETA, PBAGG, RawResponse, get
 from repository import GOLDEN
-from server import Serve, Server, eventually, serving
+from server import Server, eventually, serving
 
 RECORDED = GOLDEN / "crds"
 GROUPS = RECORDED / "groups"
@@ -130,7 +130,7 @@ def assert_same_message(answer: bytes, golden: bytes) -> None:
 
 
 # --------------------------------------------------------------------------------------------------
-# Checks of the contract, by number.
+# A definition that changes.
 
 
 class Edited:
@@ -139,6 +139,7 @@ class Edited:
     def __init__(self, server: Server, file: Path) -> None:
         self.port = server.http_port
         self._file = file
+        self._first_etag = self.aggregated.etag
 
     @property
     def aggregated(self) -> RawResponse:
@@ -161,6 +162,15 @@ class Edited:
         self.write(*documents)
         eventually(lambda: self.aggregated.etag != before, SEEN_WITHIN_S, "another ETag")
 
+    def reset(self) -> None:
+        """Put back what was there first, and wait until nothing else is served or warned of."""
+        self.write(CRONTABS)
+        eventually(self._is_as_first, SEEN_WITHIN_S, "the first document")
+
+    def _is_as_first(self) -> bool:
+        report = get(self.port, "/readyz?verbose").body
+        return self.aggregated.etag == self._first_etag and b"manifests: " not in report
+
     def write(self, *documents: JSONObject) -> None:
         beside = self._file.with_name(".new")
         text = "\n---\n".join(json.dumps(document) for document in documents)
@@ -168,17 +178,23 @@ class Edited:
         beside.replace(self._file)
 
 
-@pytest.fixture
-def crontabs(serve: Serve, tmp_path: Path) -> Edited:
-    folder = tmp_path / "manifests"
-    folder.mkdir()
+@pytest.fixture(scope="module")
+def edited_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Edited]:
+    folder = tmp_path_factory.mktemp("manifests")
     file = folder / "crontabs.json"
     file.write_text(json.dumps(CRONTABS), encoding="utf-8")
-    return Edited(serve("--catalog", "kubernetes", "--manifests", str(folder)), file)
+    flags = ("--catalog", "kubernetes", "--manifests", str(folder))
+    with serving(tmp_path_factory.mktemp("edited"), *flags) as server:
+        yield Edited(server, file)
+
+
+@pytest.fixture
+def crontabs(edited_server: Edited) -> Iterator[Edited]:
+    yield edited_server
+    edited_server.reset()
 
 
 def test_custom_resources_come_after_all_that_is_built_in(crontabs: Edited) -> None:
-    """apiregistration.k8s.io goes first, custom resources after all that is built in."""
     items: Any = crontabs.aggregated.json()["items"]
     names = [item["metadata"]["name"] for item in items]
     assert (names[0], names[-1]) == ("apiregistration.k8s.io", GROUP)
@@ -187,7 +203,6 @@ def test_custom_resources_come_after_all_that_is_built_in(crontabs: Edited) -> N
 
 
 def test_a_definition_is_served_with_its_versions_kinds_and_subresources(crontabs: Edited) -> None:
-    """The group has its served versions, full kinds, the verbs in their order, subresources."""
     group = crontabs.group()
     assert group is not None
     assert [version["version"] for version in group["versions"]] == ["v1", "v1beta1"]
@@ -206,7 +221,6 @@ def test_a_definition_is_served_with_its_versions_kinds_and_subresources(crontab
 
 
 def test_the_list_of_a_version_has_the_storage_version_hash(crontabs: Edited) -> None:
-    """The list of a version has the hash, and a group only where it is another one."""
     lines = crontabs.resources("v1")
     assert lines["crontabs"]["storageVersionHash"] == "EdX2FP+L0js="
     assert lines["crontabs/status"] == {
@@ -221,7 +235,6 @@ def test_the_list_of_a_version_has_the_storage_version_hash(crontabs: Edited) ->
 
 
 def test_a_storage_version_that_is_not_served_is_not_there(crontabs: Edited) -> None:
-    """A storage version that is not served is not there, and the others have no hash."""
     crontabs.change(edited(CRONTABS, "spec.versions[0].served", value=False))
     group = crontabs.group()
     assert group is not None
@@ -233,7 +246,6 @@ def test_a_storage_version_that_is_not_served_is_not_there(crontabs: Edited) -> 
 
 
 def test_a_definition_that_is_being_deleted_takes_nothing_new(crontabs: Edited) -> None:
-    """What is being deleted takes nothing new, and is gone when it is gone."""
     terminating = edited(CRONTABS, "metadata.deletionTimestamp", "2026-01-01T00:00:00Z")
     terminating["metadata"]["finalizers"] = ["customresourcecleanup.apiextensions.k8s.io"]
     crontabs.change(terminating)

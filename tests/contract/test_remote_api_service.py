@@ -87,7 +87,7 @@ def is_current(server: Server) -> bool:
     return bool(groups(server)["remote.example.com"][0]["freshness"] == "Current")
 
 
-def test_33_39_40_a_remote_that_is_down(stack: ExitStack, tmp_path: Path) -> None:
+def test_the_versions_of_a_remote_that_is_down_are_stale(stack: ExitStack, tmp_path: Path) -> None:
     server = started(stack, tmp_path, nobody())
     names = list(groups(server))
     assert names[0] == "apiregistration.k8s.io"
@@ -105,7 +105,7 @@ def test_33_39_40_a_remote_that_is_down(stack: ExitStack, tmp_path: Path) -> Non
     assert get(server.http_port, "/readyz").status == 200
 
 
-def test_41_43_a_remote_is_asked_as_kube_aggregator_asks(stack: ExitStack, tmp_path: Path) -> None:
+def test_a_remote_is_asked_as_kube_aggregator_asks(stack: ExitStack, tmp_path: Path) -> None:
     remote = stack.enter_context(FakeApiServer({"/apis": AGGREGATED_ANSWER}))
     server = started(stack, tmp_path, remote.url)
     eventually(lambda: is_current(server), 5, "the remote group-version is current")
@@ -126,7 +126,7 @@ def test_41_43_a_remote_is_asked_as_kube_aggregator_asks(stack: ExitStack, tmp_p
     assert resource["responseKind"] == {"group": "", "version": "", "kind": ""}
 
 
-def test_42_an_old_remote_is_read_and_converted(stack: ExitStack, tmp_path: Path) -> None:
+def test_an_old_remote_is_read_and_converted(stack: ExitStack, tmp_path: Path) -> None:
     listed = {"kind": "APIResourceList", "groupVersion": "remote.example.com/v1"}
     routes: dict[str, Answer] = {
         "/apis": status(406, "NotAcceptable", "only these: application/json"),

@@ -7,8 +7,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from explained_cluster import openapi_routes
-from fake_api_server import Answer, FakeApiServer, aggregated, document
+from fake_api_server import Answer, FakeApiServer, aggregated, document, openapi_routes
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from raw_http import get
@@ -154,6 +153,7 @@ def test_nothing_is_said_of_a_name_that_is_none(server: Server) -> None:
     assert ask(server, "/clusters//apis") == unknown
     assert ask(server, "/clusters/east/metrics")[0] == 404
     assert ask(server, "/clusters/east/readyz")[0] == 404
+    assert ask(server, "/clusters/east/apis/b.test")[0] == 404
 
 
 def test_an_odd_timeout_is_refused(server: Server) -> None:

@@ -10,10 +10,9 @@ from typing import Any, cast
 import pytest
 from certificates import Authority
 from cluster_files import contexts, kubeconfig, mounted, replaced
-from command_process import finished
-from fake_api_server import Answer, FakeApiServer, Request, Respond, aggregated
+from fake_api_server import Answer, FakeApiServer, Request, Respond, aggregated, served_group
 from metrics_text import total
-from programs import apidiscovery
+from programs import apidiscovery, run_apidiscovery
 from raw_http import AGG, get
 from server import Serve, Server, eventually, refused
 
@@ -21,21 +20,11 @@ NONE = ("--catalog", "none", "--store", "memory")
 SEEN_S = 30.0  # on a loaded machine; else about a second
 
 
-def group(name: str) -> dict[str, Any]:
-    """Return a group with one version."""
-    resource = {
-        "resource": "ones",
-        "responseKind": {"group": name, "version": "v1", "kind": "One"},
-        "scope": "Cluster",
-        "singularResource": "one",
-        "verbs": ["get"],
-    }
-    version = {"version": "v1", "resources": [resource], "freshness": "Current"}
-    return {"metadata": {"name": name}, "versions": [version]}
-
-
 def serving_groups(*names: str) -> dict[str, Answer]:
-    return {"/apis": aggregated(*map(group, names)), "/api": aggregated()}
+    return {
+        "/apis": aggregated(*(served_group(name, "ones") for name in names)),
+        "/api": aggregated(),
+    }
 
 
 def groups(server: Server, prefix: str = "") -> list[str] | None:
@@ -201,7 +190,7 @@ cluster-options:
     shows(server, "prod-east", "east.example.com")
     shows(server, "prod-west", "west.example.com")
     eventually(lambda: groups(server) == ["east.example.com"], SEEN_S, "one is merged")
-    rows = finished(tmp_path, "get", "sources", "-s", server.grpc).stdout.splitlines()
+    rows = run_apidiscovery(tmp_path, "get", "sources", "-s", server.grpc).stdout.splitlines()
     shown = {row.split()[0]: "- (not merged)" in row for row in rows}
     assert shown["upstream:prod-east"] is False
     assert shown["upstream:prod-west"] is True

@@ -110,37 +110,12 @@ def test_a_cluster_is_served_as_it_answers_and_after_it_died(serve: Serve, tmp_p
     assert again.values("warning")
 
 
-def test_paths_that_are_not_there(serve: Serve) -> None:
-    with FakeApiServer(Cluster("widgets")) as upstream:
-        server = serve(*NONE, "--upstream", f"east={upstream.url}")
-        followed(server, "/clusters/east/apis", Cluster("widgets").document("v2"))
-        for path in (
-            "/clusters/west/apis",
-            "/clusters/east/metrics",
-            "/clusters/east/readyz",
-            "/clusters/east/apis/b.test",
-            "/clusters/eas/apis",
-            "/clusters//apis",
-        ):
-            assert ask(server, path).status == 404, path
-
-
 def test_a_cluster_that_has_never_answered_is_no_empty_one(serve: Serve) -> None:
     server = serve(*NONE, "--upstream", "east=http://127.0.0.1:1", "--catalog", "kubernetes")
     for path in ("apis", "api", "apis/apps/v1", "version", "openapi/v3", ""):
         answer = ask(server, f"/clusters/east/{path}", "application/json")
         assert answer.status == 503, path
         assert "of cluster east is not known yet" in str(answer.json()["message"])
-
-
-def test_names_with_slashes(serve: Serve) -> None:
-    east = Cluster("widgets")
-    name = "arn:aws:eks:eu-1:1:cluster/prod"
-    with FakeApiServer(east) as upstream:
-        server = serve(*NONE, "--upstream", f"{name}={upstream.url}")
-        followed(server, f"/clusters/{name}/apis", east.document("v2"))
-        quoted = "/clusters/arn%3Aaws%3Aeks%3Aeu-1%3A1%3Acluster%2Fprod/apis"
-        assert ask(server, quoted).body == east.document("v2")
 
 
 def test_a_time_in_the_past_is_served_as_it_was(serve: Serve, tmp_path: Path) -> None:

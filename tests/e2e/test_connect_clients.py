@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 from apidiscovery.service.v1 import discovery_pb2, registry_pb2
-from apidiscovery.v2 import discovery_pb2 as v2
 from connectrpc.client import ConnectClient
 from connectrpc.code import Code
 from connectrpc.codec import Codec
@@ -19,6 +18,7 @@ from connectrpc.compat import google_protobuf_binary_codec, google_protobuf_json
 from connectrpc.errors import ConnectError
 from connectrpc.method import IdempotencyLevel, MethodInfo, StreamType
 from connectrpc.protocol import ProtocolType
+from openapi_process import publication
 from programs import curl, run_shell
 from repository import EXAMPLES
 from server import Serve, Server, serving
@@ -76,16 +76,6 @@ async def client_of(
             await client.close()
 
 
-def publication(name: str) -> registry_pb2.PublishRequest:
-    group = v2.APIGroupDiscovery()
-    group.metadata.name = f"{name}.example.com"
-    group.versions.add(version="v1", freshness="Current")
-    published = registry_pb2.PublishedGroup(group=group)
-    return registry_pb2.PublishRequest(
-        name=name, groups=registry_pb2.PublishedGroups(groups=[published])
-    )
-
-
 @PROTOCOLS
 async def test_a_unary_call(server: Server, protocol: ProtocolType, codec: Codec) -> None:
     async with client_of(server, protocol, codec) as client:
@@ -105,7 +95,7 @@ async def test_an_error_with_its_details(
     server: Server, protocol: ProtocolType, codec: Codec
 ) -> None:
     async with client_of(server, protocol, codec) as client:
-        request = publication("wrong")
+        request = publication("wrong.example.com")
         request.groups.groups[0].group.metadata.name = "Not a name"
         with pytest.raises(ConnectError) as caught:
             await client.execute_unary(request=request, method=PUBLISH)
@@ -125,7 +115,7 @@ async def test_a_stream_brings_what_is_published(
         )
         first = await anext(stream)
         assert len(first.changes.delta.changed) > 15
-        await client.execute_unary(request=publication(name), method=PUBLISH)
+        await client.execute_unary(request=publication(f"{name}.example.com"), method=PUBLISH)
         second = await anext(stream)
         assert [group.name for group in second.changes.delta.changed] == [f"{name}.example.com"]
 

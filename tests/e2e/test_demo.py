@@ -10,8 +10,7 @@ from pathlib import Path
 
 import httpx2
 import pytest
-from command_process import finished
-from programs import kubectl
+from programs import kubectl, run_apidiscovery
 from server import COMMAND, environment, eventually
 
 _READY_S = 90.0  # it takes some seconds on a machine that does nothing else
@@ -84,13 +83,13 @@ def test_something_changes_while_it_runs(demo: httpx2.Client) -> None:
 
 
 def test_an_address_that_others_can_reach_is_refused(tmp_path: Path) -> None:
-    outcome = finished(tmp_path, "demo", "--http", "0.0.0.0:0")
+    outcome = run_apidiscovery(tmp_path, "demo", "--http", "0.0.0.0:0")
     assert outcome.exit_code == 2
     assert "want a loopback address" in outcome.stderr
 
 
 def test_an_address_in_use_is_told(demo: httpx2.Client, tmp_path: Path) -> None:
-    outcome = finished(tmp_path, "demo", "--http", f"127.0.0.1:{demo.base_url.port}")
+    outcome = run_apidiscovery(tmp_path, "demo", "--http", f"127.0.0.1:{demo.base_url.port}")
     assert outcome.exit_code == 1
     assert "error: " in outcome.stderr
     assert "Traceback" not in outcome.stderr

@@ -103,10 +103,7 @@ def table(matrix: Matrix) -> dict[str, list[tuple[str, ...] | None]]:
 
 
 def test_both_ways_tell_the_same_matrix(steady: Clusters) -> None:
-    with (
-        Fleet.of_server(steady.url("http")) as http,
-        Fleet.of_server(steady.url("grpc")) as pushed,
-    ):
+    with over_both(steady) as (http, pushed):
         assert http.matrix() == pushed.matrix()
         assert http.clusters() == pushed.clusters()
         assert http.names == ("east", "west")
@@ -119,45 +116,73 @@ def test_both_ways_tell_the_same_matrix(steady: Clusters) -> None:
         assert pushed.matrix() is pushed.matrix()
 
 
-@each_scheme
-def test_names_are_resolved_in_each_cluster(clusters: Clusters, scheme: str) -> None:
-    with Fleet.of_server(clusters.url(scheme)) as fleet:
-        assert fleet.best_common_version("wd").version == "v1"
-        assert fleet.best_common_version("Widget", ["west"]).version == "v2"
-        found = fleet.wait_for("widgets")
-        with pytest.raises(NotYetServed) as caught:
-            fleet.wait_for("crontabs", timeout_s=0.1)
+@contextmanager
+def over_both(clusters: Clusters, timeout_s: float | None = None) -> Generator[tuple[Fleet, Fleet]]:
+    """Return a fleet over HTTP and one over gRPC."""
+    with (
+        Fleet.of_server(clusters.url("http"), request_timeout_s=timeout_s) as http,
+        Fleet.of_server(clusters.url("grpc"), request_timeout_s=timeout_s) as pushed,
+    ):
+        yield http, pushed
+
+
+def test_names_are_resolved_in_each_cluster(clusters: Clusters) -> None:
+    with over_both(clusters) as fleets:
+        for fleet in fleets:
+            assert fleet.best_common_version("wd").version == "v1"
+            assert fleet.best_common_version("Widget", ["west"]).version == "v2"
+            found = fleet.wait_for("widgets")
+            assert {name: str(each.resource.gv) for name, each in found.items()} == {
+                "east": "example.com/v1",
+                "west": "example.com/v2",
+            }
+            with pytest.raises(NotYetServed) as caught:
+                fleet.wait_for("crontabs", timeout_s=0.1)
+            assert set(caught.value.missing) == {"east", "west"}
+            with pytest.raises(KeyError):
+                fleet.best_common_version("widgets", ["south"])
         clusters.west.add(CRONTABS)
-        assert list(fleet.wait_for("crontabs", in_all=False)) == ["west"]
-        with pytest.raises(KeyError):
-            fleet.best_common_version("widgets", ["south"])
-
-    assert {name: str(each.resource.gv) for name, each in found.items()} == {
-        "east": "example.com/v1",
-        "west": "example.com/v2",
-    }
-    assert set(caught.value.missing) == {"east", "west"}
+        for fleet in fleets:
+            assert list(fleet.wait_for("crontabs", in_all=False)) == ["west"]
 
 
-@each_scheme
 def test_a_cluster_that_died_is_served_as_it_was_and_makes_unsure(
-    clusters: Clusters, scheme: str
+    clusters: Clusters, capsys: Capture
 ) -> None:
-    with Fleet.of_server(clusters.url(scheme)) as fleet:
-        before = fleet.matrix()
+    with over_both(clusters) as fleets:
+        before = [fleet.matrix() for fleet in fleets]
         clusters.west.down()
         clusters.until("Stale")
-        after = fleet.matrix()
-        best = fleet.best_common_version("widgets")
-        with pytest.raises(NotYetServed) as caught:
-            fleet.wait_for("widgets", timeout_s=0.1)
+        for fleet, known in zip(fleets, before, strict=True):
+            after = fleet.matrix()
+            assert after.rows == known.rows
+            assert [one.freshness for one in after.columns] == [Freshness.CURRENT, Freshness.STALE]
+            assert "refused" in after.columns[1].reason
+            best = fleet.best_common_version("widgets")
+            assert (best.version, set(best.unsure)) == ("v1", {"west"})
+            with pytest.raises(NotYetServed) as caught:
+                fleet.wait_for("widgets", timeout_s=0.1)
+            assert set(caught.value.missing) == {"west"}
+    comparing_tells_of_the_dead(clusters, capsys)
 
-    assert after.rows == before.rows
-    assert [column.freshness for column in after.columns] == [Freshness.CURRENT, Freshness.STALE]
-    assert "refused" in after.columns[1].reason
-    assert best.version == "v1"
-    assert set(best.unsure) == {"west"}
-    assert set(caught.value.missing) == {"west"}
+
+def comparing_tells_of_the_dead(clusters: Clusters, capsys: Capture) -> None:
+    """See that commands which compare warn of the cluster west, which has died."""
+    two = command(clusters, capsys, "diff", "cluster:east", "cluster:west")
+    several = command(clusters, capsys, "diff", "cluster:east", "cluster:west", "a=cluster:east")
+    url = f"http://{clusters.server.http}/clusters/west"
+    listed = run(capsys, "api-resources", "--no-cache", "--server", url)
+    missing = command(clusters, capsys, "diff", "cluster:east", "cluster:south")
+
+    assert two.stderr.startswith("Warning: this is the last known answer of cluster west: ")
+    assert "connection refused by 127.0.0.1:" in two.stderr
+    assert two.exit_code == 1
+    assert listed.stderr == two.stderr  # one line, though two requests were answered with it
+    assert "; west " in several.stdout.splitlines()[0]
+    assert "(stale" in several.stdout.splitlines()[2]
+    assert missing == Outcome(
+        2, "", "error: south: the service knows no such cluster; it knows east, west\n"
+    )
 
 
 @each_scheme
@@ -189,17 +214,15 @@ async def test_a_watch_tells_changes_and_survives_the_service(
     assert matrix.rows == rows
 
 
-@each_scheme
-def test_a_service_that_is_gone_empties_nothing(clusters: Clusters, scheme: str) -> None:
-    with Fleet.of_server(clusters.url(scheme), request_timeout_s=2) as fleet:
-        before = fleet.matrix()
+def test_a_service_that_is_gone_empties_nothing(clusters: Clusters) -> None:
+    with over_both(clusters, timeout_s=2) as fleets:
+        before = [fleet.matrix() for fleet in fleets]
         clusters.server.stop()
-        after = fleet.matrix()
-        again = fleet.matrix()
-
-    assert after.rows == before.rows
-    assert {column.freshness for column in after.columns} == {Freshness.STALE}
-    assert [c.since for c in after.columns] == [c.since for c in again.columns]
+        for fleet, known in zip(fleets, before, strict=True):
+            after, again = fleet.matrix(), fleet.matrix()
+            assert after.rows == known.rows
+            assert {column.freshness for column in after.columns} == {Freshness.STALE}
+            assert [c.since for c in after.columns] == [c.since for c in again.columns]
 
 
 @each_scheme
@@ -301,26 +324,6 @@ def test_several_sides_are_a_table(steady: Clusters, capsys: Capture) -> None:
     assert "| Widget | example.com | v1 | v2\\*,v1 | v2\\*,v1 |" in markdown.stdout
     assert [row["agreement"] for row in json.loads(document.stdout)["rows"]] == ["Different"]
     assert command(steady, capsys, "diff", *sides, "--breaking-only").exit_code == 2
-
-
-def test_comparing_tells_of_a_cluster_that_has_died(clusters: Clusters, capsys: Capture) -> None:
-    clusters.west.down()
-    clusters.until("Stale")
-    two = command(clusters, capsys, "diff", "cluster:east", "cluster:west")
-    several = command(clusters, capsys, "diff", "cluster:east", "cluster:west", "a=cluster:east")
-    url = f"http://{clusters.server.http}/clusters/west"
-    listed = run(capsys, "api-resources", "--no-cache", "--server", url)
-    missing = command(clusters, capsys, "diff", "cluster:east", "cluster:south")
-
-    assert two.stderr.startswith("Warning: this is the last known answer of cluster west: ")
-    assert "connection refused by 127.0.0.1:" in two.stderr
-    assert two.exit_code == 1
-    assert listed.stderr == two.stderr  # one line, though two requests were answered with it
-    assert "; west " in several.stdout.splitlines()[0]
-    assert "(stale" in several.stdout.splitlines()[2]
-    assert missing == Outcome(
-        2, "", "error: south: the service knows no such cluster; it knows east, west\n"
-    )
 
 
 def test_a_cluster_is_compared_with_releases(steady: Clusters, capsys: Capture) -> None:

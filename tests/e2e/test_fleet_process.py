@@ -7,28 +7,13 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from fake_api_server import Answer, FakeApiServer, aggregated
+from fake_api_server import Answer, FakeApiServer, aggregated, served_group
 from programs import Kubectl
 from raw_http import AGG, get
 from server import Serve, Server, eventually
 
 SEEN_S = 20.0
 DOWN = Answer(b"try again later\n", "text/plain", 503)
-
-
-def group(name: str, *kinds: str) -> dict[str, Any]:
-    resources = [
-        {
-            "resource": f"{kind.lower()}s",
-            "responseKind": {"group": name, "version": "v1", "kind": kind},
-            "scope": "Cluster",
-            "singularResource": kind.lower(),
-            "verbs": ["get", "list"],
-        }
-        for kind in kinds
-    ]
-    version = {"version": "v1", "resources": resources, "freshness": "Current"}
-    return {"metadata": {"name": name} if name else {}, "versions": [version]}
 
 
 def document(name: str, kind: str, told: str) -> bytes:
@@ -56,8 +41,8 @@ def cluster(told: str, *groups: dict[str, Any], release: str) -> dict[str, Answe
     index = {"paths": {"apis/shared.test/v1": {"serverRelativeURL": "/openapi/v3/shared?hash=1"}}}
     version = json.dumps({"major": "1", "minor": "36", "gitVersion": release}).encode()
     return {
-        "/api": aggregated(group("", "Pod")),
-        "/apis": aggregated(group("shared.test", "Shared"), *groups),
+        "/api": aggregated(served_group("", "pods")),
+        "/apis": aggregated(served_group("shared.test", "shareds"), *groups),
         "/version": Answer(version),
         "/openapi/v3": Answer(json.dumps(index).encode()),
         "/openapi/v3/shared": Answer(content),
@@ -66,7 +51,7 @@ def cluster(told: str, *groups: dict[str, Any], release: str) -> dict[str, Answe
 
 @pytest.fixture(name="clusters")
 def fixture_clusters() -> Iterator[dict[str, FakeApiServer]]:
-    east = cluster("As east tells it.", group("own.test", "Own"), release="v1.36.2")
+    east = cluster("As east tells it.", served_group("own.test", "owns"), release="v1.36.2")
     west = cluster("As west tells it.", release="v1.31.0")
     with FakeApiServer(east) as first, FakeApiServer(west) as second:
         yield {"east": first, "west": second}
@@ -126,7 +111,7 @@ def test_a_change_is_seen_and_a_failure_empties_nothing(
 ) -> None:
     etag = get(server.http_port, "/fleet/matrix").etag
     answers = cast("dict[str, Answer]", clusters["west"].answers)
-    shared, new = group("shared.test", "Shared"), group("new.test", "New")
+    shared, new = served_group("shared.test", "shareds"), served_group("new.test", "news")
     clusters["west"].answers = {**answers, "/apis": aggregated(shared, new)}
     eventually(lambda: "New" in kinds(server), SEEN_S, "the new kind is in the matrix")
     assert get(server.http_port, "/fleet/matrix").etag != etag

@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 from command_line import Outcome
-from command_process import finished
-from explained_cluster import openapi_routes
-from fake_api_server import Answer, FakeApiServer, aggregated
+from fake_api_server import Answer, FakeApiServer, aggregated, openapi_routes
+from programs import run_apidiscovery
 from raw_http import get
 from server import Server, eventually, serving
 from upstream_setup import item
@@ -56,7 +55,7 @@ class Remembered:
     home: Path
 
     def run(self, *args: str) -> Outcome:
-        return finished(self.home, *args)
+        return run_apidiscovery(self.home, *args)
 
     def history(self, *flags: str) -> str:
         done = self.run("history", "--grpc-server", self.server.grpc, "--fields", *flags)
@@ -193,7 +192,7 @@ def test_a_server_without_a_history_says_so(tmp_path: Path) -> None:
         serving(tmp_path, *own, "--upstream", f"east={east.url}") as server,
     ):
         sides = ("cluster:east@2026-11-20", "cluster:east")
-        done = finished(tmp_path, "diff", *sides, "--server", server.url)
+        done = run_apidiscovery(tmp_path, "diff", *sides, "--server", server.url)
         assert done.exit_code == 2
         assert "this server keeps no history; start it with --history" in done.stderr
 

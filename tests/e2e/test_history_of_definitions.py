@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from command_process import finished
+from programs import run_apidiscovery
 from raw_http import get
 from real_cluster import definition
 from server import Server, eventually, serving
@@ -40,7 +40,7 @@ def now() -> str:
 
 def changes(server: Server, folder: Path) -> list[dict[str, Any]]:
     flags = ("--grpc-server", server.grpc, "--cluster", "-", "--fields", "-o", "json")
-    done = finished(folder, "history", *flags)
+    done = run_apidiscovery(folder, "history", *flags)
     assert (done.exit_code, done.stderr) == (0, "")
     found: list[dict[str, Any]] = json.loads(done.stdout)["changes"]
     return [one for one in found if KEY in " ".join(one["changes"])]

@@ -10,8 +10,8 @@ from typing import Any
 
 import grpc
 from apidiscovery.service.v1 import history_pb2, history_pb2_grpc
-from command_process import finished, running
 from fake_api_server import FakeApiServer, aggregated
+from programs import run_apidiscovery, running
 from raw_http import get
 from server import Server, eventually, serving
 
@@ -64,7 +64,7 @@ def kinds(change: history_pb2.HistoryChange) -> list[str]:
 
 
 def told(server: Server, folder: Path, *flags: str) -> str:
-    done = finished(folder, "history", "--grpc-server", server.grpc, *flags)
+    done = run_apidiscovery(folder, "history", "--grpc-server", server.grpc, *flags)
     assert (done.exit_code, done.stderr) == (0, ""), done
     return done.stdout
 
@@ -135,10 +135,12 @@ def test_trouble_says_what_to_do(tmp_path: Path) -> None:
         FakeApiServer(routes("Widget")) as upstream,
         following(tmp_path / "server", upstream.url, "--history", "off") as server,
     ):
-        done = finished(tmp_path, "history", "--grpc-server", server.grpc)
+        done = run_apidiscovery(tmp_path, "history", "--grpc-server", server.grpc)
         assert done.exit_code == 1
         assert "start it with --history" in done.stderr
-        done = finished(tmp_path, "history", "--grpc-server", server.grpc, "--since", "soon")
+        done = run_apidiscovery(
+            tmp_path, "history", "--grpc-server", server.grpc, "--since", "soon"
+        )
         assert done.exit_code == 2
         assert "such as 7d or 12h" in done.stderr
 
@@ -195,6 +197,6 @@ def test_replicas_on_one_store_write_each_change_once(tmp_path: Path) -> None:
 
 
 def test_the_help_names_the_options(tmp_path: Path) -> None:
-    done = finished(tmp_path, "history", "--help")
+    done = run_apidiscovery(tmp_path, "history", "--help")
     assert (done.exit_code, done.stderr) == (0, "")
     assert "--since TIME" in done.stdout

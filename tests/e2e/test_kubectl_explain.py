@@ -178,7 +178,7 @@ def test_create_says_what_it_says_against_the_reference(
         found = kubectl(url, cache, "create", *how)
         return replace(found, stderr=LOG_PREFIX.sub("", found.stderr))
 
-    for validate in ("strict", "warn", "ignore"):
+    for validate in ("strict", "warn"):
         ours = outcome(server.url, "ours", validate)
         assert ours == outcome(reference.url, "theirs", validate)
         assert bool(ours.exit_code) == (manifest in UNUSABLE)

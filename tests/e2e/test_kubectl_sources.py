@@ -1,13 +1,12 @@
 """kubectl with every kind of source: built-ins, real CRDs, and another API server that dies."""
 
 import gzip
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from fake_api_server import Answer, FakeApiServer, aggregated, aggregated_type
+from fake_api_server import Answer, FakeApiServer, aggregated, served_group
 from programs import Kubectl
 from raw_http import AGG, get
 from repository import GOLDEN
@@ -26,35 +25,6 @@ CUSTOM_GROUPS = [
     "monitoring.coreos.com",
 ]
 
-EAST: dict[str, object] = {
-    "kind": "APIGroupDiscoveryList",
-    "apiVersion": "apidiscovery.k8s.io/v2",
-    "metadata": {},
-    "items": [
-        {
-            "metadata": {"name": "east.example.com"},
-            "versions": [
-                {
-                    "version": "v1",
-                    "resources": [
-                        {
-                            "resource": "compasses",
-                            "responseKind": {
-                                "group": "east.example.com",
-                                "version": "v1",
-                                "kind": "Compass",
-                            },
-                            "scope": "Namespaced",
-                            "singularResource": "compass",
-                            "verbs": ["get", "list"],
-                        }
-                    ],
-                    "freshness": "Current",
-                }
-            ],
-        }
-    ],
-}
 POLL_S = 0.2
 
 
@@ -71,7 +41,7 @@ def fixture_manifests(tmp_path: Path) -> Path:
 @pytest.fixture(name="upstream")
 def fixture_upstream() -> Iterator[dict[str, Answer]]:
     """Answers of an upstream, to be changed on the way; its address is under the empty path."""
-    routes: dict[str, Answer] = {"/apis": Answer(json.dumps(EAST).encode(), aggregated_type())}
+    routes: dict[str, Answer] = {"/apis": aggregated(served_group("east.example.com", "needles"))}
     with FakeApiServer(routes) as fake:
         routes[""] = Answer(fake.url.encode())
         yield routes
@@ -117,7 +87,7 @@ def test_kubectl_lists_every_source_and_a_dead_one_as_kube_apiserver_would(
         "certificates.cert-manager.io",
         "prometheuses.monitoring.coreos.com",
         "applications.argoproj.io",
-        "compasses.east.example.com",
+        "needles.east.example.com",
     ):
         assert name in listed
 

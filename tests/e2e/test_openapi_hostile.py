@@ -14,8 +14,7 @@ import zstandard
 from apidiscovery_service.openapi.body import WHOLE_BYTES
 from apidiscovery_service.openapi.crd.problems import MAX_DEPTH, MAX_VALUES
 from crd_manifests import simple
-from explained_cluster import digest, openapi_routes
-from fake_api_server import FakeApiServer, aggregated
+from fake_api_server import FakeApiServer, aggregated, openapi_routes, served_group, sha512
 from openapi_process import DEADLINE_S, apply, describing, document, index, publication, registry
 from raw_http import RawResponse, get, request
 from server import Server, eventually, serving
@@ -191,7 +190,7 @@ def test_hostile_documents_of_an_upstream_are_passed_on_or_said_to_be_refused(
     groups = {f"{name}.up.example.com": body for name, body in bodies.items()}
     routes = {
         "/api": aggregated(),
-        "/apis": aggregated(*map(served_group, groups)),
+        "/apis": aggregated(*(served_group(group, "things") for group in groups)),
         **openapi_routes({f"apis/{group}/v1": body for group, body in groups.items()}),
     }
     flags = ("--catalog", "none", "--store", "memory")
@@ -202,7 +201,7 @@ def test_hostile_documents_of_an_upstream_are_passed_on_or_said_to_be_refused(
         eventually(lambda: get(mirror.http_port, "/readyz").status == 200, SEEN_S, "it is ready")
         with polled(mirror) as answers:
             for name, body in UPSTREAM_TAKEN.items():
-                eventually(partial(has_hash, mirror, digest(body)), SEEN_S, f"{name} is taken")
+                eventually(partial(has_hash, mirror, sha512(body)), SEEN_S, f"{name} is taken")
             for name, (_, reason) in UPSTREAM_REFUSED.items():
                 group = f"{name}.up.example.com"
                 eventually(partial(is_refused, mirror, group, reason), SEEN_S, f"{name} is refused")
@@ -213,19 +212,6 @@ def test_hostile_documents_of_an_upstream_are_passed_on_or_said_to_be_refused(
             assert get(mirror.http_port, "/openapi/v2").json()["swagger"] == "2.0"
             assert rss_kib(mirror) < MAX_RSS_KIB
     assert {answer.status for answer in answers} == {200}
-
-
-def served_group(group: str) -> dict[str, Any]:
-    """Return a group with one resource, as discovery has it."""
-    resource = {
-        "resource": "things",
-        "responseKind": {"group": group, "version": "v1", "kind": "Thing"},
-        "scope": "Cluster",
-        "singularResource": "thing",
-        "verbs": ["get"],
-    }
-    versions = [{"version": "v1", "resources": [resource], "freshness": "Current"}]
-    return {"metadata": {"name": group}, "versions": versions}
 
 
 def has_hash(server: Server, wanted: str) -> bool:

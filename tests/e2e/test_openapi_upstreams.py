@@ -9,10 +9,17 @@ from typing import Any, cast
 
 import pytest
 from etcd import EtcdServer
-from explained_cluster import digest, openapi_routes
-from fake_api_server import Answer, FakeApiServer, aggregated, document
+from fake_api_server import (
+    Answer,
+    FakeApiServer,
+    aggregated,
+    document,
+    openapi_routes,
+    served_group,
+    sha512,
+)
 from metrics_text import total
-from openapi_checks import dangling
+from openapi_documents import dangling
 from programs import kubectl
 from raw_http import RawResponse, get
 from repository import GOLDEN
@@ -70,20 +77,6 @@ def batch_group() -> dict[str, Any]:
     return cast("dict[str, Any]", found)
 
 
-def widgets(group: str) -> dict[str, Any]:
-    """Return a group with one resource."""
-    kind = {"group": group, "version": "v1", "kind": "Widget"}
-    resource = {
-        "resource": "widgets",
-        "responseKind": kind,
-        "scope": "Cluster",
-        "singularResource": "widget",
-        "verbs": ["get"],
-    }
-    versions = [{"version": "v1", "resources": [resource], "freshness": "Current"}]
-    return {"metadata": {"name": group}, "versions": versions}
-
-
 def widget_document(group: str, text: str) -> bytes:
     """Return the document of such a group, with a text of its own."""
     schema = {
@@ -115,7 +108,7 @@ def widget_routes(**texts: str) -> dict[str, Answer]:
     documents = {f"apis/{g}/v1": widget_document(g, text) for g, text in groups.items()}
     return {
         "/api": EMPTY_CORE,
-        "/apis": aggregated(*map(widgets, groups)),
+        "/apis": aggregated(*(served_group(group, "widgets") for group in groups)),
         **openapi_routes(documents),
     }
 
@@ -190,7 +183,7 @@ def test_a_mirror_explains_what_its_upstream_does(
 
 
 def test_what_is_made_from_discovery_is_passed_on_as_it_is(serve: Serve, tmp_path: Path) -> None:
-    routes = {"/api": EMPTY_CORE, "/apis": aggregated(widgets("east.example.com"))}
+    routes = {"/api": EMPTY_CORE, "/apis": aggregated(served_group("east.example.com", "widgets"))}
     with FakeApiServer(routes) as fake:
         first = serve(*NONE, "--store", "memory", "--upstream", f"far={fake.url}")
         eventually(lambda: "apis/east.example.com/v1" in urls(first.http_port), SEEN_S, "listed")
@@ -226,7 +219,7 @@ def test_an_old_servers_one_document_becomes_those_of_group_versions(
 
         body = eventually(converted, SEEN_S, "it is converted")
         assert body["paths"] == json.loads(reference)["paths"]
-        assert dangling(body) == set()
+        assert dangling(body) == []
         assert "io.k8s.api.batch.v1.CronJob" in body["components"]["schemas"]
         for what in ("cronjob.spec", "job"):
             ours = explain(tmp_path, server.url, what)
@@ -242,7 +235,7 @@ def test_what_an_upstream_published_outlives_it(
 ) -> None:
     manifest = tmp_path / "widgets.json"
     own = {"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2"}
-    manifest.write_text(json.dumps({**own, "items": [widgets("own.example.com")]}))
+    manifest.write_text(json.dumps({**own, "items": [served_group("own.example.com", "widgets")]}))
     upstream = serve(*NONE, "--store", "memory", "--manifests", str(packages))
     own_flags = ("--store", f"sqlite:{tmp_path / 'store'}", "--manifests", str(manifest))
     flags = (*NONE, *own_flags, "--upstream", f"east={upstream.url}")
@@ -262,7 +255,7 @@ def test_what_an_upstream_published_outlives_it(
     assert (index(again).body, index(again).etag) == (before.body, before.etag)
     for key, url in urls(again.http_port).items():
         assert get(again.http_port, url).body == bodies[key]
-        assert digest(bodies[key]) == url.partition("?hash=")[2]
+        assert sha512(bodies[key]) == url.partition("?hash=")[2]
     assert explain(tmp_path, again.url, "certificate.spec") == text
     assert index(again).body == before.body
 
@@ -272,12 +265,12 @@ def test_of_one_change_one_document_is_downloaded(serve: Serve, tmp_path: Path) 
     with FakeApiServer(routes) as fake:
         server = serve(*NONE, "--store", "memory", "--config", often(tmp_path, far=fake.url))
         documents = (widget_document(f"{name}.example.com", "one") for name in ("east", "north"))
-        has_documents(server, *map(digest, documents))
+        has_documents(server, *map(sha512, documents))
         before = hashes(server)
         assert sorted(downloads(fake)) == sorted(key for key in before if key.startswith("apis/"))
 
         routes.update(widget_routes(east="one", west="two", north="one"))
-        changed = digest(widget_document("west.example.com", "two"))
+        changed = sha512(widget_document("west.example.com", "two"))
         has_documents(server, changed)
         assert hashes(server) == {**before, "apis/west.example.com/v1": changed}
         assert downloads(fake)[3:] == ["apis/west.example.com/v1"]
@@ -296,11 +289,11 @@ def test_a_change_is_on_every_replica_within_a_second(serve: Serve, tmp_path: Pa
         flags = (*NONE, *store, "--config", often(tmp_path, far=fake.url))
         servers = [serve(*flags), serve(*flags)]
         for server in servers:
-            has_documents(server, digest(widget_document("west.example.com", "one")))
+            has_documents(server, sha512(widget_document("west.example.com", "one")))
         for text in ("two", "three"):
             routes.update(widget_routes(east="one", west=text))
             began = time.monotonic()
-            wanted = digest(widget_document("west.example.com", text))
+            wanted = sha512(widget_document("west.example.com", text))
             for server in servers:
                 has_documents(server, wanted)
             assert time.monotonic() - began < VISIBLE_S
@@ -340,7 +333,7 @@ def test_a_server_behind_an_apiservice_has_its_documents_passed_on(
         flags = ("--store", "memory", "--manifests", str(manifest), "--config", str(config))
         server = serve(*NONE, *flags)
         wanted = widget_document(group, "far away")
-        has_documents(server, digest(wanted))
+        has_documents(server, sha512(wanted))
         assert set(hashes(server)) == {"version", f"apis/{group}/v1"}
         assert get(server.http_port, f"{INDEX}/apis/{group}/v1").body == wanted
         assert "far away" in explain(tmp_path, server.url, "widget")
@@ -369,7 +362,7 @@ def test_documents_that_are_wrong_are_told_of_and_replaced(serve: Serve) -> None
     routes[f"{INDEX}/apis/west.example.com/v1"] = document({"openapi": "3.0.0", "paths": []})
     with FakeApiServer(routes) as fake:
         server = serve(*NONE, "--store", "memory", "--upstream", f"far={fake.url}")
-        has_documents(server, digest(widget_document("east.example.com", "fine")))
+        has_documents(server, sha512(widget_document("east.example.com", "fine")))
         report = get(server.http_port, "/readyz?verbose").body.decode()
         assert "upstream far: OpenAPI: GET /openapi/v3/apis/west.example.com/v1" in report
         west = get(server.http_port, f"{INDEX}/apis/west.example.com/v1")

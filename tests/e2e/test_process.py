@@ -23,7 +23,6 @@ from raw_http import AGG, get
 from server import Serve, Server, eventually, refused
 
 DRAIN_S = 5.0
-SIGNALS = pytest.mark.parametrize("by", [signal.SIGTERM, signal.SIGINT], ids=lambda by: by.name)
 H2_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes.fromhex("000000040000000000")
 
 
@@ -63,11 +62,17 @@ def write(path: Path, text: str) -> None:
 # Stopping.
 
 
-@SIGNALS
-async def test_a_watch_ends_with_unavailable(serve: Serve, by: signal.Signals) -> None:
-    """Its caller then goes on at another replica."""
+@pytest.mark.parametrize("by", [signal.SIGTERM, signal.SIGINT], ids=lambda by: by.name)
+async def test_idle_connections_do_not_delay_the_end_and_a_watch_ends_with_unavailable(
+    serve: Serve, by: signal.Signals
+) -> None:
+    """The caller that watches then goes on at another replica."""
     server = serve()
-    async with grpc.aio.insecure_channel(server.grpc) as channel:
+    async with (
+        grpc.aio.insecure_channel(server.grpc) as channel,
+        httpx2.AsyncClient(base_url=server.url, trust_env=False) as client,
+    ):
+        assert (await client.get("/livez")).text == "ok"
         stub = discovery_pb2_grpc.DiscoveryServiceStub(channel)
         watch = stub.WatchDiscovery(discovery_pb2.WatchDiscoveryRequest())
         first = await anext(aiter(watch))
@@ -77,17 +82,7 @@ async def test_a_watch_ends_with_unavailable(serve: Serve, by: signal.Signals) -
             await anext(aiter(watch))
         assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
         assert caught.value.details() == "the server is stopping"
-        assert await stopping < DRAIN_S
-
-
-@SIGNALS
-def test_idle_connections_do_not_delay_the_end(serve: Serve, by: signal.Signals) -> None:
-    server = serve()
-    with ExitStack() as stack:
-        for _ in range(3):
-            client = stack.enter_context(httpx2.Client(base_url=server.url, trust_env=False))
-            assert client.get("/livez").text == "ok"
-        assert server.stop(by) < DRAIN_S - 1
+        assert await stopping < DRAIN_S - 1
 
 
 def test_clients_that_never_read_are_cut_off(serve: Serve) -> None:

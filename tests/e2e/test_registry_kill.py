@@ -8,6 +8,7 @@ from pathlib import Path
 import grpc
 import grpc.aio
 from apidiscovery.service.v1 import registry_pb2, registry_pb2_grpc
+from openapi_process import publication
 from raw_http import get
 from server import Serve
 
@@ -17,10 +18,8 @@ _KILL_AFTER_S = 0.4
 
 
 def request(name: str) -> registry_pb2.PublishRequest:
-    published = registry_pb2.PublishRequest(name=name, owner="me")
-    group = published.groups.groups.add().group
-    group.metadata.name = f"{name}.example.com"
-    group.versions.add(version="v1", freshness="Current")
+    published = publication(f"{name}.example.com")
+    published.owner = "me"
     return published
 
 

@@ -11,8 +11,9 @@ from pathlib import Path
 import grpc
 import pytest
 from apidiscovery.service.v1 import registry_pb2, registry_pb2_grpc
+from crd_manifests import simple
 from etcd import EtcdServer
-from fake_api_server import Answer, FakeApiServer, aggregated
+from fake_api_server import Answer, FakeApiServer, aggregated, served_group
 from metrics_text import total
 from raw_http import AGG, RawResponse, get
 from server import Serve, Server, eventually
@@ -31,7 +32,7 @@ def fixture_etcd(tmp_path: Path) -> Iterator[EtcdServer]:
 @pytest.fixture(name="routes")
 def fixture_routes() -> dict[str, Answer]:
     """What the upstream answers, to be changed on the way."""
-    return {"/apis": group("east.example.com", "ones")}
+    return {"/apis": aggregated(served_group("east.example.com", "ones"))}
 
 
 @pytest.fixture(name="upstream")
@@ -40,34 +41,13 @@ def fixture_upstream(routes: dict[str, Answer]) -> Iterator[FakeApiServer]:
         yield upstream
 
 
-def crd(plural: str, group: str = "example.com") -> bytes:
-    kind = plural.capitalize()
-    return json.dumps(
-        {
-            "apiVersion": "apiextensions.k8s.io/v1",
-            "kind": "CustomResourceDefinition",
-            "metadata": {"name": f"{plural}.{group}"},
-            "spec": {
-                "group": group,
-                "names": {"plural": plural, "kind": kind},
-                "scope": "Namespaced",
-                "versions": [
-                    {
-                        "name": "v1",
-                        "served": True,
-                        "storage": True,
-                        "schema": {"openAPIV3Schema": {"type": "object"}},
-                    }
-                ],
-            },
-        }
-    ).encode()
-
-
 def apply(server: Server, *plurals: str) -> None:
     with grpc.insecure_channel(server.grpc) as channel:
         stub = registry_pb2_grpc.RegistryServiceStub(channel)
-        manifests = [registry_pb2.ApplyRequest.Manifest(content=crd(plural)) for plural in plurals]
+        crds = [simple(plural, "example.com", kind=plural.capitalize()) for plural in plurals]
+        manifests = [
+            registry_pb2.ApplyRequest.Manifest(content=json.dumps(crd).encode()) for crd in crds
+        ]
         stub.Apply(registry_pb2.ApplyRequest(manifests=manifests), timeout=10)
 
 
@@ -107,20 +87,6 @@ def pollers(servers: list[Server]) -> list[Server]:
     return [server for server in servers if polls(server)]
 
 
-def group(name: str, resource: str) -> Answer:
-    """Return what an upstream with one resource says."""
-    kind = {"group": "", "version": "", "kind": resource.capitalize()}
-    listed = {
-        "resource": resource,
-        "responseKind": kind,
-        "scope": "Cluster",
-        "singularResource": "",
-        "verbs": ["get"],
-    }
-    versions = [{"version": "v1", "resources": [listed], "freshness": "Current"}]
-    return aggregated({"metadata": {"name": name}, "versions": versions})
-
-
 def everywhere(servers: list[Server], resource: str, within_s: float) -> None:
     for server in servers:
         eventually(partial(shows, server, resource), within_s, f"{resource} on {server.http}")
@@ -149,7 +115,7 @@ def test_one_replica_polls_and_when_it_dies_another_does(
     (poller,) = pollers(servers)
     assert len({document(server).etag for server in servers}) == 1
 
-    routes["/apis"] = group("east.example.com", "twos")
+    routes["/apis"] = aggregated(served_group("east.example.com", "twos"))
     poller.process.kill()
     poller.process.wait()
     others = [server for server in servers if server is not poller]
@@ -169,7 +135,7 @@ def test_a_poller_that_was_cut_off_cannot_overwrite_what_came_after(
 
     poller.process.send_signal(signal.SIGSTOP)
     try:
-        routes["/apis"] = group("east.example.com", "twos")
+        routes["/apis"] = aggregated(served_group("east.example.com", "twos"))
         everywhere(others, "twos", TAKEOVER_S)
     finally:
         poller.process.send_signal(signal.SIGCONT)

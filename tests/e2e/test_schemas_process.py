@@ -10,8 +10,7 @@ import pytest
 from apidiscovery_client.openapi.json_documents import load
 from apidiscovery_client.openapi.json_schema import Kind, json_schema
 from crd_manifests import simple
-from explained_cluster import openapi_routes
-from fake_api_server import Answer, FakeApiServer, aggregated
+from fake_api_server import Answer, FakeApiServer, aggregated, openapi_routes
 from jsonschema import Draft7Validator  # type: ignore[import-untyped] # it has no types here
 from openapi_process import apply
 from raw_http import RawResponse, get

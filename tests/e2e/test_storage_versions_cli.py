@@ -1,8 +1,6 @@
 """`apidiscovery storage-versions` with real servers: on terminals, on pipes, and at their end."""
 
 import json
-import os
-import pty
 import signal
 import subprocess
 from collections.abc import Callable, Generator, Iterator
@@ -15,7 +13,7 @@ from apidiscovery.service.v1 import storage_version_pb2 as pb
 from apidiscovery.service.v1 import storage_version_pb2_grpc
 from click import unstyle
 from command_line import Outcome
-from programs import apidiscovery, free_port
+from programs import apidiscovery, free_port, on_a_terminal
 from server import COMMAND, START_S, Serve, Server, environment, eventually, serving
 
 GATE = ("--feature-gates", "StorageVersionAPI=true")
@@ -118,22 +116,7 @@ def running(folder: Path, address: str, *args: str) -> Generator[Running]:
 
 def on_terminal(folder: Path, address: str, *args: str, **env: str) -> str:
     """Return what `apidiscovery storage-versions ARGS` writes on a terminal."""
-    leader, follower = pty.openpty()
-    try:
-        done = subprocess.run(  # noqa: S603 - our own arguments
-            [str(COMMAND), "storage-versions", *args, "--grpc-server", address],
-            stdin=subprocess.DEVNULL,
-            stdout=follower,
-            stderr=subprocess.PIPE,
-            env=environment(folder, {"TERM": "xterm", **env}),
-            check=False,
-            timeout=LIMIT_S,
-        )
-        assert (done.returncode, done.stderr) == (0, b"")
-        return os.read(leader, 65_536).decode().replace("\r\n", "\n")
-    finally:
-        os.close(leader)
-        os.close(follower)
+    return on_a_terminal(folder, "storage-versions", *args, "--grpc-server", address, env=env)
 
 
 def test_who_writes_what(server: Server, cli: Cli) -> None:

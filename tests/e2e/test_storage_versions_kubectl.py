@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import grpc
+import programs
 import pytest
 from apidiscovery.service.v1 import storage_version_pb2
 from apidiscovery.service.v1.storage_version_pb2_grpc import StorageVersionServiceStub
@@ -48,24 +49,12 @@ def kubectl(gated: Server, tmp_path: Path) -> Iterator[Kubectl]:
     (tmp_path / "manifest.yaml").write_text(MANIFEST)
 
     def run(*args: str, fails: bool = False) -> Outcome:
-        done = subprocess.run(  # noqa: S603
-            [*command(gated, tmp_path), *args],
-            check=False,
-            capture_output=True,
-            env=environment(tmp_path),
-            cwd=tmp_path,
-            timeout=LIMIT_S,
-        )
-        assert (done.returncode != 0) is fails, done.stdout + done.stderr
-        return Outcome(done.returncode, done.stdout.decode(), done.stderr.decode())
+        done = programs.kubectl(tmp_path, "--server", gated.url, *args)
+        assert (done.exit_code != 0) is fails, done.stdout + done.stderr
+        return done
 
     yield run
     assert request(gated.http_port, PATH, method="DELETE").status == 200
-
-
-def command(server: Server, folder: Path) -> list[str]:
-    program = find_tool("kubectl")
-    return [program, "--server", server.url, "--cache-dir", str(folder / "cache")]
 
 
 @pytest.fixture
@@ -232,7 +221,7 @@ def report(server: Server) -> str:
 def test_watch(gated: Server, created: Kubectl, tmp_path: Path) -> None:
     """Rows come as things happen."""
     with subprocess.Popen(  # noqa: S603
-        [*command(gated, tmp_path), "get", "storageversions", "-w", "-o", "name"],
+        [find_tool("kubectl"), "--server", gated.url, "get", "storageversions", "-w", "-o", "name"],
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         env=environment(tmp_path),

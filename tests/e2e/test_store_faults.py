@@ -10,8 +10,8 @@ import grpc
 from apidiscovery_service.store.sqlite import SqliteStore
 from etcd import EtcdServer, etcd_members
 from metrics_text import total
+from openapi_process import groups, publish
 from programs import beginning, free_port
-from published import groups, publish_to
 from raw_http import get
 from server import START_S, Serve, Server, eventually
 from small_disk import small_disk
@@ -28,7 +28,7 @@ def url(*members: EtcdServer) -> str:
 
 def is_acknowledged(server: Server, name: str) -> bool:
     try:
-        publish_to(server, name)
+        publish(server, f"{name}.example.com")
     except grpc.RpcError:
         return False
     return True
@@ -41,7 +41,7 @@ def test_a_replica_whose_member_of_etcd_hangs_is_fresh_within_ten_seconds(
     with etcd_members(tmp_path / "etcd") as (first, *others):
         deaf = serve(*NONE, "--store", url(first, *others))
         well = serve(*NONE, "--store", url(*others))
-        publish_to(deaf, "before")
+        publish(deaf, "before.example.com")
         first.pause()
         hung = time.monotonic()
         # Where the one that hangs led, another is elected first.
@@ -57,7 +57,7 @@ def test_a_replica_whose_member_of_etcd_hangs_is_fresh_within_ten_seconds(
 def is_refused_for_space(server: Server, name: str) -> str:
     """Publish; return what the caller is told when there is no space, empty when there is."""
     try:
-        publish_to(server, name)
+        publish(server, f"{name}.example.com")
     except grpc.RpcError as error:
         return cast("grpc.Call", error).details() or ""
     return ""
@@ -69,7 +69,7 @@ def test_on_a_full_disk_a_server_serves_starts_and_says_why_it_takes_no_writes(
     with small_disk(tmp_path / "disk") as disk:
         store = f"sqlite:{disk.folder / 'store.sqlite'}"
         server = serve(*NONE, "--store", store)
-        publish_to(server, "kept")
+        publish(server, "kept.example.com")
         disk.fill()
         names = (f"more-{number}" for number in range(1000))
         told = eventually(lambda: is_refused_for_space(server, next(names)), 20, "it is full")

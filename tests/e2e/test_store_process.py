@@ -2,7 +2,6 @@
 
 import signal
 import sqlite3
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -18,8 +17,8 @@ from apidiscovery_etcd.rpc_pb2 import (
 from apidiscovery_etcd.rpc_pb2_grpc import AuthStub
 from certificates import Authority, KeyPair
 from etcd import EtcdServer
+from openapi_process import groups, publish
 from programs import apidiscovery, beginning, free_port, unprivileged
-from published import groups, publish_to
 from raw_http import AGG, get
 from server import Serve, Server, eventually, refused, serving
 
@@ -39,9 +38,9 @@ def kill(server: Server) -> None:
 def test_two_servers_on_one_file_see_each_others_writes(serve: Serve, tmp_path: Path) -> None:
     store = f"sqlite:{tmp_path / 'store.sqlite'}"
     one, other = (serve(*NONE, "--store", store) for _ in range(2))
-    publish_to(one, "one")
+    publish(one, "one.example.com")
     eventually(lambda: "one" in groups(other), SHARED_S, "what one wrote is there too")
-    publish_to(other, "other")
+    publish(other, "other.example.com")
     eventually(lambda: "other" in groups(one), SHARED_S, "what the other wrote is there too")
     answers = [get(server.http_port, "/apis", AGG) for server in (one, other)]
     assert answers[0].etag == answers[1].etag
@@ -60,7 +59,7 @@ def test_without_a_flag_the_store_is_in_the_users_state_folder(
     home = tmp_path / "of-the-user"
     home.mkdir()
     with serving(tmp_path, *NONE, env={variable: str(home)}) as server:
-        publish_to(server, "kept")
+        publish(server, "kept.example.com")
         file = home / place
         assert file.read_bytes().startswith(b"SQLite format 3\0")
         assert (file.stat().st_mode & 0o777, file.parent.stat().st_mode & 0o777) == (0o600, 0o700)
@@ -68,37 +67,13 @@ def test_without_a_flag_the_store_is_in_the_users_state_folder(
         assert groups(again) == {"kept"}
 
 
-def corrupt(path: Path) -> None:
-    path.write_bytes(b"SQLite format 3\0" + b"nonsense" * 1024)
-
-
-def no_database(path: Path) -> None:
-    path.write_text("a diary\n")
-
-
-def foreign(path: Path) -> None:
-    with closing(sqlite3.connect(path)) as database:
-        database.execute("CREATE TABLE entries (key TEXT)")
-        database.commit()
-
-
-def newer(path: Path) -> None:
-    with closing(sqlite3.connect(path)) as database:
-        database.execute("CREATE TABLE entries (key TEXT)")
-        database.execute("PRAGMA application_id = 0x41504944")
-        database.execute("PRAGMA user_version = 99")
-        database.commit()
-
-
-@pytest.mark.parametrize("make", [corrupt, no_database, foreign, newer])
-def test_a_file_that_is_not_ours_is_refused_and_left_as_it_was(
-    tmp_path: Path, make: Callable[[Path], None]
-) -> None:
+def test_a_file_that_is_not_ours_is_refused_and_left_as_it_was(tmp_path: Path) -> None:
     file = tmp_path / "store.sqlite"
-    make(file)
+    with closing(sqlite3.connect(file)) as database:
+        database.execute("CREATE TABLE entries (key TEXT)")
+        database.commit()
     before = file.read_bytes()
-    said = refused_with(tmp_path, f"sqlite:{file}")
-    assert str(file) in said
+    assert str(file) in refused_with(tmp_path, f"sqlite:{file}")
     assert file.read_bytes() == before
     assert list(tmp_path.iterdir()) == [file]
 
@@ -208,7 +183,7 @@ def test_etcd_with_tls_and_a_password_is_reached_by_flags(serve: Serve, tmp_path
             *("--etcd-username", "root", "--etcd-password-file"),
         )
         server = serve(*NONE, *flags, str(password))
-        publish_to(server, "kept")
+        publish(server, "kept.example.com")
         eventually(lambda: groups(server) == {"kept"}, SHARED_S, "it is served")
         free = ("--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0")
         code, log = refused(tmp_path, *free, *NONE, *flags, str(wrong))

@@ -1,5 +1,6 @@
 """`examples/typescript` from an empty folder: npm, the packaged protos, Node and Chromium."""
 
+import mimetypes
 import os
 import shutil
 import subprocess
@@ -9,9 +10,9 @@ from pathlib import Path
 
 import pytest
 from command_line import Outcome
+from fake_api_server import Answer, FakeApiServer
 from programs import run_apidiscovery
 from repository import ROOT
-from served_files import files_served
 from server import environment, serving
 
 from tools import find_tool
@@ -58,10 +59,15 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def addresses(project: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
     """Return the URLs of a server and of the example's page, whose origin it allows."""
     with ExitStack() as stack:
-        page = stack.enter_context(files_served(project / "public"))
+        files = {f"/{path.name}": _file(path) for path in (project / "public").iterdir()}
+        page = stack.enter_context(FakeApiServer(files)).url
         folder = tmp_path_factory.mktemp("server")
         flags = ("--cors-origin", page, "--store", "memory")
         yield stack.enter_context(serving(folder, *flags)).url, page
+
+
+def _file(path: Path) -> Answer:
+    return Answer(path.read_bytes(), mimetypes.guess_type(path)[0])
 
 
 def test_node_reads_and_watches(project: Path, addresses: tuple[str, str]) -> None:

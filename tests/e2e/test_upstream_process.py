@@ -12,7 +12,16 @@ from typing import Any, cast
 
 import pytest
 from certificates import Authority
-from fake_api_server import LEGACY, Answer, FakeApiServer, aggregated, builtin, document, legacy
+from cluster_files import contexts
+from fake_api_server import (
+    Answer,
+    FakeApiServer,
+    aggregated,
+    builtin,
+    document,
+    legacy,
+    served_group,
+)
 from metrics_text import total
 from programs import apidiscovery
 from raw_http import AGG, get
@@ -23,22 +32,6 @@ NONE = ("--catalog", "none", "--store", "memory")
 SEEN_S = 5.0
 TOKEN = "token-of-this-server"  # noqa: S105 - made up
 SERVICE_DOWN = Answer(b"try again later\n", "text/plain", 503)
-
-
-def group(name: str, *resources: str, version: str = "v1") -> dict[str, Any]:
-    """Return a group with one version."""
-    listed = [
-        {
-            "resource": resource,
-            "responseKind": {"group": name, "version": version, "kind": resource.capitalize()},
-            "scope": "Cluster",
-            "singularResource": resource[:-1],
-            "verbs": ["get"],
-        }
-        for resource in resources
-    ]
-    versions = [{"version": version, "resources": listed, "freshness": "Current"}]
-    return {"metadata": {"name": name}, "versions": versions}
 
 
 def api_service(
@@ -115,39 +108,27 @@ def test_a_new_server_is_served_byte_for_byte(serve: Serve) -> None:
 
 
 def test_an_old_server_is_asked_for_each_group_version(serve: Serve) -> None:
-    with FakeApiServer(legacy()) as upstream:
+    recorded = legacy()
+    with FakeApiServer(recorded) as upstream:
         server = serve(*NONE, "--upstream", f"old={upstream.url}")
         is_current(server, "apps/v1")
-    listed = json.loads((LEGACY / "apis" / "index.json").read_bytes())["groups"]
+    listed = json.loads(recorded["/apis"].body)["groups"]
     wanted = [version["groupVersion"] for item in listed for version in item["versions"]]
     assert sorted(served(server)) == sorted(wanted)
-    listed = json.loads((LEGACY / "apis" / "apps" / "v1" / "index.json").read_bytes())["resources"]
+    listed = json.loads(recorded["/apis/apps/v1"].body)["resources"]
     names = {resource["name"].partition("/")[0] for resource in listed}
     assert set(resources(served(server)["apps/v1"])) == names
     assert "pods" in resources(served(server, "/api")["/v1"])
 
 
-def kubeconfig(folder: Path, **contexts: str) -> str:
-    """Write a kubeconfig with a cluster for each context, and return its path."""
-    content: dict[str, object] = {
-        "current-context": next(iter(contexts)),
-        "contexts": [
-            {"name": name, "context": {"cluster": name, "user": "me"}} for name in contexts
-        ],
-        "clusters": [{"name": name, "cluster": {"server": url}} for name, url in contexts.items()],
-        "users": [{"name": "me"}],
-    }
-    path = folder / "kubeconfig"
-    path.write_text(json.dumps(content))
-    return str(path)
-
-
 def test_contexts_of_a_kubeconfig_are_clusters(serve: Serve, tmp_path: Path) -> None:
     with (
-        FakeApiServer({"/apis": aggregated(group("east.example.com", "ones"))}) as east,
-        FakeApiServer({"/apis": aggregated(group("west.example.com", "twos"))}) as west,
+        FakeApiServer({"/apis": aggregated(served_group("east.example.com", "ones"))}) as east,
+        FakeApiServer({"/apis": aggregated(served_group("west.example.com", "twos"))}) as west,
     ):
-        file = kubeconfig(tmp_path, east=east.url, west=west.url)
+        path = tmp_path / "kubeconfig"
+        path.write_text(contexts({"east": east.url, "west": west.url}))
+        file = str(path)
         current = serve(*NONE, "--kubeconfig", file)
         both = serve(*NONE, "--kubeconfig", file, "--context", "east", "--context", "west")
         is_current(current, "east.example.com/v1")
@@ -232,7 +213,7 @@ def openshift() -> dict[str, Answer]:
         "/oapi": versions,
         "/oapi/v1": listed("routes"),
         "/apis": document({"kind": "APIGroupList", "apiVersion": "v1", "groups": []}),
-        "/more": aggregated(group("more.example.com", "extras")),
+        "/more": aggregated(served_group("more.example.com", "extras")),
     }
 
 
@@ -245,23 +226,24 @@ def fixture_configured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Con
     tls.load_cert_chain(*pair)
     (folder / "token").write_text(f"{TOKEN}\n")
     secured = aggregated(
-        group("good.example.com", "goods"),
-        group("bad.example.com", "bads"),
-        group("other.example.org", "others"),
+        served_group("good.example.com", "goods"),
+        served_group("bad.example.com", "bads"),
+        served_group("other.example.org", "others"),
     )
-    large = aggregated(group("large.example.com", *(f"n{number}s" for number in range(200))))
-    often_routes = {"/apis": aggregated(group("often.example.com", "ones"))}
+    large = aggregated(served_group("large.example.com", *(f"n{number}s" for number in range(200))))
+    often_routes = {"/apis": aggregated(served_group("often.example.com", "ones"))}
     routes: dict[str, dict[str, Answer]] = {
         "openshift": openshift(),
         "large": {"/apis": large},
         "hanging": {"/apis": Answer(stalls=True), "/api": Answer(stalls=True)},
-        "cluster": {"/apis": aggregated(group("cluster.example.com", "ones"))},
+        "cluster": {"/apis": aggregated(served_group("cluster.example.com", "ones"))},
         "often": often_routes,
     }
     with ExitStack() as stack:
         secure = stack.enter_context(FakeApiServer({"/apis": secured}, tls))
         fakes = {name: stack.enter_context(FakeApiServer(of)) for name, of in routes.items()}
-        file = kubeconfig(folder, first="http://127.0.0.1:1", second=fakes["cluster"].url)
+        file = folder / "kubeconfig"
+        file.write_text(contexts({"first": "http://127.0.0.1:1", "second": fakes["cluster"].url}))
         config = folder / "config.yaml"
         config.write_text(
             f"""
@@ -325,7 +307,7 @@ def test_other_paths_are_asked(configured: Configured) -> None:
 def test_the_poll_interval_holds(configured: Configured) -> None:
     server = configured.server
     is_current(server, "often.example.com/v1")
-    configured.often_routes["/apis"] = aggregated(group("often.example.com", "twos"))
+    configured.often_routes["/apis"] = aggregated(served_group("often.example.com", "twos"))
     eventually(
         lambda: resources(served(server)["often.example.com/v1"]) == ["twos"], 1.0, "it is asked"
     )
@@ -389,9 +371,9 @@ def test_an_api_service_is_served_with_its_priorities_and_known_through_a_restar
         is_unavailable(server)
         assert any(line.startswith("apiservice:v1.remote") for line in warnings(server))
 
-        one = group("remote.example.com", "ones")
-        one["versions"] += group("remote.example.com", "twos", version="v2")["versions"]
-        routes["/apis"] = aggregated(one, group("hidden.example.com", "any"))
+        one = served_group("remote.example.com", "ones")
+        one["versions"] += served_group("remote.example.com", "twos", version="v2")["versions"]
+        routes["/apis"] = aggregated(one, served_group("hidden.example.com", "any"))
         is_current(server, "remote.example.com/v1")
         assert "hidden.example.com/v1" not in served(server)
         assert warnings(server) == []
@@ -429,7 +411,9 @@ def test_a_service_is_verified_by_its_name_and_shown_who_asks(serve: Serve, tmp_
     pair = clients.client("front-proxy", [])
     manifest = tmp_path / "service.json"
     manifest.write_text(api_service("v1", 2000, 10, authority.ca_file))
-    with FakeApiServer({"/apis": aggregated(group("remote.example.com", "ones"))}, tls) as upstream:
+    with FakeApiServer(
+        {"/apis": aggregated(served_group("remote.example.com", "ones"))}, tls
+    ) as upstream:
         config = tmp_path / "config.yaml"
         config.write_text(
             f"services: {{'default/remote:443': '{upstream.url}'}}\n"
@@ -444,8 +428,8 @@ def test_a_service_is_verified_by_its_name_and_shown_who_asks(serve: Serve, tmp_
 
 def test_upstreams_may_be_named_by_a_variable(serve: Serve) -> None:
     with (
-        FakeApiServer({"/apis": aggregated(group("east.example.com", "ones"))}) as east,
-        FakeApiServer({"/apis": aggregated(group("west.example.com", "twos"))}) as west,
+        FakeApiServer({"/apis": aggregated(served_group("east.example.com", "ones"))}) as east,
+        FakeApiServer({"/apis": aggregated(served_group("west.example.com", "twos"))}) as west,
     ):
         variables = {
             "APIDISCOVERY_UPSTREAM": f"east={east.url} west={west.url}",

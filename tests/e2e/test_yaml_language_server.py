@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from crd_manifests import simple
 from repository import ROOT
 from server import Server, environment, serving
 
@@ -145,24 +146,9 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_manifests_are_checked_as_the_guide_says(tmp_path: Path, program: Path) -> None:
     spec = {"type": "object", "properties": {"schedule": {"type": "string"}}}
-    definition = {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": "crontabs.stable.example.com"},
-        "spec": {
-            "group": "stable.example.com",
-            "scope": "Namespaced",
-            "names": {"plural": "crontabs", "kind": "CronTab"},
-            "versions": [
-                {
-                    "name": "v1",
-                    "served": True,
-                    "storage": True,
-                    "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}},
-                }
-            ],
-        },
-    }
+    definition = simple("crontabs", "stable.example.com", kind="CronTab")
+    whole = {"type": "object", "properties": {"spec": spec}}
+    definition["spec"]["versions"][0]["schema"] = {"openAPIV3Schema": whole}
     (tmp_path / "crontabs.json").write_text(json.dumps(definition))
     own = ("--store", "memory", "--manifests", str(tmp_path / "crontabs.json"))
     manifest = "apiVersion: stable.example.com/v1\nkind: CronTab\nspec: {schedule: 5}\n"

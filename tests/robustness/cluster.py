@@ -12,8 +12,8 @@ from pathlib import Path
 
 from etcd import EtcdServer, etcd_cluster
 from programs import free_port
+from proxies import TcpProxy
 from server import COMMAND, environment
-from tcp_proxy import TcpProxy
 
 # A busy machine takes its time; nothing is promised of that.
 START_S = 60.0

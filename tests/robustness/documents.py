@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import cast
 
-from apidiscovery.meta.v1 import meta_pb2
 from apidiscovery.service.v1 import registry_pb2
 from apidiscovery.v2 import discovery_pb2 as v2_pb2
+from google.protobuf.json_format import ParseDict
 
 from tests.robustness.history import THERE
 
@@ -34,31 +34,8 @@ def value(number: int) -> str:
 
 def published(group: str, content: str) -> registry_pb2.PublishedGroups:
     """Return what Publish takes to put a value into a group."""
-    return registry_pb2.PublishedGroups(
-        groups=[
-            registry_pb2.PublishedGroup(
-                group=v2_pb2.APIGroupDiscovery(
-                    metadata=meta_pb2.ObjectMeta(name=group),
-                    versions=[
-                        v2_pb2.APIVersionDiscovery(
-                            version=VERSION,
-                            freshness="Current",
-                            resources=[
-                                v2_pb2.APIResourceDiscovery(
-                                    resource=PLURAL,
-                                    response_kind=meta_pb2.GroupVersionKind(kind="Thing"),
-                                    scope="Namespaced",
-                                    singular_resource="thing",
-                                    verbs=["get", "list"],
-                                    categories=[content],
-                                )
-                            ],
-                        )
-                    ],
-                )
-            )
-        ]
-    )
+    groups = [{"group": discovery_item(group, content)}]
+    return ParseDict({"groups": groups}, registry_pb2.PublishedGroups())
 
 
 def definition(group: str, content: str) -> bytes:
@@ -81,7 +58,7 @@ def definition_name(group: str) -> str:
 
 
 def discovery_item(group: str, content: str) -> dict[str, object]:
-    """Return the same as an item of an aggregated document in JSON."""
+    """Return a group with a value as an item of an aggregated document in JSON."""
     resource = {
         "resource": PLURAL,
         "responseKind": {"group": group, "version": VERSION, "kind": "Thing"},

@@ -16,8 +16,15 @@ from http import HTTPStatus
 from typing import cast
 
 import httpx2
-from explained_cluster import openapi_routes
-from fake_api_server import NOT_FOUND, Answer, FakeApiServer, Request, aggregated, document
+from fake_api_server import (
+    NOT_FOUND,
+    Answer,
+    FakeApiServer,
+    Request,
+    aggregated,
+    document,
+    openapi_routes,
+)
 from programs import free_port
 from raw_http import AGG
 

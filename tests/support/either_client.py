@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Hashable, Sequence
-from types import TracebackType
 from typing import Self, TypeAlias, TypeVar, cast
 
 from apidiscovery_client._interfaces import Traffic, Transport
@@ -25,12 +24,7 @@ class InThreads:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     @property

@@ -8,7 +8,6 @@ import subprocess
 import time
 from collections.abc import Generator, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from programs import free_port
@@ -46,12 +45,7 @@ class EtcdServer:
         self.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.kill()
 
     def start(self) -> None:

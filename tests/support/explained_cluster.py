@@ -1,12 +1,11 @@
 """An API server of recorded discovery and OpenAPI documents, and one of edge cases."""
 
 import gzip
-import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from fake_api_server import Answer, Routes, aggregated_type, document
+from fake_api_server import Answer, Routes, aggregated_type, document, openapi_routes
 from repository import GOLDEN
 
 REAL = (GOLDEN / "openapi-v3", GOLDEN / "crds" / "openapi")
@@ -43,20 +42,6 @@ def _files() -> Iterator[tuple[str, Path]]:
     for folder in REAL:
         for file in sorted(folder.glob("api*.json.gz")):
             yield file.name.removesuffix(".json.gz").replace("__", "/"), file
-
-
-def openapi_routes(documents: Mapping[str, bytes]) -> Routes:
-    """Return what a server of these documents answers."""
-    urls = {key: f"/openapi/v3/{key}?hash={digest(data)}" for key, data in documents.items()}
-    index = {"paths": {key: {"serverRelativeURL": url} for key, url in urls.items()}}
-    return {
-        "/openapi/v3": document(index, "text/plain; charset=utf-8"),
-        **{f"/openapi/v3/{key}": Answer(data) for key, data in documents.items()},
-    }
-
-
-def digest(data: bytes) -> str:
-    return hashlib.sha512(data).hexdigest().upper()
 
 
 def cluster() -> Routes:

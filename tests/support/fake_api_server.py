@@ -1,6 +1,7 @@
 """A Kubernetes API server of canned answers, right or wrong, on a real loopback socket."""
 
 import asyncio
+import hashlib
 import json
 import socket
 import ssl
@@ -17,9 +18,8 @@ import h2.config
 import h2.connection
 import h2.events
 from certificates import KeyPair
+from legacy_clusters import recorded
 from repository import GOLDEN
-
-LEGACY = GOLDEN / "legacy-clusters" / "kubernetes-v1.15.0"
 
 _PIECE = 1 << 18
 _MAX_HEAD = 1 << 20
@@ -141,6 +141,41 @@ def aggregated(*groups: object, version: str = "v2", etag: str = "") -> Answer:
     return document(content, aggregated_type(version), etag)
 
 
+def served_group(name: str, *plurals: str, version: str = "v1") -> dict[str, Any]:
+    """Return a group of an aggregated document, with one version of these resources."""
+    resources = [
+        {
+            "resource": plural,
+            "responseKind": {
+                "group": name,
+                "version": version,
+                "kind": plural.removesuffix("s").capitalize(),
+            },
+            "scope": "Cluster",
+            "singularResource": plural.removesuffix("s"),
+            "verbs": ["get", "list"],
+        }
+        for plural in plurals
+    ]
+    versions = [{"version": version, "resources": resources, "freshness": "Current"}]
+    return {"metadata": {"name": name} if name else {}, "versions": versions}
+
+
+def openapi_routes(documents: Mapping[str, bytes]) -> Routes:
+    """Return what a server of these documents answers."""
+    urls = {key: f"/openapi/v3/{key}?hash={sha512(data)}" for key, data in documents.items()}
+    index = {"paths": {key: {"serverRelativeURL": url} for key, url in urls.items()}}
+    return {
+        "/openapi/v3": document(index, "text/plain; charset=utf-8"),
+        **{f"/openapi/v3/{key}": Answer(data) for key, data in documents.items()},
+    }
+
+
+def sha512(data: bytes) -> str:
+    """Return the upper-case hex SHA-512."""
+    return hashlib.sha512(data).hexdigest().upper()
+
+
 def conditional(answer: Answer) -> Respond:
     """Return what answers 304 to a request with the ETag of an answer."""
     etag = answer.headers["ETag"]
@@ -164,10 +199,7 @@ def builtin(version: str = "v2") -> Routes:
 
 def legacy() -> Routes:
     """Return what a Kubernetes 1.15 says, unaggregated."""
-    return {
-        f"/{file.parent.relative_to(LEGACY)}": Answer(file.read_bytes())
-        for file in LEGACY.rglob("index.json")
-    }
+    return {path: Answer(body) for path, body in recorded("kubernetes-v1.15.0").items()}
 
 
 def server_context(
@@ -234,54 +266,29 @@ async def listening(
             writer.transport.abort()
 
 
-class FakeApiServer:
-    """Answers over HTTP with connections that stay, until it is closed.
+class LoopbackServer:
+    """Serves connections to a loopback port until it is closed.
 
     With `async with` it runs in the event loop of the test, with `with` in a thread of its own.
 
     Attributes:
-        answers: One for everything, by path, or by whatever a request says; may be replaced at any
-            time.
-        port: Where it is.
+        port: The port.
         url: The same with scheme and host.
-        requests: All that came in, in order.
-        connections: How many were made.
-        open_connections: How many of them there are.
-        names: What each TLS client asked for by SNI.
-        stalled: Released with one count for each request that is left without an answer.
     """
 
     def __init__(
-        self,
-        answers: Answer | Routes | Respond,
-        tls: ssl.SSLContext | None = None,
-        port: int = 0,
-        host: str = "127.0.0.1",
+        self, tls: ssl.SSLContext | None = None, port: int = 0, host: str = "127.0.0.1"
     ) -> None:
-        self.answers = answers
-        self.requests: list[Request] = []
-        self.names: list[str | None] = []
-        self.connections = 0
-        self.stalled = threading.Semaphore(0)
-        self._writers: set[asyncio.StreamWriter] = set()
-        self._tls = tls
-        if tls is not None:
-            tls.sni_callback = lambda _object, name, _context: self.names.append(name)
         self._socket = socket.create_server((host, port), backlog=64)
         self.port = int(self._socket.getsockname()[1])
         self.url = f"{'https' if tls else 'http'}://{host}:{self.port}"
         self._listening = listening(self._serve, tls, self._socket)
-        self._resumed = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread = threading.Thread()
 
-    @property
-    def paths(self) -> list[str]:
-        return [request.path for request in self.requests]
-
-    @property
-    def open_connections(self) -> int:
-        return len(self._writers)
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Serve one connection."""
+        raise NotImplementedError
 
     async def __aenter__(self) -> Self:
         await self._listening.__aenter__()
@@ -292,7 +299,7 @@ class FakeApiServer:
 
     def __enter__(self) -> Self:
         self._loop = asyncio.new_event_loop()
-        self._loop.set_default_executor(ThreadPoolExecutor(_THREADS, "fake API server"))
+        self._loop.set_default_executor(ThreadPoolExecutor(_THREADS, "loopback server"))
         self._thread = threading.Thread(target=self._loop.run_forever)
         self._thread.start()
         self._run(self.__aenter__())
@@ -309,6 +316,46 @@ class FakeApiServer:
     def _run(self, doing: Coroutine[Any, Any, object]) -> None:
         assert self._loop
         asyncio.run_coroutine_threadsafe(doing, self._loop).result()
+
+
+class FakeApiServer(LoopbackServer):
+    """Answers over HTTP with connections that stay.
+
+    Attributes:
+        answers: One for everything, by path, or by whatever a request says; may be replaced at any
+            time.
+        requests: All that came in, in order.
+        connections: How many were made.
+        open_connections: How many of them there are.
+        names: The names that TLS clients asked for by SNI.
+        stalled: Released with one count for each request that is left without an answer.
+    """
+
+    def __init__(
+        self,
+        answers: Answer | Routes | Respond,
+        tls: ssl.SSLContext | None = None,
+        port: int = 0,
+        host: str = "127.0.0.1",
+    ) -> None:
+        super().__init__(tls, port, host)
+        self.answers = answers
+        self.requests: list[Request] = []
+        self.names: list[str | None] = []
+        self.connections = 0
+        self.stalled = threading.Semaphore(0)
+        self._writers: set[asyncio.StreamWriter] = set()
+        if tls is not None:
+            tls.sni_callback = lambda _object, name, _context: self.names.append(name)
+        self._resumed = asyncio.Event()
+
+    @property
+    def paths(self) -> list[str]:
+        return [request.path for request in self.requests]
+
+    @property
+    def open_connections(self) -> int:
+        return len(self._writers)
 
     def drop_connections(self) -> None:
         """End all connections without a word, as servers do with those that are idle."""

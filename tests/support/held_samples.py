@@ -1,9 +1,6 @@
 """What clients hold of servers: of recorded answers, and of any content at all."""
 
 import hashlib
-import io
-import lzma
-import tarfile
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
@@ -26,6 +23,7 @@ from apidiscovery_client.model import (
     Version,
 )
 from hypothesis import strategies as st
+from legacy_clusters import recorded
 from repository import GOLDEN
 
 WHEN = datetime(2026, 11, 20, 17, 59, 53, 123456, tzinfo=UTC)
@@ -148,7 +146,7 @@ def troubled_held() -> FetchedSnapshot:
 @cache
 def legacy_held(cluster: str) -> FetchedSnapshot:
     """Return what is held of a recorded cluster that has unaggregated discovery alone."""
-    answers = _recorded(cluster)
+    answers = recorded(cluster)
     groups: list[Group] = []
     for path in ("/api", "/apis"):
         half = read_document(path, "application/json", answers[path], WHEN)
@@ -190,28 +188,6 @@ def _with_resources(group: Group, answers: Mapping[str, bytes]) -> Group:
         for version in group.versions
     )
     return replace(group, versions=versions)
-
-
-def _recorded(cluster: str) -> dict[str, bytes]:
-    """Return the bodies of a cluster by path."""
-    folder = GOLDEN / "legacy-clusters" / cluster
-    if folder.is_dir():
-        return {
-            f"/{file.parent.relative_to(folder)}": file.read_bytes()
-            for file in folder.rglob("index.json")
-        }
-    packed = lzma.decompress(golden("legacy-clusters/recorded.tar.xz"))
-    with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
-        files = [
-            (member.name, archive.extractfile(member))
-            for member in archive
-            if member.name.startswith(f"{cluster}/") and member.name.endswith("/index.json")
-        ]
-        return {
-            name.removeprefix(cluster).removesuffix("/index.json"): file.read()
-            for name, file in files
-            if file
-        }
 
 
 # Any content at all.

@@ -2,10 +2,12 @@
 
 import inspect
 import os
+import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
+from typing import cast
 
 import pytest
 
@@ -13,6 +15,7 @@ IS_LONG = bool(os.environ.get("APIDISCOVERY_LONG_TESTS"))
 """Whether tests marked `long` run, and property tests try ten times as many examples."""
 
 _TESTS = Path(__file__).parent.parent
+_ROOT = str(_TESTS)
 _FOLDERS = {
     **dict.fromkeys(("e2e", "guides", "hostile", "real"), "process"),
     **dict.fromkeys(("adapters", "conformance", "grpc", "store"), "waiting"),
@@ -37,24 +40,15 @@ def kinds_of(item: pytest.Function) -> frozenset[str]:
     folders = item.path.relative_to(_TESTS).parts
     found = {_FOLDERS[folder] for folder in folders if folder in _FOLDERS}
     found |= {_NAMES[name] for name in item.fixturenames if name in _NAMES}
-    functions = list(_functions(item))
-    # A state machine is run by a function of hypothesis.
-    if item.name == "runTest" or any(hasattr(one, "hypothesis") for one in functions):
-        found.add("property")
-    for function in functions:
-        found |= _reached(function)
-    return frozenset(found)
-
-
-def _functions(item: pytest.Function) -> Iterator[FunctionType]:
-    """Return the functions of a test, of its fixtures, and of its parameters."""
-    test = item.function  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    test = cast("object", item.function)  # pyright: ignore[reportUnknownMemberType]
     fixtures = item._fixtureinfo.name2fixturedefs  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - nothing else has them
-    values: list[object] = [test]
-    values += [fixture.func for some in fixtures.values() for fixture in some]
-    values += item.callspec.params.values() if hasattr(item, "callspec") else ()
-    for value in values:
-        yield from _ours(value)
+    values: list[object] = [test, *(one.func for some in fixtures.values() for one in some)]
+    if hasattr(item, "callspec"):
+        values += filter(callable, item.callspec.params.values())
+    # A state machine is run by a function of hypothesis.
+    if item.name == "runTest" or hasattr(test, "hypothesis"):
+        found.add("property")
+    return frozenset(found).union(*(_reached(one) for value in values for one in _ours(value)))
 
 
 @cache
@@ -82,14 +76,16 @@ def _names(code: CodeType) -> Iterator[str]:
 def _ours(value: object, names: frozenset[str] | set[str] = frozenset()) -> Iterator[FunctionType]:
     """Return functions of the tests: one, all of a class, or the named ones of a module."""
     value = inspect.unwrap(value) if callable(value) else value
-    file = getattr(inspect.getmodule(value), "__file__", None) or ""
-    if not file.startswith(str(_TESTS)):
-        return
     if isinstance(value, FunctionType):
-        yield value
-    elif isinstance(value, type):
+        if value.__code__.co_filename.startswith(_ROOT):
+            yield value
+    elif isinstance(value, type) and _is_ours(sys.modules.get(value.__module__)):
         yield from (one for one in vars(value).values() if isinstance(one, FunctionType))
-    elif isinstance(value, ModuleType):
+    elif isinstance(value, ModuleType) and _is_ours(value):
         for name in names & vars(value).keys():
             if isinstance(vars(value)[name], FunctionType):
                 yield vars(value)[name]
+
+
+def _is_ours(module: ModuleType | None) -> bool:
+    return (getattr(module, "__file__", None) or "").startswith(_ROOT)

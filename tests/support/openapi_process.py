@@ -1,6 +1,5 @@
 """A real server with OpenAPI documents: requests over HTTP, registrations over gRPC."""
 
-import hashlib
 import json
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
@@ -35,13 +34,15 @@ def document(server: Server, key: str, accept: str | None = None) -> RawResponse
     return get(server.http_port, f"{INDEX}/{key}?hash={index(server)[key]}", accept)
 
 
-def digest(data: bytes) -> str:
-    return hashlib.sha512(data).hexdigest().upper()
-
-
 def is_not_found(server: Server, key: str) -> bool:
     answer = get(server.http_port, f"{INDEX}/{key}")
     return key not in index(server) and answer.status == 404
+
+
+def groups(server: Server) -> set[str]:
+    """Return the names before `.example.com` of the groups that a server has."""
+    items = cast("list[dict[str, str]]", get(server.http_port, "/apis").json()["groups"])
+    return {item["name"].removesuffix(".example.com") for item in items}
 
 
 # Telling.

@@ -1,10 +1,12 @@
-"""Runs the programs that people use with a server, as processes."""
+"""Runs our command line and the programs that people use with a server, as processes."""
 
 import contextlib
 import os
+import pty
 import secrets
 import socket
 import subprocess
+import sys
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,20 +18,77 @@ from tools import find_tool
 
 Kubectl = Callable[..., Outcome]
 
-_LIMIT_S = 30.0
+_LIMIT_S = 60.0
 _given = set[int]()
 
 
-def apidiscovery(
-    folder: Path, grpc: str, *args: str, env: Mapping[str, str] | None = None
-) -> Outcome:
-    """Return what `apidiscovery ARGS` gives with a server; relative paths are those of a folder."""
-    return _run(folder, [str(COMMAND), *args, "--grpc-server", grpc], env)
+def run_apidiscovery(folder: Path, *args: str, env: Mapping[str, str] | None = None) -> Outcome:
+    """Return what `apidiscovery ARGS` gives; the folder is its home and working directory."""
+    return _run(folder, [str(COMMAND), *args], env)
 
 
-def run_apidiscovery(folder: Path, *args: str) -> Outcome:
-    """Return what `apidiscovery ARGS` gives, with a folder as its home."""
-    return _run(folder, [str(COMMAND), *args])
+def apidiscovery(folder: Path, grpc: str, *args: str) -> Outcome:
+    """Return what `apidiscovery ARGS` gives with a server."""
+    return run_apidiscovery(folder, *args, "--grpc-server", grpc)
+
+
+def with_command(folder: Path) -> dict[str, str]:
+    """Return variables by which shells find the command, with a folder as their home."""
+    folders = os.pathsep.join((str(COMMAND.parent), os.environ["PATH"]))
+    return {**environment(folder), "PATH": folders}
+
+
+def on_a_terminal(home: Path, *args: str, env: Mapping[str, str] | None = None) -> str:
+    """Return what `apidiscovery ARGS` writes on a terminal."""
+    ours, theirs = pty.openpty()
+    with subprocess.Popen(  # noqa: S603 - our own arguments
+        [str(COMMAND), *args],
+        stdin=subprocess.DEVNULL,
+        stdout=theirs,
+        stderr=theirs,
+        env=environment(home, {"TERM": "xterm", **(env or {})}),
+    ) as process:
+        os.close(theirs)
+        written = b"".join(_read(ours))
+        process.wait(_LIMIT_S)
+    os.close(ours)
+    return written.decode().replace("\r\n", "\n")
+
+
+def _read(terminal: int) -> Generator[bytes]:
+    with contextlib.suppress(OSError):  # Linux's way to say that the other end is closed
+        while piece := os.read(terminal, 1 << 16):
+            yield piece
+
+
+@contextmanager
+def running(home: Path, *args: str) -> Generator[subprocess.Popen[str]]:
+    """Run `apidiscovery ARGS`, and end it if it has not ended by itself."""
+    with subprocess.Popen(  # noqa: S603 - our own arguments
+        [str(COMMAND), *args],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment(home),
+        text=True,
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def python(code: str, *args: str, env: Mapping[str, str] | None = None) -> Outcome:
+    """Return what Python code gives in a process of its own."""
+    done = subprocess.run(  # noqa: S603 - our own arguments
+        [sys.executable, "-c", code, *args],
+        check=False,
+        capture_output=True,
+        env={**os.environ, **(env or {})},
+        timeout=_LIMIT_S,
+        text=True,
+    )
+    return Outcome(done.returncode, done.stdout, done.stderr)
 
 
 def kubectl(folder: Path, *args: str) -> Outcome:

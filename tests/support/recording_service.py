@@ -3,7 +3,6 @@
 import asyncio
 import random
 from collections.abc import Awaitable, Callable
-from types import TracebackType
 from typing import Any, NoReturn, Self, TypeAlias, TypeVar
 
 import grpc
@@ -83,12 +82,7 @@ class RecordingService(storage_version_pb2_grpc.StorageVersionServiceServicer):
         await self._server.start()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self._server.stop(_STOP_S)
         await self._channel.close()
 

@@ -5,7 +5,6 @@ import random
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
-from types import TracebackType
 from typing import Self, TypeVar
 
 import grpc
@@ -67,12 +66,7 @@ class Member:
         self._dice.shuffle(self._stubs)
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self._stack.aclose()
 
     async def beat(self) -> None:

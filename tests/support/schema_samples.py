@@ -1,6 +1,5 @@
 """Definitions and documents with schemas, servers that have them, and sources of them."""
 
-import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -18,6 +17,7 @@ from fake_api_server import (
     Routes,
     aggregated,
     document,
+    openapi_routes,
     status,
 )
 
@@ -130,19 +130,12 @@ def served(
         broken: What is answered instead, by path.
     """
     bodies = {key: json.dumps(one).encode() for key, one in openapi.items()}
-    index = {
-        "paths": {
-            key: {"serverRelativeURL": f"/openapi/v3/{key}?hash={_hash(body)}"}
-            for key, body in bodies.items()
-        }
-    }
     routes: Routes = {
         "/api": aggregated(),
         "/apis": aggregated(*groups),
-        "/openapi/v3": document(index),
-        **{f"/openapi/v3/{key}": Answer(body) for key, body in bodies.items()},
+        **openapi_routes(bodies),
+        **(broken or {}),
     }
-    routes = {**routes, **(broken or {})}
 
     def respond(request: Request) -> Answer:
         if request.path != DEFINITIONS:
@@ -156,7 +149,3 @@ def served(
         )
 
     return respond
-
-
-def _hash(body: bytes) -> str:
-    return hashlib.sha512(body).hexdigest().upper()

@@ -5,7 +5,6 @@ import threading
 from collections import defaultdict, deque
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from types import TracebackType
 from typing import NamedTuple, NoReturn, Self, TypeAlias
 
 import grpc
@@ -55,12 +54,7 @@ class ScriptedStorageVersions(storage_version_pb2_grpc.StorageVersionServiceServ
         self._server.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._server.stop(0).wait()
 
     @property

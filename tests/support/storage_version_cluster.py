@@ -11,7 +11,6 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self, TypeVar, cast
 
 import grpc
@@ -19,12 +18,12 @@ import grpc.aio
 from apidiscovery.service.v1 import storage_version_pb2 as pb
 from apidiscovery_service.storage_versions.leases import identity
 from programs import free_port
+from proxies import TcpProxy
 from recording_service import RecordingService, Steps
 from repository import EXAMPLES
 from server import COMMAND, START_S, environment
 from storage_version_checks import Run
 from storage_version_history import History, connected, stub_of
-from tcp_proxy import TcpProxy
 
 EXTENSION_SERVER = EXAMPLES / "extension_server.py"
 COMPONENT = "widget-server"
@@ -234,12 +233,7 @@ class Cluster:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         for program in self._programs:
             program.kill()
         for task in self._tasks:

@@ -87,6 +87,14 @@ async def test_a_grpc_connection_that_takes_nothing_is_cut() -> None:
         with RawHttp2(port) as stuck:
             stuck.ask(call(_WATCH), 3, b"\0" * 5)
             await asyncio.wait_for(asyncio.to_thread(stuck.until_closed), _WITHIN_S)
+        await assert_a_call_is_answered(port)
+
+
+async def assert_a_call_is_answered(grpc_port: int) -> None:
+    with RawHttp2(grpc_port, window=2**20) as good:
+        stream = good.ask(call(_WATCH), 1, b"\0" * 5)
+        flags, _ = await asyncio.to_thread(good.headers_of, stream)
+        assert not flags & END_STREAM  # so that more follows
 
 
 async def test_who_leaves_too_much_unread_is_refused_and_others_are_not() -> None:
@@ -113,16 +121,24 @@ async def test_who_leaves_too_much_unread_is_refused_and_others_are_not() -> Non
 
 
 async def test_when_all_room_is_taken_the_largest_hog_is_cut_for_others() -> None:
+    """Who has nothing else unread may use as much again, so many take the rest, one answer each."""
     unread = UnreadBudget(FEW)
     async with serving(unread) as (port, _):
-        stack = ExitStack()
-        sources = [f"127.0.0.{number}" for number in range(2, 10)]
-        hogs = [stack.enter_context(RawHttp2(port, source=source)) for source in sources]
-        for each in hogs:
-            each.ask(get("/apis", ("accept", AGG)), 32)
-        await until_taken(unread, FEW.total_bytes)
-        await until_answered(port, "127.0.0.20")
-        stack.close()
+        with ExitStack() as stack:
+            sources = [f"127.0.0.{number}" for number in range(2, 71)]
+            first, *others = [
+                stack.enter_context(RawHttp2(port, source=source)) for source in sources
+            ]
+            first.ask(get("/apis", ("accept", AGG)), 32)
+            await until_taken(unread, 32 * RESERVED_BYTES)
+            for each in others:
+                each.ask(get("/apis", ("accept", AGG)))
+            await until_taken(unread, 2 * FEW.total_bytes)
+            await until_answered(port, "127.0.0.200")
+            await asyncio.wait_for(asyncio.to_thread(first.until_closed), _WITHIN_S)
+            for each in others:
+                await asyncio.to_thread(each.until_read)
+            assert unread.total == len(others) * RESERVED_BYTES
 
 
 async def test_calls_beyond_the_room_wait_and_are_answered_when_there_is_some() -> None:
@@ -148,11 +164,7 @@ async def test_thousands_of_calls_at_once_have_nobody_elses_call_cancelled() -> 
                 many = stack.enter_context(RawHttp2(port, source=f"127.0.0.{2 + number}"))
                 many.ask(call(_WATCH), 1000, b"\0" * 5)
                 many.until_read()
-            good = stack.enter_context(RawHttp2(port, window=2**20))
-            stream = good.ask(call(_WATCH), 1, b"\0" * 5)
-            good.until_read()
-            flags, _ = await asyncio.to_thread(good.headers_of, stream)
-            assert not flags & END_STREAM  # so that more follows
+            await assert_a_call_is_answered(port)
 
 
 async def test_frames_of_watches_that_nobody_reads_are_counted_and_refused() -> None:

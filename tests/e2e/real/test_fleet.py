@@ -208,7 +208,6 @@ def test_kubectl_gets_every_path_as_it_is(
 
 
 @pytest.mark.parametrize("release", RELEASES)
-@pytest.mark.parametrize("method", ["HEAD", "POST", "PUT", "DELETE", "OPTIONS"])
 @pytest.mark.parametrize(
     "path",
     [
@@ -217,12 +216,13 @@ def test_kubectl_gets_every_path_as_it_is(
     ],
 )
 def test_other_methods_have_the_same_answers(
-    clusters: dict[str, RealCluster], service: Service, release: str, method: str, path: str
+    clusters: dict[str, RealCluster], service: Service, release: str, path: str
 ) -> None:
     cluster, mirrored = clusters[release], service.of(release)
-    theirs, ours = cluster.get(path, method=method), mirrored.get(path, method=method)
-    assert (ours.status, ours.body) == (theirs.status, theirs.body)
-    assert ours.headers["content-type"] == theirs.headers["content-type"]
+    for method in ("HEAD", "POST", "PUT", "DELETE", "OPTIONS"):
+        theirs, ours = cluster.get(path, method=method), mirrored.get(path, method=method)
+        assert (method, ours.status, ours.body) == (method, theirs.status, theirs.body)
+        assert ours.headers["content-type"] == theirs.headers["content-type"]
 
 
 @pytest.mark.long

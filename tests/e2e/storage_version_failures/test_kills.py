@@ -3,9 +3,9 @@
 import asyncio
 import time
 
+from proxies import TcpProxy
 from storage_version_checks import wrong_of, wrong_writes
 from storage_version_cluster import ApiServer, Cluster, Listed, eventually
-from tcp_proxy import TcpProxy
 from widget_load import WIDGETS, Load
 
 LEASE_S = 4

@@ -11,7 +11,7 @@ from typing import cast
 import apidiscovery_client
 import pytest
 from apidiscovery_client._installing import install_command
-from command_process import python
+from programs import python
 
 HEAVY = {"grpc", "httpx2", "asyncio", "ssl", "google.protobuf", "betterproto", "yaml"}
 

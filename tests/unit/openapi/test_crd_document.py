@@ -58,12 +58,16 @@ def test_there_are_real_definitions_of_ten_group_versions() -> None:
     assert len(group_versions()) == 10
 
 
-@settings(max_examples=20, deadline=None)
-@given(
-    st.permutations(
+# Deferred: reading the definitions takes a second, and each worker collects all tests.
+SEVERAL = st.deferred(
+    lambda: st.permutations(
         definitions("acme.cert-manager.io", "v1") + definitions("gateway.networking.k8s.io", "v1")
     )
 )
+
+
+@settings(max_examples=20, deadline=None)
+@given(SEVERAL)
 def test_the_order_of_definitions_does_not_matter(several: list[Definition]) -> None:
     ordered = sorted(several, key=lambda one: one.plural)
     expected = crd_document("a.example", "v1", ordered)

@@ -28,11 +28,12 @@ def with_field(field: dict[str, Any], **root: object) -> dict[str, Any]:
     return {"type": "object", "properties": {"f": field}, **root}
 
 
-@pytest.mark.parametrize("crd", manifests(), ids=lambda crd: crd["metadata"]["name"])
-def test_real_schemas_are_accepted(crd: dict[str, Any]) -> None:
-    for version in crd["spec"]["versions"]:
-        status = "status" in version.get("subresources", {})
-        assert told(version["schema"]["openAPIV3Schema"], status=status) == []
+def test_real_schemas_are_accepted() -> None:
+    for crd in manifests():
+        for version in crd["spec"]["versions"]:
+            status = "status" in version.get("subresources", {})
+            found = told(version["schema"]["openAPIV3Schema"], status=status)
+            assert (crd["metadata"]["name"], found) == (crd["metadata"]["name"], [])
 
 
 NOTHING: dict[str, Any] = {}

@@ -285,9 +285,8 @@ def test_a_wrong_schema_is_refused_as_kubernetes_does(
     assert read_crd(Node(document(schema))).name == "things.a.example"
 
 
-@pytest.mark.parametrize("crd", manifests(), ids=lambda crd: crd["metadata"]["name"])
-def test_real_definitions_are_valid(crd: dict[str, Any]) -> None:
-    assert taken(crd)
+def test_real_definitions_are_taken() -> None:
+    assert [crd["metadata"]["name"] for crd in manifests() if not taken(crd)] == []
 
 
 def test_an_error_has_the_line_of_its_field_or_of_the_closest_that_is_there() -> None:

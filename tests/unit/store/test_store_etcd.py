@@ -39,7 +39,7 @@ from apidiscovery_service.store.following import follow
 from apidiscovery_service.store.wakeup import Wakeup
 from certificates import Authority, KeyPair
 from etcd import EtcdServer, etcd_members
-from tcp_proxy import TcpProxy
+from proxies import TcpProxy
 
 USUAL = EtcdOptions()
 QUICK = EtcdOptions(connect_timeout_s=0.2, request_timeout_s=0.4)

@@ -17,7 +17,7 @@ from apidiscovery_service.sources.upstreams.endpoint import Endpoint, endpoint_f
 from certificates import Authority, KeyPair
 from cryptography.hazmat.primitives import serialization
 from fake_api_server import Answer, FakeApiServer, listening, server_context
-from recording_proxy import proxying
+from proxies import ForwardProxy
 from structlog.testing import capture_logs
 from upstream_setup import Reply, answer_of, until
 
@@ -291,7 +291,7 @@ async def test_a_cancelled_handshake_leaves_no_connection(
             pass
         gone.set()
 
-    async with listening(hang) as port, proxying(port) as proxy:
+    async with listening(hang) as port, ForwardProxy(port) as proxy:
         own = settings(authority)
         if through_proxy:
             own |= {"proxy-url": f"http://127.0.0.1:{proxy.port}"}
@@ -310,7 +310,10 @@ async def test_a_cancelled_handshake_leaves_no_connection(
 
 async def test_a_proxy_tunnels_tls(authority: Authority) -> None:
     pair = authority.server(["api.example.com"])
-    async with FakeApiServer(OK, server_context(pair)) as server, proxying(server.port) as proxy:
+    async with (
+        FakeApiServer(OK, server_context(pair)) as server,
+        ForwardProxy(server.port) as proxy,
+    ):
         url = f"http://jane:{SECRET}@127.0.0.1:{proxy.port}"
         endpoint = endpoint_from_settings(
             "https://api.example.com:6443", settings(authority, proxy_url=url)
@@ -323,7 +326,7 @@ async def test_a_proxy_tunnels_tls(authority: Authority) -> None:
 
 
 async def test_a_proxy_forwards_plain_requests() -> None:
-    async with FakeApiServer(OK) as server, proxying(server.port) as proxy:
+    async with FakeApiServer(OK) as server, ForwardProxy(server.port) as proxy:
         own = {"proxy-url": f"http://127.0.0.1:{proxy.port}"}
         await ask(endpoint_from_settings("http://api.example.com:8080/prefix", own))
         assert proxy.requests[-1].target == "GET http://api.example.com:8080/prefix/apis"
@@ -334,7 +337,10 @@ async def test_the_environment_names_a_proxy_but_never_for_loopback(
     authority: Authority, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pair = authority.server(["api.example.com", "127.0.0.1"])
-    async with FakeApiServer(OK, server_context(pair)) as server, proxying(server.port) as proxy:
+    async with (
+        FakeApiServer(OK, server_context(pair)) as server,
+        ForwardProxy(server.port) as proxy,
+    ):
         for name in ("https_proxy", "NO_PROXY", "no_proxy"):
             monkeypatch.delenv(name, raising=False)
         monkeypatch.setenv("HTTPS_PROXY", f"127.0.0.1:{proxy.port}")
@@ -351,7 +357,10 @@ async def test_failures_behind_a_proxy_use_up_no_connections(
     ca_file = tmp_path / "ca.crt"
     ca_file.write_bytes(Authority(tmp_path / "foreign").ca_file.read_bytes())
     pair = authority.server(["api.example.com"])
-    async with FakeApiServer(OK, server_context(pair)) as server, proxying(server.port) as proxy:
+    async with (
+        FakeApiServer(OK, server_context(pair)) as server,
+        ForwardProxy(server.port) as proxy,
+    ):
         own = {"ca-file": str(ca_file), "proxy-url": f"http://127.0.0.1:{proxy.port}"}
         endpoint = endpoint_from_settings("https://api.example.com", own)
         async with using(endpoint) as get:
@@ -364,7 +373,7 @@ async def test_failures_behind_a_proxy_use_up_no_connections(
 
 
 async def test_the_refusal_of_a_proxy_is_an_error(authority: Authority) -> None:
-    async with proxying(1, "407 Proxy Authentication Required") as proxy:
+    async with ForwardProxy(1, refusal="407 Proxy Authentication Required") as proxy:
         own = settings(authority, proxy_url=f"http://127.0.0.1:{proxy.port}")
         with pytest.raises(httpcore2.ProxyError, match="407"):
             await ask(endpoint_from_settings("https://api.example.com", own))

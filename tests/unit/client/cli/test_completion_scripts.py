@@ -10,7 +10,7 @@ import pytest
 from apidiscovery_cli.kubectl_complete import main as complete_for_kubectl
 from apidiscovery_client.testing import FakeApiServer, group, resource
 from command_line import run
-from command_process import finished, with_command
+from programs import run_apidiscovery, with_command
 from server import Server
 
 from tools import find_tool
@@ -71,7 +71,7 @@ def test_bash_completes_what_is_kept_and_asks_nobody(tmp_path: Path) -> None:
         words = ("apidiscovery", "resolve", "-s", server.url, "w")
         assert in_bash(tmp_path, *words) == [""][1:]
         assert not server.requests
-        assert finished(tmp_path, "api-resources", "-s", server.url).exit_code == 0
+        assert run_apidiscovery(tmp_path, "api-resources", "-s", server.url).exit_code == 0
         server.forget_requests()
         assert in_bash(tmp_path, *words) == ["wd", "widgets", "widgets.example.com"]
         assert in_bash(tmp_path, "apidiscovery", "explain", "--server", server.url, "wi") == [
@@ -84,7 +84,7 @@ def test_the_server_of_a_kubeconfig_is_meant(tmp_path: Path) -> None:
     with FakeApiServer([WIDGETS]) as server:
         file = tmp_path / "config"
         file.write_text(json.dumps(server.kubeconfig()))
-        asked = finished(tmp_path, "api-resources", "--kubeconfig", str(file))
+        asked = run_apidiscovery(tmp_path, "api-resources", "--kubeconfig", str(file))
         assert asked.exit_code == 0
         words = ("apidiscovery", "resolve", "--kubeconfig", str(file), "wi")
         assert in_bash(tmp_path, *words) == ["widgets", "widgets.example.com"]
@@ -97,7 +97,7 @@ def test_a_server_of_the_environment_is_not_that_of_a_kubeconfig(tmp_path: Path)
         file = tmp_path / "config"
         file.write_text(json.dumps(server.kubeconfig()))
         for named in (("--kubeconfig", str(file)), ("-s", other.url)):
-            assert finished(tmp_path, "api-resources", *named).exit_code == 0
+            assert run_apidiscovery(tmp_path, "api-resources", *named).exit_code == 0
         words = f"apidiscovery resolve --kubeconfig {file} "
         wish = {
             "APIDISCOVERY_SERVER": other.url,
@@ -105,7 +105,7 @@ def test_a_server_of_the_environment_is_not_that_of_a_kubeconfig(tmp_path: Path)
             "COMP_WORDS": words,
             "COMP_CWORD": "4",
         }
-        found = finished(tmp_path, env=wish).stdout
+        found = run_apidiscovery(tmp_path, env=wish).stdout
     assert "widgets.example.com" in found
     assert "gadgets" not in found
 
@@ -152,7 +152,7 @@ def test_powershell_gets_a_line_for_each(
         "COMP_WORDS": words,
         "COMP_CWORD": incomplete,
     }
-    outcome = finished(tmp_path, env=wish)
+    outcome = run_apidiscovery(tmp_path, env=wish)
     rows = [line.split("\t") for line in outcome.stdout.splitlines()]
     assert [value for _, value, _ in rows] == candidates
     assert {kind for kind, _, _ in rows} == {"plain"}
@@ -214,8 +214,8 @@ def test_kubectl_runs_and_completes_the_plugin(tmp_path: Path) -> None:
 
     with FakeApiServer() as server:
         versions, _ = kubectl("apidiscovery", "api-versions", "-s", server.url)
-        assert versions == finished(tmp_path, "api-versions", "-s", server.url).stdout
-        assert finished(tmp_path, "api-resources", "-s", server.url).exit_code == 0
+        assert versions == run_apidiscovery(tmp_path, "api-versions", "-s", server.url).stdout
+        assert run_apidiscovery(tmp_path, "api-resources", "-s", server.url).exit_code == 0
         told, _ = kubectl("__complete", "apidiscovery", "resolve", "--server", server.url, "dep")
         assert told.splitlines() == [
             "deploy\tDeployment", "deployments\tDeployment", "deployments.apps\tDeployment", ":4",

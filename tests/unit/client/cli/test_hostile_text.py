@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 from apidiscovery_client._terminal import printable, printable_lines
 from command_line import run
-from command_process import on_a_terminal
-from explained_cluster import openapi_routes
-from fake_api_server import FakeApiServer, aggregated, document
+from fake_api_server import FakeApiServer, aggregated, document, openapi_routes
+from programs import on_a_terminal
 
 # Clears the screen, sets the title, turns the direction of text, hides, breaks lines otherwise.
 EVIL = "\x1b[2J\x1b]0;owned\x07\u202egnp\u2066\u200b\u00ad\u2028\x9b31m\U000e0041"

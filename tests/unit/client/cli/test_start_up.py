@@ -4,7 +4,7 @@ import json
 
 import pytest
 from apidiscovery_client.testing import FakeApiServer
-from command_process import python
+from programs import python
 
 # Each takes a good part of the time in which kubectl is done.
 SLOW = {

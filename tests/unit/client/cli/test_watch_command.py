@@ -18,8 +18,8 @@ from apidiscovery_client.model import (
 )
 from apidiscovery_client.testing import FakeApiServer, group, resource
 from command_line import run
-from command_process import running
 from crd_manifests import CRONTABS
+from programs import running
 from server import Serve, Server
 
 Capture = pytest.CaptureFixture[str]

@@ -16,7 +16,7 @@ from apidiscovery_kubeconfig import kubeconfig
 from certificates import Authority
 from fake_api_server import Answer, FakeApiServer, Request, server_context
 from kubectl_config import Content, config, kubectl, plugin_keys, write, write_plugin
-from recording_proxy import proxying
+from proxies import ForwardProxy
 
 OK = Answer(b"{}")
 Given = Mapping[str, str | Sequence[str] | bool]
@@ -287,7 +287,7 @@ async def test_without_tls_nothing_of_a_kubeconfig_is_given_away(
 
 @pytest.mark.parametrize("how", ["async", "sync"])
 async def test_a_proxy_is_asked_as_kubectl_asks_it(tmp_path: Path, how: str) -> None:
-    async with world(tmp_path) as around, proxying(around.server.port) as proxy:
+    async with world(tmp_path) as around, ForwardProxy(around.server.port) as proxy:
         cluster = {
             "server": "https://b.example:6443",
             "certificate-authority": "pki/ca.crt",

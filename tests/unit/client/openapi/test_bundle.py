@@ -11,8 +11,8 @@ from apidiscovery_cli.openapi.bundle import Part, bundle
 from apidiscovery_cli.openapi.validation import problems
 from apidiscovery_client.openapi.json_documents import MAX_DEPTH, UnsoundDocument
 from command_line import Outcome
-from explained_cluster import openapi_routes, real_documents
-from fake_api_server import FakeApiServer
+from explained_cluster import real_documents
+from fake_api_server import FakeApiServer, openapi_routes
 from hypothesis import given
 from hypothesis import strategies as st
 from openapi_spec_validator import OpenAPIV30SpecValidator

@@ -9,8 +9,7 @@ from apidiscovery_client import (
     InvalidConfiguration,
 )
 from apidiscovery_client.openapi.json_documents import NotExplained
-from explained_cluster import openapi_routes
-from fake_api_server import FakeApiServer
+from fake_api_server import FakeApiServer, openapi_routes
 
 APPS = GroupVersion("apps", "v1")
 DEPLOYMENT = GroupVersionKind("apps", "v1", "Deployment")

@@ -10,8 +10,8 @@ from apidiscovery_client._errors import DiscoveryError
 from apidiscovery_client._server import Server
 from apidiscovery_client.openapi.asking import FetchedDocument
 from command_line import Outcome, run
-from explained_cluster import digest, discovery, openapi_routes
-from fake_api_server import Answer, FakeApiServer, Routes, document
+from explained_cluster import discovery
+from fake_api_server import Answer, FakeApiServer, Routes, document, openapi_routes, sha512
 
 Ask = Callable[..., Outcome]
 
@@ -66,13 +66,13 @@ def test_no_cache_writes_nothing(
 
 def test_files_are_only_for_their_owner(cache: Path) -> None:
     kept = DocumentCache(cache / "deeper")
-    kept.put(Name("s", "k", digest(BODY)), BODY)
+    kept.put(Name("s", "k", sha512(BODY)), BODY)
     (file,) = kept.folder.iterdir()
     assert (kept.folder.stat().st_mode & 0o777, file.stat().st_mode & 0o777) == (0o700, 0o600)
-    assert file.name == f"{digest(BODY)}.json"
+    assert file.name == f"{sha512(BODY)}.json"
 
 
-HASHES = pytest.mark.parametrize("stated", [digest(BODY), "W/7", "../../x", "é"])
+HASHES = pytest.mark.parametrize("stated", [sha512(BODY), "W/7", "../../x", "é"])
 
 
 @HASHES
@@ -102,7 +102,7 @@ def test_what_others_can_write_is_not_believed(cache: Path, stated: str) -> None
 
 
 def test_link_in_the_cache_is_not_followed(cache: Path, tmp_path: Path) -> None:
-    kept, name = DocumentCache(cache), Name("https://a", KEY, digest(BODY))
+    kept, name = DocumentCache(cache), Name("https://a", KEY, sha512(BODY))
     cache.mkdir(0o700)
     (tmp_path / "elsewhere").write_bytes(BODY)
     (cache / name.file).symlink_to(tmp_path / "elsewhere")
@@ -150,12 +150,12 @@ async def test_document_that_has_not_its_hash_is_used_but_not_kept(cache: Path) 
 
 
 async def test_redirect_to_the_current_hash_is_followed(cache: Path) -> None:
-    url = f"/openapi/v3/{KEY}?hash={digest(OTHER)}"
+    url = f"/openapi/v3/{KEY}?hash={sha512(OTHER)}"
     moved = Answer(status=301, headers={"Location": url}, then=Answer(OTHER))
     with FakeApiServer({**ROUTES, f"/openapi/v3/{KEY}": moved}) as server:
         found = await fetched(server, DocumentCache(cache))
-    assert (found.data, found.location.hash) == (OTHER, digest(OTHER))
-    assert files(cache) == [f"{digest(OTHER)}.json"]
+    assert (found.data, found.location.hash) == (OTHER, sha512(OTHER))
+    assert files(cache) == [f"{sha512(OTHER)}.json"]
 
 
 @pytest.mark.parametrize("location", ["https://elsewhere.example.com/x", "//elsewhere/x"])

@@ -9,8 +9,8 @@ import pytest
 from apidiscovery_cli.openapi.validation import MAX_PROBLEMS, problems
 from apidiscovery_client._http.reply import MAX_BODY_BYTES
 from command_line import Outcome
-from explained_cluster import openapi_routes, real_documents
-from fake_api_server import FakeApiServer
+from explained_cluster import real_documents
+from fake_api_server import FakeApiServer, openapi_routes
 from hypothesis import given
 from hypothesis import strategies as st
 from openapi_spec_validator import OpenAPIV30SpecValidator

@@ -21,9 +21,9 @@ from apidiscovery_client.storage_versions.migration import (
     AgreementLost,
     migration_guard,
 )
+from proxies import TcpProxy
 from storage_version_server import Served, Stub, join, report, serving, stub_of
 from store_wrapper import failing
-from tcp_proxy import TcpProxy
 
 NAME = "apps.deployments"
 PROMPTLY_S = 1.0

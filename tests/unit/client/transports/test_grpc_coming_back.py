@@ -9,8 +9,8 @@ import pytest
 from apidiscovery_client._errors import ServerUnreachable
 from apidiscovery_client._interfaces import FetchedSnapshot
 from grpc_transports import FAMILIES, local, opened
+from proxies import TcpProxy
 from scripted_discovery import Scripted, group, scripted, whole
-from tcp_proxy import TcpProxy
 
 SOON_S = 3.0  # after the server is back
 

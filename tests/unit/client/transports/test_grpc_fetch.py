@@ -22,9 +22,9 @@ from google.rpc import (  # pyright: ignore[reportMissingTypeStubs] - typed, wit
 )
 from grpc_server import serving
 from grpc_transports import FAMILIES, Driven, local, opened
+from proxies import TcpProxy
 from scripted_discovery import End, Hang, changed, group, scripted, whole
 from server import Server
-from tcp_proxy import TcpProxy
 
 pytestmark = pytest.mark.parametrize("family", FAMILIES)
 

@@ -6,8 +6,8 @@ import sys
 from asyncio.subprocess import PIPE, Process
 
 import pytest
-from command_process import python
 from grpc_server import DEADLINE_S
+from programs import python
 from scripted_discovery import Hang, Scripted, changed, changes, group, scripted
 
 TIMES = 4

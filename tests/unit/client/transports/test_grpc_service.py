@@ -39,9 +39,9 @@ from groups import resource as declared_resource
 from grpc_contributions import APPS, CORE, EXAMPLES, one_group, random_step, resource
 from grpc_server import Served, serving
 from grpc_transports import FAMILIES, Driven, local, opened
+from proxies import TcpProxy
 from secured import TOKENS, Secured, secured
 from server import Server
-from tcp_proxy import TcpProxy
 
 every_family = pytest.mark.parametrize("family", FAMILIES)
 SINCE = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)

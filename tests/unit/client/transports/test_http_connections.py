@@ -22,8 +22,8 @@ from apidiscovery_client.transports.http import HttpTransport
 from certificates import Authority, KeyPair
 from fake_api_server import Answer, FakeApiServer, aggregated
 from fetching import KINDS, client_sockets, client_threads, fetching
+from proxies import ForwardProxy
 from skewed_answers import RELEASES, respond
-from tunnelling_proxy import TunnellingProxy
 
 NEW, OLD = respond(RELEASES["1.33"]), respond(RELEASES["1.15"])
 both = pytest.mark.parametrize("kind", KINDS)
@@ -164,7 +164,7 @@ def test_proxy_is_used_in_each_way(
     tls = serving_tls(authority.server(["127.0.0.1"]))
     with (
         FakeApiServer(OLD, tls if server_tls else None) as server,
-        TunnellingProxy(tls if proxy_tls else None) as proxy,
+        ForwardProxy(tls=tls if proxy_tls else None) as proxy,
     ):
         url = proxy.url.replace("://", "://me:p%40ss@")
         known = Server(url=server.url, access=trusting(authority.ca_file), proxy_url=url)
@@ -172,14 +172,14 @@ def test_proxy_is_used_in_each_way(
             assert transport.fetch().snapshot.group("apps")
         assert client_sockets(proxy.url) == 0
     begin = "CONNECT 127.0.0.1:" if server_tls else f"GET {server.url}/api"
-    assert all(head.startswith(begin) for head in proxy.heads)
-    assert all("bWU6cEBzcw==" in head for head in proxy.heads)
+    for request in proxy.requests:
+        assert request.target.startswith(begin)
+        assert "bWU6cEBzcw==" in request.headers["proxy-authorization"]
 
 
 @both
 def test_proxy_that_refuses_is_told(kind: str) -> None:
-    refusal = b"HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n"
-    with TunnellingProxy(refusal=refusal) as proxy:
+    with ForwardProxy(refusal="407 Proxy Authentication Required") as proxy:
         known = Server(url="https://api.example", proxy_url=proxy.url)
         with (
             fetching(kind, known) as transport,
@@ -194,25 +194,24 @@ def test_proxy_that_refuses_is_told(kind: str) -> None:
 def test_proxy_of_the_environment_is_used_but_not_for_loopback(
     kind: str, variable: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    refusal = b"HTTP/1.1 500 No\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
-    with FakeApiServer(NEW) as server, TunnellingProxy(refusal=refusal) as proxy:
+    with FakeApiServer(NEW) as server, ForwardProxy(refusal="500 No") as proxy:
         monkeypatch.setenv(variable, proxy.url)
         with fetching(kind, server.url) as transport:
             assert transport.fetch().snapshot.group("apps")
-        assert proxy.heads == []
+        assert proxy.requests == []
         with (
             fetching(kind, "http://api.example") as transport,
             pytest.raises(Exception, match="500"),
         ):
             transport.fetch()
-        assert len(proxy.heads) == 2
+        assert len(proxy.requests) == 2
         monkeypatch.setenv("NO_PROXY", ".invalid,127.0.0.1")
         with (
             fetching(kind, "http://host.invalid") as transport,
             pytest.raises(ServerUnreachable),
         ):
             transport.fetch()
-    assert len(proxy.heads) == 2
+    assert len(proxy.requests) == 2
 
 
 @both
