@@ -17,7 +17,7 @@ from apidiscovery_service.demo.clusters import (
     install,
 )
 from apidiscovery_service.demo.past import write_past
-from apidiscovery_service.demo.servers import DemoServer, ServerEnded, check_free, free_address
+from apidiscovery_service.demo.servers import DemoServer, ServerEnded, free_address
 from apidiscovery_service.history.history import history_path
 from apidiscovery_service.store.urls import StoreUrl
 
@@ -37,9 +37,8 @@ async def run(folder: Path, http: Address, show: Callable[[str], None]) -> None:
 
     Raises:
         ServerEnded: A server does not start, or ends by itself.
-        OSError: The address cannot be listened on, or the folder cannot be written.
+        OSError: The folder cannot be written.
     """
-    check_free(http.host, http.port)
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
