@@ -15,7 +15,7 @@ from markdown_it.token import Token
 from markdown_it.utils import EnvType, OptionsDict
 from markupsafe import Markup, escape
 
-SHORT: Final = 320
+SHORT: Final = 480
 """Characters of a description that is shown with others."""
 
 LONG: Final = 20_000
@@ -53,7 +53,7 @@ def short(text: str) -> Markup:
     begin = text[:SHORT]
     ends = [found.start() + 1 for found in _SENTENCE.finditer(begin)]
     if ends and ends[-1] > SHORT // 3:
-        return whole(begin[: ends[-1]])
+        return whole(f"{begin[: ends[-1]]} …")
     return whole(f"{begin.rpartition(' ')[0] or begin} …")
 
 

@@ -36,7 +36,13 @@ class Renderer:
             upstream=UPSTREAM,
             version=version,
         )
-        _add(self._environment.filters, moment=moment, plural=plural, source_name=source_name)
+        _add(
+            self._environment.filters,
+            moment=moment,
+            plural=plural,
+            release=release,
+            source_name=source_name,
+        )
 
     def render(self, view: View, page: Page) -> bytes:
         """Return a page as UTF-8; may be called in any thread."""
@@ -75,6 +81,13 @@ def moment(when: datetime | str | None) -> Markup:
 def source_name(name: str) -> str:
     """Return a source as people call it: `cluster east` for `upstream:east`."""
     return f"cluster {cluster}" if (cluster := name.removeprefix(UPSTREAM)) != name else name
+
+
+def release(version: str) -> Markup:
+    """Return the version of a server without its build, which follows a `+` and is a title."""
+    if not version:
+        return Markup("version not known")
+    return Markup('<span title="{}">{}</span>').format(version, version.partition("+")[0])
 
 
 def plural(number: int, one: str, several: str = "") -> str:
