@@ -70,7 +70,7 @@ class Registry:
         self._snapshot = Snapshot()
         self._serial = 0
         self._listeners: list[Callable[[Snapshot], None]] = []
-        self._touch_listeners: list[Callable[[frozenset[str], str], None]] = []
+        self._touch_listeners: list[Callable[[frozenset[str], frozenset[str]], None]] = []
 
     @property
     def snapshot(self) -> Snapshot:
@@ -100,14 +100,19 @@ class Registry:
             for version, (source, _) in _winners(self._candidates.get(group, {})).items()
         }
 
+    def sources_of(self, groups: Iterable[str]) -> frozenset[str]:
+        """Return the sources that serve these groups."""
+        return frozenset(source for group in groups for source in self.winners(group).values())
+
     def subscribe(self, listener: Callable[[Snapshot], None]) -> None:
         """Call `listener` with each new snapshot, at once and in this thread."""
         self._listeners.append(listener)
 
-    def on_touched(self, listener: Callable[[frozenset[str], str], None]) -> None:
-        """Call `listener` after each update with the groups that may have changed, and the cause.
+    def on_touched(self, listener: Callable[[frozenset[str], frozenset[str]], None]) -> None:
+        """Call `listener` after each update with the groups that may have changed, and the causes.
 
-        They may look as before, and have another source. The cause is that of `update`.
+        They may look as before, and have another source. The cause is that of `update`, otherwise
+        the sources that serve the groups; those that did where none does any more.
         """
         self._touch_listeners.append(listener)
 
@@ -213,6 +218,7 @@ class Registry:
         )
 
     def _commit(self, update: Update, cause: str) -> Snapshot:
+        former = self.sources_of(update.touched)
         self._serial += 1
         _assign(self._contributions, update.changes)
         _assign(self._candidates, update.candidates)
@@ -225,8 +231,9 @@ class Registry:
             for listener in self._listeners:
                 listener(self._snapshot)
         if update.touched:
+            sources = self.sources_of(update.touched) or former
             for touch_listener in self._touch_listeners:
-                touch_listener(update.touched, cause)
+                touch_listener(update.touched, frozenset({cause}) if cause else sources)
         return self._snapshot
 
 
