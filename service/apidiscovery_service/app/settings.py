@@ -13,8 +13,7 @@ from apidiscovery_releases import Release, UnknownRelease, newest
 from apidiscovery_service.access import Grant
 from apidiscovery_service.access.limits import Limits
 from apidiscovery_service.errors import InvalidConfiguration
-from apidiscovery_service.fleet.view_spec import BUILT_IN_VIEWS, ViewSpec
-from apidiscovery_service.fleet.views import ViewKind
+from apidiscovery_service.fleet.views import BUILT_IN_VIEWS, ViewKind, ViewSpec
 from apidiscovery_service.history.model import Retention
 from apidiscovery_service.kube.objects.errors import ObjectError
 from apidiscovery_service.kube.objects.selectors import parse_labels

@@ -49,7 +49,7 @@ class ViewAnswers:
     async def respond(self, request: Request, scope: Scope) -> Response:
         """Answer a request below `/views/`, with views over what a scope sees."""
         name, _, rest = request.path.removeprefix(PREFIX).partition("/")
-        encoded = await scope.prepared_view(name)
+        encoded = await scope.view(name)
         if encoded is None:
             return not_found(request)
         clusters = scope.view_clusters(name)
