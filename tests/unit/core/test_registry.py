@@ -506,7 +506,8 @@ def test_listeners_hear_of_a_group_with_its_causes_also_when_only_its_source_cha
     registry.withdraw("nobody")
     assert registry.winners("g") == {"v1": "b"}
     registry.withdraw("b")
-    assert heard == [({"g"}, {cause}) for cause in ("a", "apply by ada", "b", "b")]
+    group = frozenset(["g"])
+    assert heard == [(group, frozenset([each])) for each in ("a", "apply by ada", "b", "b")]
 
 
 def test_a_prepared_update_is_not_merged_again(monkeypatch: pytest.MonkeyPatch) -> None:
