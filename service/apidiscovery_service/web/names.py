@@ -1,12 +1,12 @@
-"""Finds kinds and groups by their names."""
+"""Kinds by their names: those of a group, and all that a viewer sees, to be listed and searched."""
 
+import asyncio
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from enum import IntEnum
-from typing import TypeAlias
 
-from apidiscovery_service.core.model import Group
+from apidiscovery_service.core.model import Group, Resource
 from apidiscovery_service.encoding import EncodedSnapshot
 from apidiscovery_service.fleet.scope import Scope
 
@@ -26,45 +26,39 @@ class NamedKind:
     """A kind that is served somewhere.
 
     Attributes:
+        group: Its group; empty for the core group.
+        kind: Its name.
+        resource: As its most preferred version has it.
         versions: Those with the kind, in their order.
         cluster: One of the clusters that serve it; empty where it is merged.
     """
 
     group: str
     kind: str
-    resource: str
-    singular: str
-    short_names: tuple[str, ...]
+    resource: Resource
     versions: tuple[str, ...]
     cluster: str = ""
 
     @property
-    def names(self) -> str:
-        """All its names in lower case, a line for each."""
-        names = self.kind, self.resource, self.singular, *self.short_names
-        return "\n".join(names).lower()
+    def names(self) -> tuple[str, ...]:
+        """All its names in lower case."""
+        resource = self.resource
+        names = self.kind, resource.resource, resource.singular_resource, *resource.short_names
+        return tuple(map(str.lower, names))
 
 
-# A kind with what names it in a group, and its names as `NamedKind.names` has them.
-_Entry: TypeAlias = tuple[tuple[str, str, str], str, NamedKind]
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """The names of a group."""
-
-    group: Group
-    cluster: str
-    kinds: tuple[_Entry, ...]
-
-    @classmethod
-    def of(cls, group: Group, cluster: str) -> "Part":
-        kinds = _kinds(group, cluster)
-        return cls(
-            group,
-            cluster,
-            tuple(((group.name, one.kind, one.resource), one.names, one) for one in kinds),
-        )
+def kinds_of(group: Group, cluster: str = "") -> list[NamedKind]:
+    """Return the kinds of a group by name."""
+    found: dict[tuple[str, str], tuple[Resource, list[str]]] = {}
+    for version in group.versions:
+        for resource in version.resources:
+            if not resource.is_made_up and resource.response_kind is not None:
+                key = resource.response_kind.kind, resource.resource
+                found.setdefault(key, (resource, []))[1].append(version.version)
+    return [
+        NamedKind(group.name, key[0], resource, tuple(versions), cluster)
+        for key, (resource, versions) in sorted(found.items(), key=lambda item: item[0])
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,56 +66,35 @@ class Names:
     """All names of some places.
 
     Attributes:
-        kinds: With their names in lower case; in the order of groups, those merged first.
+        kinds: In the order of groups, those merged first.
         groups: With one of the clusters that serve each; empty where it is merged.
-        parts: Of which they are made, by identity of the group.
     """
 
-    kinds: Iterable[tuple[str, NamedKind]]
+    kinds: tuple[NamedKind, ...]
     groups: Mapping[str, str]
-    parts: Mapping[int, Part]
 
     @classmethod
-    def of(
-        cls,
-        merged: Iterable[Group],
-        clusters: Mapping[str, Iterable[Group]],
-        former: "Names | None" = None,
-    ) -> "Names":
-        """Return the names of what is merged, and of clusters by name.
-
-        Args:
-            merged: What is merged.
-            clusters: The groups of clusters.
-            former: Names of a moment ago, whose groups are mostly the same.
-        """
-        kinds: dict[tuple[str, str, str], tuple[str, NamedKind]] = {}
+    def of(cls, merged: Iterable[Group], clusters: Mapping[str, Iterable[Group]]) -> "Names":
+        """Return the names of what is merged, and of clusters by name."""
+        kinds: dict[tuple[str, str, str], NamedKind] = {}
         groups: dict[str, str] = {}
-        known: Mapping[int, Part] = former.parts if former is not None else {}
-        parts: dict[int, Part] = {}
+        seen: set[int] = set()  # clusters of one release share their groups
         for cluster, served in (("", merged), *clusters.items()):
             for group in served:
-                if id(group) in parts:  # clusters of one release share their groups
-                    continue
-                part = known.get(id(group))
-                if part is None or part.cluster != cluster:
-                    part = Part.of(group, cluster)
-                parts[id(group)] = part
-                groups.setdefault(group.name, cluster)
-                for key, names, kind in part.kinds:
-                    if key not in kinds:
-                        kinds[key] = names, kind
-        return cls(kinds.values(), groups, parts)
+                if id(group) not in seen:
+                    seen.add(id(group))
+                    groups.setdefault(group.name, cluster)
+                    for one in kinds_of(group, cluster):
+                        kinds.setdefault((one.group, one.kind, one.resource.resource), one)
+        return cls(tuple(kinds.values()), groups)
 
     def find_kinds(self, text: str) -> list[tuple[Match, NamedKind]]:
         """Return the kinds with a name that a text is, begins, or is a part of; the best first."""
         wanted = text.lower()
         found = [
-            (match, place, kind)
-            for place, (names, kind) in enumerate(self.kinds)
-            if wanted in names and (match := _best(names.split("\n"), wanted)) is not None
+            (match, kind) for kind in self.kinds if (match := _best(kind.names, wanted)) is not None
         ]
-        return [(match, kind) for match, _, kind in sorted(found, key=lambda each: each[:2])]
+        return sorted(found, key=lambda each: each[0])
 
     def find_groups(self, text: str) -> list[str]:
         """Return the groups whose name a text is, begins, or is a part of; the best first."""
@@ -135,33 +108,12 @@ class Names:
 
 
 def _best(names: Iterable[str], wanted: str) -> Match | None:
-    best: Match | None = None
-    for name in names:
-        if wanted in name:
-            match = Match.PART
-            if name.startswith(wanted):
-                match = Match.EXACT if name == wanted else Match.PREFIX
-            best = match if best is None else min(best, match)
-    return best
-
-
-def _kinds(group: Group, cluster: str) -> Iterator[NamedKind]:
-    found: dict[tuple[str, str], NamedKind] = {}
-    for version in group.versions:
-        for resource in version.resources:
-            if resource.is_made_up or resource.response_kind is None:
-                continue
-            key = resource.response_kind.kind, resource.resource
-            known = found.get(key) or NamedKind(
-                group.name,
-                *key,
-                resource.singular_resource,
-                resource.short_names,
-                (),
-                cluster,
-            )
-            found[key] = replace(known, versions=(*known.versions, version.version))
-    yield from found.values()
+    found = [name for name in names if wanted in name]
+    if wanted in found:
+        return Match.EXACT
+    if any(name.startswith(wanted) for name in found):
+        return Match.PREFIX
+    return Match.PART if found else None
 
 
 class NamesCache:
@@ -170,16 +122,16 @@ class NamesCache:
     def __init__(self) -> None:
         self._kept: OrderedDict[Scope, tuple[object, Names]] = OrderedDict()
 
-    def of(self, scope: Scope, snapshot: EncodedSnapshot) -> Names:
-        """Return the names that are served now, and by clusters."""
+    async def of(self, scope: Scope, snapshot: EncodedSnapshot) -> Names:
+        """Return the names that are served now, and by clusters; thousands are made in a thread."""
         state = snapshot, scope.revision
         kept = self._kept.get(scope)
         if kept is None or kept[0] != state:
             merged = snapshot.snapshot
             groups = [p.group for p in (*merged.core.groups, *merged.named.groups)]
             clusters = {name: known.groups or () for name, known in scope.clusters.items()}
-            former = kept[1] if kept else None
-            kept = self._kept[scope] = state, Names.of(groups, clusters, former)
+            kept = state, await asyncio.to_thread(Names.of, groups, clusters)
+            self._kept[scope] = kept
         self._kept.move_to_end(scope)
         if len(self._kept) > _MAX_KEPT:
             self._kept.popitem(last=False)

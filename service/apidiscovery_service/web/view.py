@@ -7,6 +7,7 @@ from typing import TypeAlias
 from urllib.parse import quote
 
 from apidiscovery_service.access import ALL_CLUSTERS, Role
+from apidiscovery_service.access.grants import matching
 from apidiscovery_service.core.registry import Registry
 from apidiscovery_service.core.source import SourceStatus
 from apidiscovery_service.encoding import CurrentEncoding, EncodedSnapshot
@@ -19,8 +20,8 @@ from apidiscovery_service.serving.http.respond import Site
 from apidiscovery_service.sources.upstreams.cluster_documents import ClusterDocuments
 from apidiscovery_service.storage_versions.state import StorageVersions
 from apidiscovery_service.web.fields_documents import SchemaCache
+from apidiscovery_service.web.names import NamesCache
 from apidiscovery_service.web.search_building import IndexBuilder
-from apidiscovery_service.web.search_names import NamesCache
 
 CORE = "core"
 """What the core group is called in paths."""
@@ -125,6 +126,23 @@ class View:
         if cluster not in self.scope.clusters:
             return None
         return self.served.cluster_documents.of(cluster)
+
+    def statuses(self) -> list[SourceStatus]:
+        """Return the status of each source that can fail; those of hidden clusters are left out."""
+        return [each for each in self.served.statuses() if self.sees_source(each.name)]
+
+    def sees_source(self, source: str) -> bool:
+        """Return whether the viewer may see a source, as ListSources of gRPC decides.
+
+        A viewer of some clusters sees these, and sources that belong to no cluster. Files of
+        clusters may name any cluster.
+        """
+        if self.viewer.sees_all:
+            return True
+        kind, _, name = source.partition(":")
+        if kind == "upstream":
+            return matching(self.viewer.clusters).fullmatch(name) is not None
+        return kind != "clusters"
 
 
 @dataclass(frozen=True, slots=True)

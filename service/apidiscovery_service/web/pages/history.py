@@ -12,7 +12,7 @@ from apidiscovery_service.core.model import Group
 from apidiscovery_service.history.history import History, Told
 from apidiscovery_service.history.model import MERGED, Change, Filter, HistoryError, Kind
 from apidiscovery_service.web.changes import Entry, ShownChange, entries, explained, visible
-from apidiscovery_service.web.pages.groups import KindLine, kinds_of
+from apidiscovery_service.web.names import NamedKind, kinds_of
 from apidiscovery_service.web.view import Page, PageError, View, group_named, not_found
 
 _LINES = 20  # of a page
@@ -66,7 +66,7 @@ class GroupSide:
     """A group before or after a change, with its kinds by name."""
 
     group: Group
-    kinds: tuple[KindLine, ...]
+    kinds: tuple[NamedKind, ...]
 
 
 async def page(view: View) -> Page:

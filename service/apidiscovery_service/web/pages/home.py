@@ -12,7 +12,6 @@ from apidiscovery_service.history.history import History
 from apidiscovery_service.history.model import Filter, HistoryError, Kind
 from apidiscovery_service.web.changes import ShownChange, explained, visible
 from apidiscovery_service.web.pages.search import refresh_fields
-from apidiscovery_service.web.sources import visible_statuses
 from apidiscovery_service.web.view import Page, View
 
 _LINES = 8
@@ -51,7 +50,7 @@ async def page(view: View) -> Page:
     refresh_fields(view)  # who opens the overview searches next
     matrix = view.scope.matrix()
     columns = sorted(matrix.columns, key=lambda c: (c.freshness is Freshness.CURRENT, c.name))
-    statuses = [each for each in visible_statuses(view) if not _is_cluster(each, view)]
+    statuses = [each for each in view.statuses() if not _is_cluster(each, view)]
     changes, problem = await _last_changes(view)
     return Page(
         "home.html",

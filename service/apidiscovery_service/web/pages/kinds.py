@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from apidiscovery_client.model import GroupVersion
+from apidiscovery_client.openapi.asking import key_of
 from apidiscovery_formats.openapi.traversal import Object
 
 from apidiscovery_service.core.model import Group, Resource, Version
@@ -12,7 +14,6 @@ from apidiscovery_service.web import descriptions
 from apidiscovery_service.web.descriptions import visible_text
 from apidiscovery_service.web.example import Named, NoExample, manifest
 from apidiscovery_service.web.fields import Field, FieldTree, Level
-from apidiscovery_service.web.fields_documents import document_key
 from apidiscovery_service.web.fields_schemas import Schemas
 from apidiscovery_service.web.view import CORE, Page, View, group_named, not_found
 
@@ -208,7 +209,7 @@ async def _schemas(view: View, place: Place) -> Schemas | None:
     documents = view.documents(place.cluster)
     if documents is None:
         return None
-    key = document_key(place.group, place.version.version)
+    key = key_of(GroupVersion(place.group, place.version.version))
     return await view.served.schemas.of(documents, key)
 
 

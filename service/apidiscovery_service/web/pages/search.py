@@ -9,10 +9,10 @@ from markupsafe import Markup
 from apidiscovery_service.openapi.schemas import DocumentSource
 from apidiscovery_service.web import descriptions
 from apidiscovery_service.web.descriptions import visible_text
+from apidiscovery_service.web.names import Match, Names
 from apidiscovery_service.web.search_building import MERGED, Progress
 from apidiscovery_service.web.search_fields import Use
 from apidiscovery_service.web.search_index import FieldHit
-from apidiscovery_service.web.search_names import Match, Names
 from apidiscovery_service.web.view import Page, View
 
 MAX_TEXT = 200
@@ -48,7 +48,7 @@ async def page(view: View) -> Page:
     """Make the page, or the part of it with what was found."""
     text = " ".join(view.parameter("q").replace("\0", " ").split())
     wanted = text[:MAX_TEXT].strip()
-    names = view.served.names.of(view.scope, view.snapshot)
+    names = await view.served.names.of(view.scope, view.snapshot)
     kinds = await asyncio.to_thread(names.find_kinds, wanted) if wanted else []
     groups = names.find_groups(wanted) if wanted else []
     builder = view.served.fields

@@ -11,7 +11,6 @@ from apidiscovery_service.core.model import Freshness, Offer
 from apidiscovery_service.core.source import Certificates, SourceState, SourceStatus
 from apidiscovery_service.web.advice import advice
 from apidiscovery_service.web.paging import paged
-from apidiscovery_service.web.sources import is_visible, visible_statuses
 from apidiscovery_service.web.view import Page, View, not_found
 
 _SOURCES = 100  # of a page
@@ -86,9 +85,9 @@ class OfferLine:
 
 async def page(view: View) -> Page:
     """Make the page: one source where `name` names it, else all."""
-    known = {status.name: status for status in visible_statuses(view)}
+    known = {status.name: status for status in view.statuses()}
     for name in view.served.registry.sources:
-        if name not in known and is_visible(view, name):
+        if name not in known and view.sees_source(name):
             known[name] = SourceStatus(name, _state(_offers(view, name)))
     wanted = view.parameter("name")
     if wanted and wanted not in known:
@@ -170,7 +169,7 @@ def _winners(view: View) -> Callable[[Offer], str]:
     def winner_of(offer: Offer) -> str:
         if offer.group not in known:
             known[offer.group] = {
-                version: name if is_visible(view, name) else _HIDDEN
+                version: name if view.sees_source(name) else _HIDDEN
                 for version, name in view.served.registry.winners(offer.group).items()
             }
         return known[offer.group].get(offer.version.version, "")
