@@ -218,21 +218,23 @@ async def test_what_this_server_merges_is_remembered_with_its_sources() -> None:
         assert (change.cluster, change.cause) == (MERGED, "crds:a.test, upstream:east")
 
 
+EMPTY_DOCUMENT_HASH = (
+    "27C74670ADB75075FAD058D5CEAF7B20C4E7786C83BAE8A32F626F9782AF34C9"
+    "A33C2046EF60FD2A7878D378E29FEC851806BBD9A67878F3A9F1CDA4830763FD"
+)
+
+
+async def empty_document() -> bytes:
+    return b"{}"
+
+
 async def test_openapi_documents_are_remembered() -> None:
-    async def made() -> bytes:
-        return b"{}"
-
-    digest = (
-        "27C74670ADB75075FAD058D5CEAF7B20C4E7786C83BAE8A32F626F9782AF34C9"
-        "A33C2046EF60FD2A7878D378E29FEC851806BBD9A67878F3A9F1CDA4830763FD"
-    )
-
     async def lost() -> bytes:
         raise OSError("the store is away")
 
     async with remembering() as run:
         run.documents["east"] = {
-            "apis/a.test/v1": Recipe("a", made, digest),
+            "apis/a.test/v1": Recipe("a", empty_document, EMPTY_DOCUMENT_HASH),
             "apis/b.test/v1": Recipe("b", lost, "0" * 128),
         }
         run.history.clusters_changed([cluster(widget_group("a.test"))], ())
@@ -243,15 +245,11 @@ async def test_openapi_documents_are_remembered() -> None:
 
 
 async def test_openapi_documents_of_what_this_server_merges_name_their_sources() -> None:
-    async def made() -> bytes:
-        return b"{}"
-
-    digest = sha512(b"{}").hexdigest().upper()
     async with remembering() as run:
         snapshot = Snapshot(named=document_of(widget_group("a.test")))
         run.history.merged_changed(snapshot, ["apply"])
         await run.until(lambda found: ("Group", "a.test") in kinds(found))
-        run.documents[MERGED] = {"apis/a.test/v1": Recipe("a", made, digest)}
+        run.documents[MERGED] = {"apis/a.test/v1": Recipe("a", empty_document, EMPTY_DOCUMENT_HASH)}
         run.history.merged_documents_changed(["crds:a.test"])
         found = await run.until(lambda found: ("OpenAPI", "apis/a.test/v1") in kinds(found))
         change = found[-1]
