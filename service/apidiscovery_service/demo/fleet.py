@@ -1,4 +1,4 @@
-"""Runs the demo: the clusters, the server over them, and what changes in them."""
+"""Runs the demo: the clusters, the server over them, and their changes."""
 
 import asyncio
 import contextlib
@@ -23,7 +23,7 @@ from apidiscovery_service.store.urls import StoreUrl
 
 _CHANGE_EVERY_S = 5.0
 _UP_S, _DOWN_S = 40.0, 20.0
-# What is asked of a cluster, so that a change is seen at once.
+# Clusters are polled often, so that a change is seen at once.
 _TIMING = {"poll-interval": "1s", "openapi-interval": "2s", "timeout": "5s"}
 
 

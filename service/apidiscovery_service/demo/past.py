@@ -41,7 +41,7 @@ _REFUSED = "GET /apis: connection refused"
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """What a cluster was from a time on.
+    """The state of a cluster from a time on.
 
     Attributes:
         days_ago: That time.
@@ -90,7 +90,7 @@ _WEEK: _Steps = (
 
 @dataclass(frozen=True, slots=True)
 class _Now:
-    """What a running cluster tells that no recording has.
+    """Answers of a running cluster that no recording has.
 
     Attributes:
         dialect: How it writes its documents.
@@ -133,7 +133,7 @@ def _write(file: Path, packages: Mapping[str, tuple[Offer, ...]], now: Mapping[s
 
 
 async def _offers_of(package: str, folder: Path) -> tuple[Offer, ...]:
-    """Return what a server offers in which a package is installed, besides the built-in APIs."""
+    """Return the offers of a server with a package, besides the built-in APIs."""
     read = folder / "packages" / package
     read.mkdir(parents=True)
     install(read, package)
@@ -181,7 +181,7 @@ class _Past:
         self._file.close()
 
     def take(self, step: _Step) -> None:
-        """Write what a step changes in its cluster."""
+        """Write the changes of a step to its cluster."""
         self._time = self._began - step.days_ago * _DAY_S
         state, error = (SourceState.STALE, _REFUSED) if step.down else (SourceState.CURRENT, "")
         cluster = self._cluster(step, SourceStatus(f"upstream:{step.name}", state, error=error))

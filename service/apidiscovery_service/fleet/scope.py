@@ -42,7 +42,7 @@ class Origin(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Makers:
-    """What all scopes of a fleet share.
+    """The objects that all scopes of a fleet share.
 
     Attributes:
         views: Those of the configuration.
@@ -60,7 +60,7 @@ class Scope:
 
     Args:
         origin: Where its clusters are from.
-        sees: Tells whether a cluster is seen.
+        sees: Whether a cluster is seen.
         makers: Shared with all scopes of the fleet.
     """
 
@@ -151,7 +151,7 @@ class Scope:
         return tuple(sorted(self._views))
 
     async def view(self, name: str) -> EncodedSnapshot | None:
-        """Return the documents of a view over what is seen; None if there is no such view.
+        """Return the documents of a view over the clusters that are seen; None for no such view.
 
         They are the same object until a cluster changes what it serves.
         """

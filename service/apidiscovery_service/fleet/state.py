@@ -41,7 +41,7 @@ class Fleet:
         return MappingProxyType(self._clusters)
 
     def scope(self, patterns: Iterable[str] = ("*",)) -> Scope:
-        """Return what a caller sees who may see the clusters with such names.
+        """Return the scope of a caller who may see the clusters with such names.
 
         Args:
             patterns: Of whole names; `*` stands for any text, and nothing else is special.

@@ -16,7 +16,7 @@ class View:
     """The documents of a view. Not thread-safe: used in the event loop.
 
     Args:
-        kind: What it keeps of its clusters.
+        kind: Union or common.
         publisher: Holds equal groups once.
     """
 
@@ -55,8 +55,8 @@ class View:
 def _member(cluster: Cluster, kind: ViewKind) -> Member:
     """Return a cluster as a view takes it.
 
-    What a union has from a cluster that does not answer is stale. What is common is not: clients
-    leave out what is stale, and one cluster that is down must not take everything from them.
+    A union is stale where a cluster does not answer. Common is not: clients leave out stale
+    versions, and one cluster that is down must not take everything from them.
     """
     is_stale = kind is ViewKind.UNION and cluster.status.state is not SourceState.CURRENT
     unknown = (CORE_GROUP,) if cluster.core is None else ()

@@ -24,13 +24,13 @@ from apidiscovery_service.core.model import (
 )
 from apidiscovery_service.kube.objects.selectors import LabelSelector
 
-# What different clusters say of a group, in the order of their names, and whether it is stale.
+# The forms of a group in clusters, in the order of their names, and whether each is stale.
 Statements: TypeAlias = tuple[tuple[Group, bool], ...]
 T = TypeVar("T")
 
 
 class ViewKind(StrEnum):
-    """What a view keeps of its clusters."""
+    """Which group-versions a view has."""
 
     UNION = "union"
     COMMON = "common"
@@ -110,7 +110,7 @@ class Merger:
 
 
 def _statements(members: Iterable[Member]) -> dict[str, Statements]:
-    """Return what clusters say of each group; most clusters share the objects of equal groups."""
+    """Return the forms of each group; most clusters share the objects of equal groups."""
     found: dict[str, dict[tuple[int, bool], tuple[Group, bool]]] = {}
     for member in members:
         for group in member.groups or ():
@@ -128,10 +128,10 @@ def _as_sure(groups: tuple[Group, ...], members: Sequence[Member]) -> tuple[Grou
     )
 
 
-def _union_of(told: Statements) -> Group:
-    """Return what any cluster serves of a group."""
+def _union_of(statements: Statements) -> Group:
+    """Return a group with all that any cluster serves."""
     # A cluster that serves what an earlier one does adds nothing.
-    known = {each: _normal(each[0]) for each in dict.fromkeys(told)}
+    known = {each: _normal(each[0]) for each in dict.fromkeys(statements)}
     merged = _merged_groups(known.values())
     fresh = [
         current
@@ -144,9 +144,9 @@ def _union_of(told: Statements) -> Group:
     )
 
 
-def _common_of(told: Statements) -> Group | None:
-    """Return what all clusters serve of a group; None for nothing."""
-    groups = [(_normal(group), is_stale) for group, is_stale in dict.fromkeys(told)]
+def _common_of(statements: Statements) -> Group | None:
+    """Return a group with all that every cluster serves; None for nothing."""
+    groups = [(_normal(group), is_stale) for group, is_stale in dict.fromkeys(statements)]
     lists = [[version.version for version in group.versions] for group, _ in groups]
     found: list[Version] = []
     for name in _names_in_all(lists):
@@ -161,7 +161,7 @@ def _common_of(told: Statements) -> Group | None:
         if known and (common := _common_version(known)).resources:
             is_sure = len(known) == len(versions) and not any(stale for _, stale in versions)
             found.append(common if is_sure else _stale(common))
-    return Group(told[0][0].name, tuple(found)) if found else None
+    return Group(statements[0][0].name, tuple(found)) if found else None
 
 
 def relative_order(lists: Sequence[Sequence[str]]) -> list[str]:
@@ -193,7 +193,7 @@ def relative_order(lists: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _normal(group: Group) -> Group:
-    """Return a group with a singular name for every kind, which servers before 1.27 do not tell.
+    """Return a group with a singular name for every kind, which servers before 1.27 do not send.
 
     It is the one that client-go takes then. Source: client-go restmapper/discovery.go
     `NewDiscoveryRESTMapper`.
@@ -238,7 +238,7 @@ def _stale(version: Version) -> Version:
     return replace(version, freshness=Freshness.STALE)
 
 
-# What any cluster serves.
+# Union.
 
 
 def _merged_groups(groups: Iterable[Group]) -> Group:
@@ -299,7 +299,7 @@ def _either(before: Resource, after: Resource) -> Resource:
     )
 
 
-# What all clusters serve.
+# Common.
 
 
 def _common_version(versions: Sequence[Version]) -> Version:
@@ -343,5 +343,5 @@ def _common_subresources(lists: Sequence[tuple[Subresource, ...]]) -> Iterable[S
 
 
 def _in_all(lists: Sequence[tuple[T, ...]]) -> tuple[T, ...]:
-    """Return what is in every list, in the order of the first."""
+    """Return the items of every list, in the order of the first."""
     return tuple(each for each in lists[0] if all(each in one for one in lists[1:]))

@@ -1,4 +1,4 @@
-"""Answers requests for pages: who asks, which page, from what, and how it is sent."""
+"""Answers requests for pages: admits callers, finds and caches pages, and sends them."""
 
 import asyncio
 import hashlib
@@ -62,7 +62,7 @@ class WebInterface:
     """The pages of one server. For the event loop's thread.
 
     Args:
-        served: What they show.
+        served: The state that they show.
         access: Authenticates and authorizes callers; None allows everything.
     """
 

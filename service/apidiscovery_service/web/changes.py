@@ -1,4 +1,4 @@
-"""Changes of the history in words, as `apidiscovery diff` tells them, and as lines of a list."""
+"""Changes of the history as lines of a list, in the words of `apidiscovery diff`."""
 
 import itertools
 from collections.abc import Callable, Iterable
@@ -14,7 +14,7 @@ from apidiscovery_service.core.model import Group, Resource
 from apidiscovery_service.core.source import UPSTREAM, SourceState
 from apidiscovery_service.fleet.publisher import Publisher
 from apidiscovery_service.history.contents import STATES
-from apidiscovery_service.history.history import Told
+from apidiscovery_service.history.history import ReadContent
 from apidiscovery_service.history.model import MERGED, Change, ContentDamaged, Kind
 from apidiscovery_service.web.comparing import Discovery, compare_discovery
 from apidiscovery_service.web.view import View
@@ -81,16 +81,13 @@ class ShownChange:
 
     @property
     def is_echo(self) -> bool:
-        """Whether it is what changes of clusters did to what this server serves.
-
-        The changes of these clusters tell the same.
-        """
+        """Whether it is the effect of changes of clusters on the merged surface."""
         causes = self.change.cause.split(", ")
         return self.change.cluster == MERGED and all(each.startswith(UPSTREAM) for each in causes)
 
     @property
     def is_implied(self) -> bool:
-        """Whether another change tells the same, or it says nothing about a cluster.
+        """Whether another change says the same, or it says nothing about a cluster.
 
         A document comes and goes with its group-version, or is read for the first time; a server
         that starts has not asked its clusters yet.
@@ -139,8 +136,8 @@ def _run(place: int, line: ShownChange) -> object:
 def visible(view: View) -> Callable[[str], bool] | None:
     """Return a test of the clusters whose changes a viewer may read; None for all.
 
-    What is merged was merged of clusters that all might read about then, and by other grants than
-    those of now, so only a viewer who may read about every cluster sees its changes.
+    The merged surface was made of clusters that everybody might read about then, by the grants of
+    that time, so only a viewer who may read about every cluster sees its changes.
     """
     if view.viewer.sees_all:
         return None
@@ -148,14 +145,16 @@ def visible(view: View) -> Callable[[str], bool] | None:
     return lambda name: name != MERGED and pattern.fullmatch(name) is not None
 
 
-def explained(change: Change, before: Told, after: Told, kind: str = "") -> ShownChange | None:
+def explained(
+    change: Change, before: ReadContent, after: ReadContent, kind: str = ""
+) -> ShownChange | None:
     """Return a change with what it did; large groups take some milliseconds.
 
     Args:
         change: The change.
-        before: The content before, as `History.told_by` returns it.
+        before: The content before, as `History.read_sides` returns it.
         after: The content since.
-        kind: A kind or resource in lower case, of which alone is told; empty for all.
+        kind: A kind or resource in lower case; only what changed in this one. Empty for all.
 
     Returns:
         None for a change that did nothing to that kind.
@@ -174,7 +173,7 @@ def explained(change: Change, before: Told, after: Told, kind: str = "") -> Show
     return _with_release(change, before, after)
 
 
-def _with_release(change: Change, before: Told, after: Told) -> ShownChange:
+def _with_release(change: Change, before: ReadContent, after: ReadContent) -> ShownChange:
     if change.kind is not Kind.DOCUMENT:
         return ShownChange(change)
     # A release that was not known, or is not, is no change of the release.
@@ -191,7 +190,7 @@ def _findings(before: Group | None, after: Group | None) -> tuple[Finding, ...]:
     return compare_discovery(*sides, resolves=False).findings
 
 
-def _only(side: Told, kind: str) -> Group | None:
+def _only(side: ReadContent, kind: str) -> Group | None:
     """Return a group with one kind, or with all; None where it has none."""
     if not isinstance(side, Group):
         return None

@@ -58,7 +58,7 @@ def short(text: str) -> Markup:
 
 
 def whole(text: str) -> Markup:
-    """Return a description; what is over `LONG` characters is left out, and said to be."""
+    """Return a description of at most `LONG` characters, and how many more it has."""
     if len(text) <= LONG:
         return _rendered(text) if len(text) <= SHORT else _html(text)
     left_out = f"{len(text) - LONG:,} more characters are not shown."
@@ -75,7 +75,7 @@ def _rendered(text: str) -> Markup:
 
 
 class _Renderer(RendererHTML):
-    """Renders links without telling where they were found, and addresses in text as links."""
+    """Renders links without a referrer, and addresses in text as links."""
 
     def text(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
         del options

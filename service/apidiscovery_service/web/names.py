@@ -75,7 +75,7 @@ class Names:
 
     @classmethod
     def of(cls, merged: Iterable[Group], clusters: Mapping[str, Iterable[Group]]) -> "Names":
-        """Return the names of what is merged, and of clusters by name."""
+        """Return the names of merged groups, and of those of clusters by name."""
         kinds: dict[tuple[str, str, str], NamedKind] = {}
         groups: dict[str, str] = {}
         seen: set[int] = set()  # clusters of one release share their groups

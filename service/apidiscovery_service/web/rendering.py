@@ -1,4 +1,4 @@
-"""Renders templates, with what all pages have in common."""
+"""Renders templates, with the filters and values that all pages use."""
 
 from collections.abc import Mapping, MutableMapping
 from datetime import datetime
@@ -91,5 +91,5 @@ def release(version: str) -> Markup:
 
 
 def plural(number: int, one: str, several: str = "") -> str:
-    """Return a number and what it counts, such as `1 group` and `2 groups`."""
+    """Return a number with a noun, such as `1 group` and `2 groups`."""
     return f"{number:,} {one if number == 1 else several or f'{one}s'}"

@@ -7,7 +7,7 @@ from urllib.parse import parse_qs
 
 from apidiscovery_service.encoding import EncodedSnapshot
 from apidiscovery_service.fleet.state import Fleet
-from apidiscovery_service.history.history import Told
+from apidiscovery_service.history.history import ReadContent
 from apidiscovery_service.history.model import Change, Filter, Kind
 from apidiscovery_service.web.changes import Entry, ShownChange, entries
 from apidiscovery_service.web.pages import history
@@ -41,7 +41,9 @@ class _History:
             for number in range(newest, max(0, newest - limit), -1)
         ]
 
-    async def told_by_each(self, changes: Iterable[Change]) -> list[tuple[Told, Told]]:
+    async def read_all_sides(
+        self, changes: Iterable[Change]
+    ) -> list[tuple[ReadContent, ReadContent]]:
         return [("v1.35", "v1.35" if each.id % 3 else "v1.36") for each in changes]
 
 

@@ -295,8 +295,8 @@ async def _part(
     told: list[history_pb2.HistoryChange] = []
     size = 0
     for change in changes:
-        told_by = await history.told_by(change) if with_groups else (None, None)
-        message = messages.change_message(change, *told_by)
+        sides = await history.read_sides(change) if with_groups else (None, None)
+        message = messages.change_message(change, *sides)
         size += message.ByteSize()
         if told and size > messages.PART_BYTES:
             break

@@ -10,7 +10,7 @@ from apidiscovery_service.core.model import Group
 from apidiscovery_service.encoding import aggregated
 from apidiscovery_service.errors import FieldViolation, InvalidFields
 from apidiscovery_service.history.contents import STATES
-from apidiscovery_service.history.history import Told
+from apidiscovery_service.history.history import ReadContent
 from apidiscovery_service.history.model import Change, ContentDamaged, Filter, Kind
 from apidiscovery_service.serving.grpc.discovery_messages import STATES as STATE_NUMBERS
 
@@ -72,7 +72,9 @@ def time_of(field: str, timestamp: Timestamp) -> datetime:
     raise InvalidFields(FieldViolation(field, text))
 
 
-def change_message(change: Change, before: Told, after: Told) -> history_pb2.HistoryChange:
+def change_message(
+    change: Change, before: ReadContent, after: ReadContent
+) -> history_pb2.HistoryChange:
     """Return a change as a message, with what it tells of, as far as that is given."""
     message = history_pb2.HistoryChange(
         id=change.id,

@@ -9,7 +9,7 @@ from http import HTTPStatus
 from urllib.parse import urlencode
 
 from apidiscovery_service.core.model import Group
-from apidiscovery_service.history.history import History, Told
+from apidiscovery_service.history.history import History, ReadContent
 from apidiscovery_service.history.model import MERGED, Change, Filter, HistoryError, Kind
 from apidiscovery_service.web.changes import Entry, ShownChange, entries, explained, visible
 from apidiscovery_service.web.names import NamedKind, kinds_of
@@ -25,14 +25,14 @@ _MERGED_NAME = "served"
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """What is shown, as the URL says.
+    """The filters in the URL.
 
     Attributes:
         cluster: A name; `served` for what the server itself serves; empty for all.
         group: A group, `core` for the core group; empty for all.
         kind: A kind or resource; empty for all.
         since: A time, or how long ago, such as `7d`.
-        all_changes: Whether changes are shown that no client sees, or that others tell.
+        all_changes: Whether changes are shown that no client sees, or that another one implies.
     """
 
     cluster: str = ""
@@ -53,8 +53,8 @@ class Filters:
         }
         return urlencode({name: value for name, value in named.items() if value})
 
-    def tells(self, line: ShownChange) -> bool:
-        """Return whether a line tells clients something, that no other line tells."""
+    def shows(self, line: ShownChange) -> bool:
+        """Return whether a line is shown: clients see the change, and no other line implies it."""
         if self.all_changes:
             return True
         is_echo = line.is_echo and self.cluster != _MERGED_NAME
@@ -103,7 +103,7 @@ async def _timeline(view: View, history: History) -> Page:
     limit = _SCANNED if filters.kind else _PAGE
     found = await history.changes(only, before=cursor, limit=limit + 1)
     read = found[:limit]
-    loud = [change for change in read if filters.tells(ShownChange(change))]
+    loud = [change for change in read if filters.shows(ShownChange(change))]
     if filters.kind:
         shown, last = await _of_kind(history, loud, filters.kind.lower())
     else:
@@ -137,7 +137,7 @@ async def _one(view: View, history: History) -> Page:
     may_read = visible(view)
     if change is None or (may_read is not None and not may_read(change.cluster)):
         raise not_found(f"There is no change {text[:20]}: it never was, or it is forgotten.")
-    sides = await history.told_by(change)
+    sides = await history.read_sides(change)
     line = await asyncio.to_thread(explained, change, *sides)
     return Page(
         "history.html",
@@ -161,13 +161,13 @@ async def _of_all(
     place = -1
     for start in range(0, len(pending), _LINES):
         some = pending[start : start + _LINES]
-        # What each change did is not told of those that share a line.
+        # Changes that share a line are shown without their effects.
         alone = [entry.first.change for entry in some if len(entry.changes) == 1]
         words = iter(await _explained(history, alone))
         for entry in some:
             place += len(entry.changes)
             line = next(words) if len(entry.changes) == 1 else entry.first
-            if line is not None and filters.tells(line):
+            if line is not None and filters.shows(line):
                 shown.append(entry if len(entry.changes) > 1 else Entry((line,)))
             if len(shown) == _LINES:
                 return shown, place
@@ -190,7 +190,7 @@ async def _of_kind(
 async def _explained(
     history: History, changes: Sequence[Change], kind: str = ""
 ) -> list[ShownChange | None]:
-    sides = await history.told_by_each(changes)
+    sides = await history.read_all_sides(changes)
     return await asyncio.to_thread(
         lambda: [
             explained(change, *each, kind) for change, each in zip(changes, sides, strict=True)
@@ -198,7 +198,7 @@ async def _explained(
     )
 
 
-def _side(side: Told) -> GroupSide | None:
+def _side(side: ReadContent) -> GroupSide | None:
     return GroupSide(side, tuple(kinds_of(side))) if isinstance(side, Group) else None
 
 

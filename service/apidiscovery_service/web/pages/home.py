@@ -19,17 +19,8 @@ _READ_CHANGES = 400
 # Changes of one cluster within this time are of one event, such as an upgrade.
 _TOGETHER = timedelta(seconds=5)
 _MAX_CLUSTERS = 24
-# The order of groups changes with each group that comes or goes, which tells more.
+# The order of groups changes with each group that comes or goes, which is listed itself.
 _TOLD = (Kind.GROUP, Kind.OPENAPI, Kind.STATE)
-
-
-@dataclass(frozen=True, slots=True)
-class Counts:
-    """How much is served."""
-
-    groups: int
-    group_versions: int
-    kinds: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +43,14 @@ async def page(view: View) -> Page:
     columns = sorted(matrix.columns, key=lambda c: (c.freshness is Freshness.CURRENT, c.name))
     statuses = [each for each in view.statuses() if not _is_cluster(each, view)]
     changes, problem = await _last_changes(view)
+    snapshot = view.snapshot.snapshot
+    groups = (*snapshot.core.groups, *snapshot.named.groups)
     return Page(
         "home.html",
         {
-            "counts": counts(view),
+            "groups": len(groups),
+            "versions": sum(len(published.group.versions) for published in groups),
+            "kinds": sum(published.kinds for published in groups),
             "clusters": columns[:_MAX_CLUSTERS],
             "cluster_count": len(columns),
             "down": sum(c.freshness is not Freshness.CURRENT for c in columns),
@@ -67,14 +62,6 @@ async def page(view: View) -> Page:
             "remembers": view.served.history is not None,
         },
     )
-
-
-def counts(view: View) -> Counts:
-    """Return how much is merged."""
-    snapshot = view.snapshot.snapshot
-    groups = (*snapshot.core.groups, *snapshot.named.groups)
-    versions = sum(len(published.group.versions) for published in groups)
-    return Counts(len(groups), versions, sum(published.kinds for published in groups))
 
 
 def _differing(matrix: Matrix) -> int:
@@ -100,8 +87,8 @@ async def _last_changes(view: View) -> tuple[list[Changes], str]:
 
 
 async def _explained(history: History, lines: Sequence[Changes]) -> list[Changes]:
-    """Return lines that tell what the last change of each did."""
-    sides = await history.told_by_each(line.last.change for line in lines)
+    """Return the lines with the effects of their last changes."""
+    sides = await history.read_all_sides(line.last.change for line in lines)
 
     def explain() -> list[Changes]:
         found = [

@@ -1,4 +1,4 @@
-"""The sources: which answers, why another does not, what to do, and what each one serves."""
+"""The sources: their states, the reasons of failures, advice, and what each one serves."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -160,9 +160,9 @@ def _state(offers: tuple[Offer, ...]) -> SourceState:
 
 
 def _winners(view: View) -> Callable[[Offer], str]:
-    """Return what tells the source from which a group-version is served.
+    """Return a function from a group-version to the source that serves it.
 
-    The winners of a group are found once for the page. The names of hidden sources are not told.
+    The winners of a group are found once for the page. Hidden sources are not named.
     """
     known: dict[str, dict[str, str]] = {}
 
