@@ -8,7 +8,6 @@ Reading and writing have a thread of their own, and nobody who applies or polls 
 import asyncio
 import time
 from collections.abc import (
-    AsyncGenerator,
     Awaitable,
     Callable,
     Generator,
@@ -83,15 +82,14 @@ def history_path(store: StoreUrl) -> Path | None:
 
 
 class History:
-    """The changes of all clusters and of what this server merges. Used in the event loop.
+    """The changes of all clusters and of the merged surface. Used in the event loop.
 
     Args:
         thread: Does the work of the file; it has one worker.
         file: The file.
-        keep: What is kept.
-        etag_of: Returns the ETag of the named groups of a cluster, by its name.
-        openapi_of: Returns the OpenAPI documents that a cluster publishes, by path; for `MERGED`
-            those that this server serves.
+        keep: As for `open`, as the others.
+        etag_of: As for `open`.
+        openapi_of: As for `open`.
     """
 
     def __init__(
@@ -375,24 +373,6 @@ class History:
             if kind is Kind.OPENAPI
         }
 
-    async def follow(
-        self, after: int, only: Filter = EVERYTHING
-    ) -> AsyncGenerator[tuple[Change, ...]]:
-        """Yield changes after an id as they are written, oldest first, without end.
-
-        A process that does not write finds the changes of another within a second.
-        """
-        with self.watching() as appended:
-            while True:
-                appended.clear()
-                found, after = await self.following(only, after)
-                if found:
-                    yield found
-                    continue
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(LOOK_EVERY_S):
-                        await appended.wait()
-
     async def following(
         self, only: Filter, after: int, limit: int = 1000
     ) -> tuple[tuple[Change, ...], int]:
@@ -451,10 +431,6 @@ class History:
             HistoryError: The history cannot be read.
         """
         return await self._run(lambda: self._file.content(key))
-
-    async def size_bytes(self) -> int:
-        """Return how much of the file is in use."""
-        return await self._run(self._file.size_bytes)
 
     async def _run(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
