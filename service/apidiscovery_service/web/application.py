@@ -18,11 +18,10 @@ from apidiscovery_service.serving.http.admission import Refused
 from apidiscovery_service.serving.http.conditional import none_match
 from apidiscovery_service.serving.http.messages import Headers, Request, Response
 from apidiscovery_service.serving.http.pages import PageExchange
-from apidiscovery_service.web import assets
 from apidiscovery_service.web.events import CONTENT_TYPE as EVENT_STREAM
 from apidiscovery_service.web.events import Changes
 from apidiscovery_service.web.login import LOGIN, LOGOUT, Login, Outcome, Visitor, location_of
-from apidiscovery_service.web.rendering import Renderer
+from apidiscovery_service.web.rendering import ASSETS, Renderer, load_assets
 from apidiscovery_service.web.routes import HOME, PageRoute, find
 from apidiscovery_service.web.view import Page, PageError, Served, View, Viewer, not_found
 
@@ -70,7 +69,7 @@ class WebInterface:
         self._served = served
         self._access = access
         self._login = Login(access)
-        self._assets = assets.load()
+        self._assets = load_assets()
         self._by_path = {asset.path: asset for asset in self._assets.values()}
         self._renderer = Renderer(self._assets, served.site.version)
         self._changes = Changes(served)
@@ -101,7 +100,7 @@ class WebInterface:
                 *_SECURITY,
             ]
             coded = await _coded(asset.body, exchange.request)
-            response = Response(HTTPStatus.OK, [*headers, *coded[1]], coded[0], assets.PREFIX)
+            response = Response(HTTPStatus.OK, [*headers, *coded[1]], coded[0], ASSETS)
             await exchange.answer("", response)
         elif not path.startswith(HOME):  # `/` and `/ui`
             await exchange.answer("", _redirect(exchange.root + HOME))

@@ -1,15 +1,47 @@
-"""Renders templates, with the filters and values that all pages use."""
+"""Renders templates, and loads the style sheet and scripts, whose paths have their hash."""
 
+import hashlib
 from collections.abc import Mapping, MutableMapping
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from importlib.resources import files
+from typing import Any, Final
 
 import jinja2
 from markupsafe import Markup
 
 from apidiscovery_service.core.source import UPSTREAM
-from apidiscovery_service.web.assets import Asset
 from apidiscovery_service.web.view import CORE, Page, View, group_path, kind_path
+
+ASSETS: Final = "/ui/static/"
+
+_TYPES = {
+    "css": b"text/css; charset=utf-8",
+    "js": b"text/javascript; charset=utf-8",
+    "svg": b"image/svg+xml",
+}
+_HASH_DIGITS = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Asset:
+    """A file as it is sent; `path` has its hash."""
+
+    path: str
+    content_type: bytes
+    body: bytes
+
+
+def load_assets() -> Mapping[str, Asset]:
+    """Return all assets by file name."""
+    found: dict[str, Asset] = {}
+    for file in files("apidiscovery_service.web").joinpath("static").iterdir():
+        content_type = _TYPES.get(file.name.rpartition(".")[2])
+        if content_type is not None:
+            body = file.read_bytes()
+            digest = hashlib.sha256(body).hexdigest()[:_HASH_DIGITS]
+            found[file.name] = Asset(f"{ASSETS}{digest}/{file.name}", content_type, body)
+    return found
 
 
 class Renderer:

@@ -1,5 +1,6 @@
 """The sources: their states, the reasons of failures, advice, and what each one serves."""
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -9,7 +10,6 @@ from urllib.parse import urlencode
 from apidiscovery_service.access import Role
 from apidiscovery_service.core.model import Freshness, Offer
 from apidiscovery_service.core.source import Certificates, SourceState, SourceStatus
-from apidiscovery_service.web.advice import advice
 from apidiscovery_service.web.paging import paged
 from apidiscovery_service.web.view import Page, View, not_found
 
@@ -31,6 +31,48 @@ _KINDS = {
 }
 # Those in trouble first.
 _ORDER = (SourceState.STALE, SourceState.PENDING, SourceState.CURRENT)
+
+
+# The first pattern that is found decides. The texts are those of `sources.upstreams`.
+_ADVICE = (
+    (r"connection refused", "Start the API server, or correct its address."),
+    (r"name not known", "Correct the host name, or the DNS of the machine of this server."),
+    (r"certificate has expired", "Renew the certificate of the API server."),
+    (r"not speak TLS|speaks TLS|gRPC port", "Correct the scheme or the port of the address."),
+    (
+        r"certificate|SSL|TLS",
+        "Check the certificate of the API server and the certificate authority configured for it.",
+    ),
+    (
+        r"status 401\b",
+        "Renew the credentials that are configured for it: the API server does not accept them.",
+    ),
+    (
+        r"status 403\b",
+        "Give the user that is configured for it the ClusterRole system:discovery.",
+    ),
+    (r"status 404\b", "Correct the address: it is not that of a Kubernetes API server."),
+    (r"status 3\d\d\b", "Use the address to which the API server redirects."),
+    (
+        r"status (429|5\d\d)\b",
+        "Look at the log of the API server: it is overloaded or has an error.",
+    ),
+    (
+        r"no whole answer|[Tt]imed? ?out",
+        "Check the network and firewalls up to the API server, and its load.",
+    ),
+    (
+        r"[Uu]nreachable|[Nn]o route|reset|[Dd]isconnected",
+        "Check the network and firewalls up to the API server.",
+    ),
+    (
+        r"Content-Type|want JSON|want kind|want an object|want a document",
+        "Check that the address is that of a Kubernetes API server, and not of a proxy.",
+    ),
+    (r"not asked yet|nobody has asked", "Wait: it will be asked soon."),
+)
+_ADVICE_ON_FILES = "Correct the file. It is read again when it changes."
+_OTHER_ADVICE = "Look at the log of this server, and at that of the API server."
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,3 +217,12 @@ def _winners(view: View) -> Callable[[Offer], str]:
         return known[offer.group].get(offer.version.version, "")
 
     return winner_of
+
+
+def advice(source: str, error: str) -> str:
+    """Return advice on an error of a source, in one sentence or two; empty without error."""
+    if not error:
+        return ""
+    if source.startswith(("manifests:", "clusters:")):
+        return _ADVICE_ON_FILES
+    return next((text for pattern, text in _ADVICE if re.search(pattern, error)), _OTHER_ADVICE)
