@@ -48,5 +48,5 @@ def test_what_is_said_beside_a_change_is_apart_from_it() -> None:
     macros = templates.get_template("macros.html").make_module({"core": "core"})
     line = cast("Callable[..., str]", vars(macros)["change_line"])(change(9, 0), "", 2)
     assert " ".join(re.sub(r"<[^>]*>", "", line).split()) == (
-        "fields of a.example/v1 changed and 2 more in east"
+        "fields of 3 group-versions changed in east"
     )
