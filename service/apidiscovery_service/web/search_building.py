@@ -19,6 +19,8 @@ MERGED: Final = ""
 
 # Documents that cannot be had now are tried again, as long as somebody searches.
 _RETRY_S = 30.0
+# So few are read while somebody types: no progress is shown.
+_FEW = 20
 # Between two looks for documents whose hash was not known; an index waits for them, too.
 _AGAIN_S = 1.0
 
@@ -36,7 +38,7 @@ class Progress:
         total: Documents that there are; 0 while that is not known.
         failures: Why the fields of a document are not known, by cluster and key; the cluster of
             the merged surface is `MERGED`.
-        is_building: Whether the first documents are being read; later ones are read silently.
+        is_building: Whether documents are being read; false for a few after others.
     """
 
     done: int = 0
@@ -59,6 +61,7 @@ class IndexBuilder:
         self.documents: dict[str, frozenset[str]] = {}
         self.progress = Progress()
         self._state: object = None
+        self._is_first = True
         self._task: asyncio.Task[None] | None = None
 
     def refresh(self, state: object, sources: Callable[[], Sources]) -> None:
@@ -72,6 +75,7 @@ class IndexBuilder:
             return
         if state != self._state:
             self._state = state
+            self.progress = replace(self.progress, is_building=self._is_first)
             self._task = asyncio.create_task(self._run(sources))
 
     def stop(self) -> None:
@@ -87,6 +91,7 @@ class IndexBuilder:
                 await asyncio.sleep(_AGAIN_S)
                 before, unknown = unknown, await self._build(sources())
             self.progress = replace(self.progress, is_building=False)
+            self._is_first = False
         except Exception:  # noqa: BLE001 - nobody waits for it: the next search tries again
             _log.exception("the search index cannot be built")
             self._state = None
@@ -126,7 +131,7 @@ class IndexBuilder:
         gone = set(self.index.documents) - wanted.keys()
         new = [digest for digest in wanted if digest not in self.index.documents]
         done = len(wanted) - len(new)
-        total, is_building = len(wanted) + unknown, self.progress.is_building
+        is_building = self._is_first or len(new) > _FEW
         turns = asyncio.Semaphore(workers.COUNT)
 
         async def add(digest: str) -> None:
@@ -138,13 +143,14 @@ class IndexBuilder:
                 except DiscoveryError as error:
                     failures[cluster, key] = str(error)
             done += 1
-            self.progress = Progress(done, total, failures, is_building)
+            self.progress = Progress(done, len(wanted) + unknown, failures, is_building)
 
         await asyncio.gather(*map(add, new))
         self.documents = documents
         for digest in gone:
             await asyncio.to_thread(self.index.remove, digest)
-        self.progress = Progress(len(wanted), total, failures, is_building)
+        total = len(wanted) + unknown
+        self.progress = Progress(len(wanted), total, failures, is_building and unknown > 0)
         return unknown
 
     async def _add(self, source: DocumentSource, key: str, digest: str) -> None:
