@@ -27,7 +27,7 @@ PICTURES = {
     "ui-home": ("/ui/", "#changes li", "light"),
     "ui-fleet": ("/ui/fleet", "main table", "light"),
     "ui-kind": ("/ui/kinds/apps/v1/Deployment", "main h1", "light"),
-    "ui-search": ("/ui/search?q=certificate", "main a", "dark"),
+    "ui-search": ("/ui/search?q=certificate", "#found .said", "dark"),
 }
 
 

@@ -2,7 +2,9 @@
 
 import re
 import signal
+import socket
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -10,6 +12,7 @@ from pathlib import Path
 
 import httpx2
 import pytest
+from apidiscovery_service.app.settings import Address
 from programs import kubectl, run_apidiscovery
 from server import COMMAND, environment, eventually
 
@@ -43,7 +46,7 @@ def demo(folder: Path) -> Iterator[httpx2.Client]:
                 yield client
             process.send_signal(signal.SIGINT)
             assert process.wait(_READY_S) == 0
-            assert process.stderr.read() == ""
+            assert process.stderr.read() == "Starting three clusters and a server over them ...\n"
         finally:
             process.kill()
     assert not list(folder.glob("apidiscovery-demo-*"))
@@ -88,8 +91,49 @@ def test_an_address_that_others_can_reach_is_refused(tmp_path: Path) -> None:
     assert "want a loopback address" in outcome.stderr
 
 
-def test_an_address_in_use_is_told(demo: httpx2.Client, tmp_path: Path) -> None:
-    outcome = run_apidiscovery(tmp_path, "demo", "--http", f"127.0.0.1:{demo.base_url.port}")
+@pytest.mark.parametrize("family", [socket.AF_INET, socket.AF_INET6], ids=["IPv4", "IPv6"])
+def test_an_address_in_use_is_reported_before_anything_starts(
+    family: socket.AddressFamily, tmp_path: Path
+) -> None:
+    host = "127.0.0.1" if family is socket.AF_INET else "::1"
+    with socket.create_server((host, 0), family=family) as taken:
+        address = Address(host, taken.getsockname()[1])
+        outcome = run_apidiscovery(tmp_path, "demo", "--http", str(address))
     assert outcome.exit_code == 1
-    assert "error: " in outcome.stderr
-    assert "Traceback" not in outcome.stderr
+    assert outcome.stderr == (
+        f"error: --http {address}: Address already in use; give another address, such as"
+        " --http 127.0.0.1:0\n"
+    )
+
+
+_STARTS_A_SERVER = """\
+import asyncio, sys
+from pathlib import Path
+from apidiscovery_service.demo.servers import DemoServer
+
+async def main():
+    server = DemoServer(Path(sys.argv[1]), *sys.argv[2:])
+    print(await server.start(), flush=True)
+    await server.ended()
+
+asyncio.run(main())
+"""
+
+
+def test_no_server_outlives_a_demo_that_is_killed(tmp_path: Path) -> None:
+    flags = ["--http", "127.0.0.1:0", "--grpc", "off", "--store", "memory", "--catalog", "none"]
+    with subprocess.Popen(  # noqa: S603 - our own arguments
+        [sys.executable, "-c", _STARTS_A_SERVER, str(tmp_path / "server"), *flags],
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        host, _, port = process.stdout.readline().strip().rpartition(":")
+        socket.create_connection((host, int(port))).close()
+        process.kill()
+    eventually(lambda: not _listens(host, int(port)), _READY_S, "the server ends")
+
+
+def _listens(host: str, port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex((host, port)) == 0

@@ -120,11 +120,11 @@ def test_the_page_leaves_out_what_no_client_sees(tmp_path: Path) -> None:
         eventually(lambda: len(listed(server)) == 2, SEEN_S, "another order is remembered")
         path = "/ui/history?cluster=east&group=a.test"
         page = get(server.http_port, path).body
-        assert b"1 line left out" in page
+        assert b"1 change left out" in page
         assert b"only what clients do not see" not in page
         assert b"only what clients do not see" in get(server.http_port, f"{path}&all=1").body
         # What the cluster did to what is served here is told of the cluster alone.
-        beside = b'<span class="muted">cluster east</span>'
+        beside = b'<span class="muted">(cluster east)</span>'
         assert beside not in get(server.http_port, "/ui/history").body
         assert beside not in get(server.http_port, "/ui/").body
         assert beside in get(server.http_port, "/ui/history?all=1").body
@@ -194,9 +194,3 @@ def test_replicas_on_one_store_write_each_change_once(tmp_path: Path) -> None:
         assert len(listed(one)) == 6
         merged = Counter(change.hash_after for change in listed(two, ""))
         assert set(merged.values()) == {1}
-
-
-def test_the_help_names_the_options(tmp_path: Path) -> None:
-    done = run_apidiscovery(tmp_path, "history", "--help")
-    assert (done.exit_code, done.stderr) == (0, "")
-    assert "--since TIME" in done.stdout

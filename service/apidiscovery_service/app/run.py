@@ -295,18 +295,16 @@ class _Server:
         self._registry.on_touched(self._remember)
         # A schema may change where discovery stays as it was.
         for on_change in (self._declarations.on_documents, self._upstreams.documents.on_change):
-            on_change(lambda groups: history.merged_documents_changed(self._sources_of(groups)))
+            on_change(
+                lambda groups: history.merged_documents_changed(self._registry.sources_of(groups))
+            )
         self._documents.on_change(lambda: history.merged_documents_changed(()))
         self._checks.add_warnings(history.warnings)
         self._claims.register("history", history.record)
 
-    def _remember(self, groups: frozenset[str], cause: str) -> None:
+    def _remember(self, _groups: frozenset[str], causes: frozenset[str]) -> None:
         if self._history:
-            causes = {cause} if cause else self._sources_of(groups) or {"withdrawn"}
             self._history.merged_changed(self._registry.snapshot, causes)
-
-    def _sources_of(self, groups: frozenset[str]) -> set[str]:
-        return {s for group in groups for s in self._registry.winners(group).values()}
 
     async def _openapi_of(self, cluster: str) -> Mapping[str, Recipe]:
         if cluster != MERGED:

@@ -42,7 +42,7 @@ class Registry:
         self._published: dict[str, PublishedGroup] = {}
         self._snapshot = Snapshot()
         self._listeners: list[Callable[[Snapshot], None]] = []
-        self._touch_listeners: list[Callable[[frozenset[str], str], None]] = []
+        self._touch_listeners: list[Callable[[frozenset[str], frozenset[str]], None]] = []
 
     @property
     def snapshot(self) -> Snapshot:
@@ -72,14 +72,19 @@ class Registry:
             for version, (source, _) in _winners(self._candidates.get(group, {})).items()
         }
 
+    def sources_of(self, groups: Iterable[str]) -> frozenset[str]:
+        """Return the sources that serve these groups."""
+        return frozenset(source for group in groups for source in self.winners(group).values())
+
     def subscribe(self, listener: Callable[[Snapshot], None]) -> None:
         """Call `listener` with each new snapshot, at once and in this thread."""
         self._listeners.append(listener)
 
-    def on_touched(self, listener: Callable[[frozenset[str], str], None]) -> None:
-        """Call `listener` after each update with the groups that may have changed, and the cause.
+    def on_touched(self, listener: Callable[[frozenset[str], frozenset[str]], None]) -> None:
+        """Call `listener` after each update with the groups that may have changed, and the causes.
 
-        They may look as before, and have another source. The cause is that of `update`.
+        They may look as before, and have another source. The cause is that of `update`, otherwise
+        the sources that serve the groups; those that did where none does any more.
         """
         self._touch_listeners.append(listener)
 
@@ -117,6 +122,7 @@ class Registry:
         changes: dict[str, Contribution | None] = dict.fromkeys(withdrawn)
         changes |= {contribution.source: contribution for contribution in contributions}
         candidates, touched = self._candidates_after(changes)  # raises before anything changes
+        former = self.sources_of(touched)
         _assign(self._contributions, changes)
         _assign(self._candidates, candidates)
         fresh: list[PublishedGroup] = []
@@ -136,8 +142,9 @@ class Registry:
             for listener in self._listeners:
                 listener(snapshot)
         if touched:
+            causes = frozenset({cause}) if cause else self.sources_of(touched) or former
             for touch_listener in self._touch_listeners:
-                touch_listener(touched, cause)
+                touch_listener(touched, causes)
         return self._snapshot
 
     def _candidates_after(

@@ -1,4 +1,4 @@
-"""The clusters of the demo: their releases, what is installed in them, and what changes."""
+"""The clusters of the demo: their releases, their custom resources, and how these change."""
 
 import gzip
 from collections.abc import Iterator, Mapping

@@ -1,6 +1,8 @@
 """The command `apidiscovery demo`."""
 
 import asyncio
+import os
+import socket
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -33,16 +35,30 @@ def demo(http: Address | str) -> None:
             f"--http {http}: want a loopback address such as 127.0.0.1:8080, as callers of the demo"
             " are not identified"
         )
-    # Imported here, since `apidiscovery demo --help` does not need it.
-    from apidiscovery_service.demo.fleet import run  # noqa: PLC0415
-
     configure_logging("warning", as_json=False)
     try:
+        _check_free(http)
+        click.echo("Starting three clusters and a server over them ...", err=True)
+        # Imported here: `apidiscovery demo --help` does not need it.
+        from apidiscovery_service.demo.fleet import run  # noqa: PLC0415
+
         with TemporaryDirectory(prefix="apidiscovery-demo-") as folder:
             asyncio.run(run(Path(folder), http, _show))
     except (DiscoveryError, OSError) as error:
         click.echo(f"error: {error}", err=True)
         sys.exit(1)
+
+
+def _check_free(address: Address) -> None:
+    """Raise OSError with the address if another process listens on it."""
+    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+    try:
+        socket.create_server((address.host, address.port), family=family).close()
+    except OSError as error:
+        raise OSError(
+            f"--http {address}: {os.strerror(error.errno or 0)}; give another address, such as"
+            " --http 127.0.0.1:0"
+        ) from error
 
 
 def _show(address: str) -> None:

@@ -1,4 +1,4 @@
-"""Runs the demo: the clusters, the server over them, and what changes in them."""
+"""Runs the demo: the clusters, the server over them, and their changes."""
 
 import asyncio
 import contextlib
@@ -17,13 +17,13 @@ from apidiscovery_service.demo.clusters import (
     install,
 )
 from apidiscovery_service.demo.past import write_past
-from apidiscovery_service.demo.servers import DemoServer, ServerEnded, check_free, free_address
+from apidiscovery_service.demo.servers import DemoServer, ServerEnded, free_address
 from apidiscovery_service.history.history import history_path
 from apidiscovery_service.store.urls import StoreUrl
 
 _CHANGE_EVERY_S = 5.0
 _UP_S, _DOWN_S = 40.0, 20.0
-# What is asked of a cluster, so that a change is seen at once.
+# Clusters are polled often, so that a change is seen at once.
 _TIMING = {"poll-interval": "1s", "openapi-interval": "2s", "timeout": "5s"}
 
 
@@ -37,9 +37,8 @@ async def run(folder: Path, http: Address, show: Callable[[str], None]) -> None:
 
     Raises:
         ServerEnded: A server does not start, or ends by itself.
-        OSError: The address cannot be listened on, or the folder cannot be written.
+        OSError: The folder cannot be written.
     """
-    check_free(http.host, http.port)
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):

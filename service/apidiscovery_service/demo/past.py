@@ -4,8 +4,9 @@ It ends with what the clusters serve now, so that the server over them finds not
 """
 
 import asyncio
+import hashlib
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeAlias, cast
@@ -15,7 +16,7 @@ import orjson
 from apidiscovery_releases import Release
 
 from apidiscovery_service.core.cluster import Cluster, Dialect
-from apidiscovery_service.core.model import Contribution, Group, Offer, Precedence
+from apidiscovery_service.core.model import Contribution, Offer, Precedence
 from apidiscovery_service.core.registry import Registry
 from apidiscovery_service.core.source import SourceState, SourceStatus
 from apidiscovery_service.demo.clusters import (
@@ -25,8 +26,8 @@ from apidiscovery_service.demo.clusters import (
     install,
 )
 from apidiscovery_service.fleet.state import Fleet
-from apidiscovery_service.history.contents import group_content, surroundings
-from apidiscovery_service.history.file import HistoryFile, hash_of
+from apidiscovery_service.history.differences import Differences, Written
+from apidiscovery_service.history.file import HistoryFile
 from apidiscovery_service.history.model import Kind, NewChange
 from apidiscovery_service.metrics import Metrics
 from apidiscovery_service.sources.catalog import kubernetes_catalog
@@ -35,13 +36,12 @@ from apidiscovery_service.sources.manifests.folder import Manifests
 
 _DAY_S, _MINUTE_S = 86400.0, 60.0
 _Document: TypeAlias = tuple[str, bytes]  # hash and content
-_Hashes: TypeAlias = dict[tuple[Kind, str], str]
 _REFUSED = "GET /apis: connection refused"
 
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """What a cluster was from a time on.
+    """The state of a cluster from a time on.
 
     Attributes:
         days_ago: That time.
@@ -90,7 +90,7 @@ _WEEK: _Steps = (
 
 @dataclass(frozen=True, slots=True)
 class _Now:
-    """What a running cluster tells that no recording has.
+    """Answers of a running cluster that no recording has.
 
     Attributes:
         dialect: How it writes its documents.
@@ -133,7 +133,7 @@ def _write(file: Path, packages: Mapping[str, tuple[Offer, ...]], now: Mapping[s
 
 
 async def _offers_of(package: str, folder: Path) -> tuple[Offer, ...]:
-    """Return what a server offers in which a package is installed, besides the built-in APIs."""
+    """Return the offers of a server with a package, besides the built-in APIs."""
     read = folder / "packages" / package
     read.mkdir(parents=True)
     install(read, package)
@@ -155,7 +155,8 @@ async def _ask(client: httpx2.AsyncClient, url: str, release: Release) -> _Now:
         digest = location.partition("?hash=")[2]
         if release.openapi_hashes.get(key) != digest:
             content = (await client.get(url + location)).raise_for_status().content
-            documents[key] = digest, content
+            # A server that is busy lists documents without their hash.
+            documents[key] = hashlib.sha512(content).hexdigest().upper(), content
     addresses = tuple(
         (each["clientCIDR"], each["serverAddress"])
         for each in orjson.loads(core)["serverAddressByClientCIDRs"]
@@ -174,26 +175,34 @@ class _Past:
         self._began = time.time()
         self._time = self._began
         self._file = HistoryFile(file, lambda: self._time)
-        self._hashes: dict[str, _Hashes] = {}
-        self._etags: dict[str, str] = {}
+        self._written: dict[str, Written] = {}
 
     def close(self) -> None:
         self._file.close()
 
     def take(self, step: _Step) -> None:
-        """Write what a step changes in its cluster."""
+        """Write the changes of a step to its cluster."""
         self._time = self._began - step.days_ago * _DAY_S
-        state = SourceState.STALE if step.down else SourceState.CURRENT
-        cluster = self._cluster(step, SourceStatus(f"upstream:{step.name}", state))
-        groups = cluster.groups or ()
-        contents = _Contents(groups, cluster)
-        contents.add(Kind.STATE, "", (hash_of(state.encode()), state.encode()))
-        for key, document in self._documents(step).items():
-            contents.add(Kind.OPENAPI, key, document)
+        state, error = (SourceState.STALE, _REFUSED) if step.down else (SourceState.CURRENT, "")
+        cluster = self._cluster(step, SourceStatus(f"upstream:{step.name}", state, error=error))
         fleet = Fleet()
         fleet.update([cluster])
-        cause = _REFUSED if step.down else "it answers"
-        self._append(step.name, contents, fleet.etag(step.name), cause)
+        written = self._written.get(step.name, Written())
+        found = Differences()
+        found.add(step.name, written, cluster, fleet.etag(step.name), "poll")
+        documents = self._documents(step)
+        after = {(Kind.OPENAPI, key): digest for key, (digest, _) in documents.items()}
+        known = {key: each for key, each in written.hashes.items() if key[0] is Kind.OPENAPI}
+        changes = [
+            NewChange(step.name, *key, "poll", known.get(key, ""), after.get(key, ""))
+            for key in sorted(known.keys() | after.keys())
+            if known.get(key) != after.get(key)
+        ]
+        self._file.append(
+            [*found.changes, *changes], {**found.contents, **dict(documents.values())}
+        )
+        self._written[step.name] = found.written[step.name]
+        self._written[step.name].take(changes)
 
     def _cluster(self, step: _Step, status: SourceStatus) -> Cluster:
         release = Release.read(step.release)
@@ -230,40 +239,3 @@ class _Past:
             if not missing & set(key.split("/"))
         }
         return found | of_packages
-
-    def _append(self, name: str, contents: "_Contents", etag: str, cause: str) -> None:
-        before, after = self._hashes.get(name, {}), contents.hashes
-        changed = [
-            key for key in sorted(before.keys() | after.keys()) if before.get(key) != after.get(key)
-        ]
-        changes = [
-            NewChange(
-                name,
-                kind,
-                of,
-                cause if kind is Kind.STATE else "poll",
-                before.get((kind, of), ""),
-                after.get((kind, of), ""),
-                self._etags.get(name, ""),
-                etag,
-            )
-            for kind, of in changed
-        ]
-        new = {after[key]: contents.bytes_of[after[key]] for key in changed if key in after}
-        self._file.append(changes, new)
-        self._hashes[name], self._etags[name] = after, etag
-
-
-class _Contents:
-    """What a history has of a cluster at one time: hashes by kind and name, and their contents."""
-
-    def __init__(self, groups: Iterable[Group], cluster: Cluster) -> None:
-        self.hashes: _Hashes = {}
-        self.bytes_of: dict[str, bytes] = {}
-        for group in groups:
-            self.add(Kind.GROUP, group.name, group_content(group))
-        self.add(Kind.DOCUMENT, "", surroundings(cluster))
-
-    def add(self, kind: Kind, name: str, content: _Document) -> None:
-        self.hashes[kind, name] = content[0]
-        self.bytes_of[content[0]] = content[1]

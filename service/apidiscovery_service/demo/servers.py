@@ -44,12 +44,12 @@ class DemoServer:
         ready, log = self._folder / "ready.json", self._folder / "log"
         # The caller's variables are meant for a server of their own.
         kept = {k: v for k, v in os.environ.items() if not k.startswith("APIDISCOVERY_")}
-        command = [sys.executable, "-m", "apidiscovery_service.app", *self._flags]
+        command = [sys.executable, "-m", "apidiscovery_service.demo.child", *self._flags]
         with log.open("wb") as written:
             self._process = await asyncio.create_subprocess_exec(
                 *command,
                 *("--ready-file", str(ready), "--log-level", "warning"),
-                stdin=asyncio.subprocess.DEVNULL,
+                stdin=asyncio.subprocess.PIPE,  # never written to; closed when the demo ends
                 stdout=written,
                 stderr=written,
                 env=kept,
@@ -84,16 +84,6 @@ class DemoServer:
         except TimeoutError:
             process.kill()
             await process.wait()
-
-
-def check_free(host: str, port: int) -> None:
-    """Raise OSError, which tells the address, if it cannot be listened on."""
-    try:
-        socket.create_server((host, port)).close()
-    except OSError as error:
-        raise OSError(
-            f"--http {host}:{port}: {error.strerror}; give another address, such as 127.0.0.1:0"
-        ) from error
 
 
 def free_address() -> str:

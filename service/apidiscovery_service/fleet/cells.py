@@ -40,7 +40,7 @@ class GroupCells:
         group: The group.
         cells: By the name of the resource.
         missing: The cell of any other resource: None where the group does not have it, else one
-            that tells the versions that have never answered, in which it may be.
+            with the versions that have never answered, in which it may be.
         hash: Equal for groups that are served alike; empty without resources.
     """
 
@@ -66,7 +66,7 @@ class ClusterCells:
     """One cluster of the matrix. Compared by identity.
 
     Attributes:
-        cluster: What it was made of.
+        cluster: The cluster that it was made of.
         groups: Its groups by name.
     """
 
@@ -94,7 +94,7 @@ class CellMaker:
         return found
 
     def _make(self, cluster: Cluster) -> ClusterCells:
-        """Return a cluster as fresh as it is, with what it last served."""
+        """Return a cluster with its freshness, and the groups that it last served."""
         groups = {group.name: self._group(group) for group in _groups(cluster)}
         if cluster.core is None and cluster.named is not None:
             groups[CORE_GROUP] = self._core_not_had

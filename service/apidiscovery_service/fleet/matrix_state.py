@@ -8,7 +8,7 @@ from apidiscovery_service.fleet.cells import ClusterCells
 
 
 class MatrixState:
-    """Remembers the rows of each group, and what they were made of."""
+    """Remembers the rows of each group, and the clusters that they were made of."""
 
     def __init__(self) -> None:
         self._clusters: tuple[ClusterCells, ...] = ()
@@ -18,8 +18,7 @@ class MatrixState:
     def matrix(self, clusters: tuple[ClusterCells, ...]) -> Matrix:
         """Return the matrix of these clusters: the former one if they are the same.
 
-        Rows that stay as they were are the same objects, so that what is derived from a row can be
-        kept with it.
+        Rows that do not change are the same objects, so callers can keep derived values by row.
         """
         before = self._clusters
         if _same(before, clusters):

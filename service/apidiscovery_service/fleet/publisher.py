@@ -45,7 +45,7 @@ class Publisher:
     def _group(self, group: Group, has_timestamp: bool) -> PublishedGroup:  # noqa: FBT001 - of a key
         known = self._groups.get((group, has_timestamp))
         if known is None:
-            # The place of the group is that in its document, so the key tells no other.
+            # The document has the order of the groups, so the key has only the name.
             key = (0, 0, group.name)
             known = PublishedGroup(group, key, key, has_creation_timestamp=has_timestamp)
             self._groups[group, has_timestamp] = known

@@ -9,7 +9,7 @@ from apidiscovery_service.core.cluster import Cluster
 from apidiscovery_service.encoding import EncodedSnapshot
 from apidiscovery_service.fleet.publisher import Publisher
 from apidiscovery_service.fleet.scope import Makers, Scope
-from apidiscovery_service.fleet.view_spec import ViewSpec
+from apidiscovery_service.fleet.views import ViewSpec
 
 # The documents of so many clusters are kept; those of others are made again when asked for, which
 # takes some milliseconds.
@@ -41,7 +41,7 @@ class Fleet:
         return MappingProxyType(self._clusters)
 
     def scope(self, patterns: Iterable[str] = ("*",)) -> Scope:
-        """Return what a caller sees who may see the clusters with such names.
+        """Return the scope of a caller who may see the clusters with such names.
 
         Args:
             patterns: Of whole names; `*` stands for any text, and nothing else is special.

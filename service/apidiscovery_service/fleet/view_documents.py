@@ -52,9 +52,9 @@ class ViewDocuments:
         """Return the documents of a view, always the same object while it is kept.
 
         Args:
-            scope: What is seen.
+            scope: The scope of the caller.
             name: The name of the view, which is there.
-            encoded: What it serves.
+            encoded: Its documents of discovery.
         """
         key = scope, name
         found = self._kept.get(key)

@@ -7,12 +7,12 @@ k8s.io/apimachinery pkg/util/sort/sort.go:MergePreservingRelativeOrder.
 
 import heapq
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import reduce
 from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 from apidiscovery_service.core.model import (
     Freshness,
@@ -22,97 +22,116 @@ from apidiscovery_service.core.model import (
     Subresource,
     Version,
 )
-from apidiscovery_service.fleet.told import Member, Statements, Told
+from apidiscovery_service.kube.objects.selectors import LabelSelector
 
+# The forms of a group in clusters, in the order of their names, and whether each is stale.
+Statements: TypeAlias = tuple[tuple[Group, bool], ...]
 T = TypeVar("T")
 
 
 class ViewKind(StrEnum):
-    """What a view keeps of its clusters."""
+    """Which group-versions a view has."""
 
     UNION = "union"
     COMMON = "common"
 
 
-def union(members: Iterable[Member]) -> tuple[Group, ...]:
-    """Return every group-version that any cluster serves, its resources merged.
+@dataclass(frozen=True, slots=True)
+class ViewSpec:
+    """A view as it is configured.
 
-    A version is `Stale` where it would be another without the clusters that are.
+    Attributes:
+        clusters: Which clusters it is made of.
     """
-    return _of(ViewKind.UNION, members)
+
+    name: str
+    kind: ViewKind
+    clusters: LabelSelector = field(default_factory=LabelSelector)
 
 
-def common(members: Iterable[Member]) -> tuple[Group, ...]:
-    """Return what clients can use in every cluster: what all have, of the same kind and scope.
+BUILT_IN_VIEWS = tuple(ViewSpec(str(kind), kind) for kind in ViewKind)
 
-    Resources keep the verbs, subresources, short names and categories that all have. What a cluster
-    of which nothing is known might deny is `Stale`, never absent.
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A cluster that a view is made of.
+
+    Attributes:
+        groups: The groups that it serves, or last was known to serve; None where nothing is known.
+        is_stale: Whether all of that is only known as it last was.
+        unknown: Names of groups of which it is not known whether it serves them.
     """
-    return _of(ViewKind.COMMON, members)
 
+    name: str
+    groups: tuple[Group, ...] | None
+    is_stale: bool = False
+    unknown: tuple[str, ...] = ()
 
-def _of(kind: ViewKind, members: Iterable[Member]) -> tuple[Group, ...]:
-    return Merger(kind).merged(members)
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The groups that it serves, or may serve."""
+        return (*self.unknown, *(group.name for group in self.groups or ()))
 
 
 class Merger:
-    """Merges clusters into a view; those groups are made again of which something else is told.
+    """Merges clusters into a view; a group of which all clusters say the same as before is kept.
 
     Args:
-        kind: What the view keeps.
+        kind: What the view keeps. A union has every group-version that any cluster serves, its
+            resources merged; a version is `Stale` where it would be another without the clusters
+            that are. Common is what clients can use in every cluster: what all have, of the same
+            kind and scope, with the verbs, subresources, short names and categories that all have.
+            What a cluster of which nothing is known might deny is `Stale`, never absent.
     """
 
     def __init__(self, kind: ViewKind) -> None:
         self._is_union = kind is ViewKind.UNION
-        self._told = Told()
-        self._lists: tuple[tuple[str, ...], ...] = ()
-        self._names: tuple[str, ...] = ()
-        # Each group with what it was made of; None for a group of which nothing is common.
+        # Each group with the statements it was made of; None for a group with nothing in common.
         self._made: dict[str, tuple[Statements, Group | None]] = {}
 
-    def merged(self, changed: Iterable[Member], gone: Iterable[str] = ()) -> tuple[Group, ...]:
-        """Return the groups of the view.
+    def merged(self, members: Iterable[Member]) -> tuple[Group, ...]:
+        """Return the groups of the view of some clusters, in any order."""
+        ordered = sorted(members, key=lambda member: member.name)
+        statements = _statements(ordered)
+        lists = list(dict.fromkeys(each.names for each in ordered if each.groups is not None))
+        names = relative_order(lists) if self._is_union else _names_in_all(lists)
+        # A group without statements is only not known to be served or not.
+        self._made = {
+            name: self._make(name, statements[name]) for name in names if name in statements
+        }
+        groups = tuple(group for _, group in self._made.values() if group is not None)
+        return groups if self._is_union else _as_sure(groups, ordered)
 
-        Args:
-            changed: Clusters that are new or changed, in any order.
-            gone: The names of those that are not part of it any more.
-        """
-        touched = self._told.update(changed, gone)
-        lists = self._told.lists()
-        if lists != self._lists:
-            self._lists = lists
-            self._names = tuple(relative_order(lists) if self._is_union else _names_in_all(lists))
-        wanted = dict.fromkeys(self._names)
-        for name in self._made.keys() - wanted:
-            del self._made[name]
-        for name in wanted:
-            if name in touched or name not in self._made:
-                self._make(name)
-        found = [made[1] for name in wanted if (made := self._made.get(name))]
-        return tuple(self._as_sure_as_told(group for group in found if group is not None))
-
-    def _make(self, name: str) -> None:
-        statements = self._told.of(name)
-        if not statements:  # it is only not known whether it is served
-            self._made.pop(name, None)
-            return
-        made = self._made.get(name)
-        if made is None or made[0] != statements:
-            group = _union_of(statements) if self._is_union else _common_of(statements)
-            self._made[name] = statements, group
-
-    def _as_sure_as_told(self, groups: Iterable[Group]) -> Iterable[Group]:
-        unsure = frozenset[str]() if self._is_union else self._told.unknown()
-        return (
-            _all_stale(group) if unsure is None or group.name in unsure else group
-            for group in groups
-        )
+    def _make(self, name: str, statements: Statements) -> tuple[Statements, Group | None]:
+        before = self._made.get(name)
+        if before is not None and before[0] == statements:
+            return before
+        return statements, _union_of(statements) if self._is_union else _common_of(statements)
 
 
-def _union_of(told: Statements) -> Group:
-    """Return what any cluster serves of a group."""
+def _statements(members: Iterable[Member]) -> dict[str, Statements]:
+    """Return the forms of each group; most clusters share the objects of equal groups."""
+    found: dict[str, dict[tuple[int, bool], tuple[Group, bool]]] = {}
+    for member in members:
+        for group in member.groups or ():
+            key = id(group), member.is_stale
+            found.setdefault(group.name, {}).setdefault(key, (group, member.is_stale))
+    return {name: tuple(said.values()) for name, said in found.items()}
+
+
+def _as_sure(groups: tuple[Group, ...], members: Sequence[Member]) -> tuple[Group, ...]:
+    """Return common groups, stale where a cluster may serve less."""
+    knows_all = all(member.groups is not None for member in members)
+    unsure = {name for member in members for name in member.unknown}
+    return tuple(
+        group if knows_all and group.name not in unsure else _all_stale(group) for group in groups
+    )
+
+
+def _union_of(statements: Statements) -> Group:
+    """Return a group with all that any cluster serves."""
     # A cluster that serves what an earlier one does adds nothing.
-    known = {each: _normal(each[0]) for each in dict.fromkeys(told)}
+    known = {each: _normal(each[0]) for each in dict.fromkeys(statements)}
     merged = _merged_groups(known.values())
     fresh = [
         current
@@ -125,9 +144,9 @@ def _union_of(told: Statements) -> Group:
     )
 
 
-def _common_of(told: Statements) -> Group | None:
-    """Return what all clusters serve of a group; None for nothing."""
-    groups = [(_normal(group), is_stale) for group, is_stale in dict.fromkeys(told)]
+def _common_of(statements: Statements) -> Group | None:
+    """Return a group with all that every cluster serves; None for nothing."""
+    groups = [(_normal(group), is_stale) for group, is_stale in dict.fromkeys(statements)]
     lists = [[version.version for version in group.versions] for group, _ in groups]
     found: list[Version] = []
     for name in _names_in_all(lists):
@@ -142,7 +161,7 @@ def _common_of(told: Statements) -> Group | None:
         if known and (common := _common_version(known)).resources:
             is_sure = len(known) == len(versions) and not any(stale for _, stale in versions)
             found.append(common if is_sure else _stale(common))
-    return Group(told[0][0].name, tuple(found)) if found else None
+    return Group(statements[0][0].name, tuple(found)) if found else None
 
 
 def relative_order(lists: Sequence[Sequence[str]]) -> list[str]:
@@ -174,7 +193,7 @@ def relative_order(lists: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _normal(group: Group) -> Group:
-    """Return a group with a singular name for every kind, which servers before 1.27 do not tell.
+    """Return a group with a singular name for every kind, which servers before 1.27 do not send.
 
     It is the one that client-go takes then. Source: client-go restmapper/discovery.go
     `NewDiscoveryRESTMapper`.
@@ -219,7 +238,7 @@ def _stale(version: Version) -> Version:
     return replace(version, freshness=Freshness.STALE)
 
 
-# What any cluster serves.
+# Union.
 
 
 def _merged_groups(groups: Iterable[Group]) -> Group:
@@ -280,7 +299,7 @@ def _either(before: Resource, after: Resource) -> Resource:
     )
 
 
-# What all clusters serve.
+# Common.
 
 
 def _common_version(versions: Sequence[Version]) -> Version:
@@ -324,5 +343,5 @@ def _common_subresources(lists: Sequence[tuple[Subresource, ...]]) -> Iterable[S
 
 
 def _in_all(lists: Sequence[tuple[T, ...]]) -> tuple[T, ...]:
-    """Return what is in every list, in the order of the first."""
+    """Return the items of every list, in the order of the first."""
     return tuple(each for each in lists[0] if all(each in one for one in lists[1:]))

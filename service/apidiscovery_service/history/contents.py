@@ -127,7 +127,7 @@ def group_or_damage(key: str, content_of: Callable[[str], bytes]) -> Group | Con
 
 
 def release_or_damage(key: str, content_of: Callable[[str], bytes]) -> str | ContentDamaged:
-    """Return the release that a server told, by the hash of the surroundings; empty for none.
+    """Return the release that a server reported, by the hash of the surroundings; empty for none.
 
     Raises:
         HistoryError: The history cannot be read.

@@ -1,14 +1,13 @@
-"""Remembers what changes, and tells what was served at a time.
+"""Remembers changes, and returns what was served at a time.
 
-One process of those that share a store writes (`record`, under a claim); what it finds changed is
-the difference to what the file has, so a change is written once, also after a crash or a takeover.
+One of the processes that share a store writes (`record`, under a claim). It writes the difference
+to what the file has, so a change is written once, also after a crash or a takeover.
 Reading and writing have a thread of their own, and nobody who applies or polls waits for them.
 """
 
 import asyncio
 import time
 from collections.abc import (
-    AsyncGenerator,
     Awaitable,
     Callable,
     Generator,
@@ -64,10 +63,10 @@ _AT_ONCE = 20
 # Other processes may write.
 LOOK_EVERY_S = 1.0
 
-Told: TypeAlias = Group | str | ContentDamaged | None
+ReadContent: TypeAlias = Group | str | ContentDamaged | None
 T = TypeVar("T")
 
-_READERS: Mapping[Kind, Callable[[str, Callable[[str], bytes]], Told]] = {
+_READERS: Mapping[Kind, Callable[[str, Callable[[str], bytes]], ReadContent]] = {
     Kind.GROUP: group_or_damage,
     Kind.DOCUMENT: release_or_damage,
 }
@@ -83,15 +82,14 @@ def history_path(store: StoreUrl) -> Path | None:
 
 
 class History:
-    """The changes of all clusters and of what this server merges. Used in the event loop.
+    """The changes of all clusters and of the merged surface. Used in the event loop.
 
     Args:
         thread: Does the work of the file; it has one worker.
         file: The file.
-        keep: What is kept.
-        etag_of: Returns the ETag of the named groups of a cluster, by its name.
-        openapi_of: Returns the OpenAPI documents that a cluster publishes, by path; of `MERGED`
-            those that this server serves.
+        keep: As for `open`, as the others.
+        etag_of: As for `open`.
+        openapi_of: As for `open`.
     """
 
     def __init__(
@@ -375,24 +373,6 @@ class History:
             if kind is Kind.OPENAPI
         }
 
-    async def follow(
-        self, after: int, only: Filter = EVERYTHING
-    ) -> AsyncGenerator[tuple[Change, ...]]:
-        """Yield changes after an id as they are written, oldest first, without end.
-
-        A process that does not write finds the changes of another within a second.
-        """
-        with self.watching() as appended:
-            while True:
-                appended.clear()
-                found, after = await self.following(only, after)
-                if found:
-                    yield found
-                    continue
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(LOOK_EVERY_S):
-                        await appended.wait()
-
     async def following(
         self, only: Filter, after: int, limit: int = 1000
     ) -> tuple[tuple[Change, ...], int]:
@@ -417,8 +397,8 @@ class History:
         """Return the greatest id that any change has or had; 0 for none."""
         return await self._run(self._file.last_id)
 
-    async def told_by(self, change: Change) -> tuple[Told, Told]:
-        """Return what a change of a group or of its surroundings tells of: before, and after.
+    async def read_sides(self, change: Change) -> tuple[ReadContent, ReadContent]:
+        """Return the content before and after a change of a group or of its surroundings.
 
         Returns:
             Groups, or the releases of the server; None for nothing, or why one cannot be read.
@@ -426,13 +406,15 @@ class History:
         Raises:
             HistoryError: The history cannot be read.
         """
-        return (await self.told_by_each([change]))[0]
+        return (await self.read_all_sides([change]))[0]
 
-    async def told_by_each(self, changes: Iterable[Change]) -> list[tuple[Told, Told]]:
-        """Return for each change what `told_by` does."""
-        return await self._run(lambda: [self._told_by(change) for change in changes])
+    async def read_all_sides(
+        self, changes: Iterable[Change]
+    ) -> list[tuple[ReadContent, ReadContent]]:
+        """Return the sides of each change, as `read_sides` does."""
+        return await self._run(lambda: [self._read_sides(change) for change in changes])
 
-    def _told_by(self, change: Change) -> tuple[Told, Told]:
+    def _read_sides(self, change: Change) -> tuple[ReadContent, ReadContent]:
         read = _READERS.get(change.kind)
         if read is None:
             return None, None
@@ -449,10 +431,6 @@ class History:
             HistoryError: The history cannot be read.
         """
         return await self._run(lambda: self._file.content(key))
-
-    async def size_bytes(self) -> int:
-        """Return how much of the file is in use."""
-        return await self._run(self._file.size_bytes)
 
     async def _run(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)

@@ -84,7 +84,7 @@ class Filter:
 
     Attributes:
         clusters: Names; None for all.
-        may_read: Tells which clusters count, by name; None for all.
+        may_read: Whether changes of a cluster are selected, by its name; None for all.
         kinds: Kinds; nothing for all.
         groups: Names of groups, empty for the core group: changes of these and of their OpenAPI
             documents; None for all changes.

@@ -1,9 +1,9 @@
-"""Answers requests for pages: who asks, which page, from what, and how it is sent."""
+"""Answers requests for pages: admits callers, finds and caches pages, and sends them."""
 
 import asyncio
 import hashlib
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from http import HTTPStatus
 from urllib.parse import quote, urlencode
@@ -18,11 +18,10 @@ from apidiscovery_service.serving.http.admission import Refused
 from apidiscovery_service.serving.http.conditional import none_match
 from apidiscovery_service.serving.http.messages import Headers, Request, Response
 from apidiscovery_service.serving.http.pages import PageExchange
-from apidiscovery_service.web import assets
 from apidiscovery_service.web.events import CONTENT_TYPE as EVENT_STREAM
 from apidiscovery_service.web.events import Changes
 from apidiscovery_service.web.login import LOGIN, LOGOUT, Login, Outcome, Visitor, location_of
-from apidiscovery_service.web.rendering import Renderer
+from apidiscovery_service.web.rendering import ASSETS, Renderer, load_assets
 from apidiscovery_service.web.routes import HOME, PageRoute, find
 from apidiscovery_service.web.view import Page, PageError, Served, View, Viewer, not_found
 
@@ -51,10 +50,9 @@ _log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
-    """A rendered page, and the state of the server that it shows."""
+class _Made:
+    """A rendered page."""
 
-    state: object
     body: bytes
     status: HTTPStatus
 
@@ -63,7 +61,7 @@ class WebInterface:
     """The pages of one server. For the event loop's thread.
 
     Args:
-        served: What they show.
+        served: The state that they show.
         access: Authenticates and authorizes callers; None allows everything.
     """
 
@@ -71,11 +69,12 @@ class WebInterface:
         self._served = served
         self._access = access
         self._login = Login(access)
-        self._assets = assets.load()
+        self._assets = load_assets()
         self._by_path = {asset.path: asset for asset in self._assets.values()}
         self._renderer = Renderer(self._assets, served.site.version)
         self._changes = Changes(served)
-        self._kept: OrderedDict[object, _Kept] = OrderedDict()
+        # Rendered pages, each with the state of the server that it shows.
+        self._kept: OrderedDict[object, tuple[object, _Made]] = OrderedDict()
         self._kept_bytes = 0
         self._streams = 0
 
@@ -101,7 +100,7 @@ class WebInterface:
                 *_SECURITY,
             ]
             coded = await _coded(asset.body, exchange.request)
-            response = Response(HTTPStatus.OK, [*headers, *coded[1]], coded[0], assets.PREFIX)
+            response = Response(HTTPStatus.OK, [*headers, *coded[1]], coded[0], ASSETS)
             await exchange.answer("", response)
         elif not path.startswith(HOME):  # `/` and `/ui`
             await exchange.answer("", _redirect(exchange.root + HOME))
@@ -118,51 +117,57 @@ class WebInterface:
         except Refused as refused:
             await exchange.answer(refused.caller, await self._refusal(exchange, refused))
             return
-        request = exchange.request
-        if request.method not in _METHODS:
-            error = PageError(HTTPStatus.METHOD_NOT_ALLOWED, "This page can only be read.")
-            view = self._view(exchange, visitor.viewer)
-            response = await self._error(exchange, view, error)
-        elif request.path == EVENTS:
-            await self._serve_events(exchange, visitor)
-            return
-        else:
-            response = await self._page(exchange, visitor)
-        await exchange.answer(visitor.limit_key, response)
-
-    async def _page(self, exchange: PageExchange, visitor: Visitor) -> Response:
         view = self._view(exchange, visitor.viewer)
-        found = find(view.path)
-        if not self._served.ready():
-            error = PageError(HTTPStatus.SERVICE_UNAVAILABLE, _STARTING)
-            return await self._error(exchange, view, error)
-        if found is None:
-            error = not_found(f"There is no page {view.path}.")
-            return await self._error(exchange, view, error)
-        route, captured = found
+        endpoint = "/ui"
+        made: _Made | None = None
         try:
-            return await self._made(exchange, replace(view, captured=captured), route)
+            if view.path == EVENTS and exchange.request.method in _METHODS:
+                self._begin_stream(visitor.limit_key)
+            else:
+                route, captured = self._route(exchange.request.method, view)
+                made = await self._made(exchange, replace(view, captured=captured), route)
+                endpoint = route.endpoint
         except PageError as error:
-            return await self._error(exchange, view, error)
+            made = await self._error(view, error)
         except DiscoveryError as error:
-            told = PageError(HTTPStatus.SERVICE_UNAVAILABLE, str(error))
-            return await self._error(exchange, view, told)
+            made = await self._error(view, PageError(HTTPStatus.SERVICE_UNAVAILABLE, str(error)))
         except Exception:  # noqa: BLE001 - the last resort: logged, and answered with 500
             _log.exception("page failed", path=view.path)
-            failed = PageError(HTTPStatus.INTERNAL_SERVER_ERROR, _FAILED)
-            return await self._error(exchange, view, failed)
+            made = await self._error(view, PageError(HTTPStatus.INTERNAL_SERVER_ERROR, _FAILED))
+        if made is None:
+            await self._serve_events(exchange, visitor)
+        else:
+            response = await _html(exchange.request, made, endpoint)
+            await exchange.answer(visitor.limit_key, response)
 
-    async def _made(self, exchange: PageExchange, view: View, route: PageRoute) -> Response:
+    def _route(self, method: str, view: View) -> tuple[PageRoute, Mapping[str, str]]:
+        if method not in _METHODS:
+            raise PageError(HTTPStatus.METHOD_NOT_ALLOWED, "This page can only be read.")
+        if not self._served.ready():
+            raise PageError(HTTPStatus.SERVICE_UNAVAILABLE, _STARTING)
+        found = find(view.path)
+        if found is None:
+            raise not_found(f"There is no page {view.path}.")
+        return found
+
+    async def _made(self, exchange: PageExchange, view: View, route: PageRoute) -> _Made:
         key = view.root, view.path, exchange.request.query, view.is_fragment, view.viewer
         state = self._state(view)
         kept = self._kept.get(key)
-        if kept is None or kept.state != state or not route.is_kept:
-            made = await route.make(view)
-            body = await asyncio.to_thread(self._renderer.render, view, made)
-            kept = _Kept(state, body, made.status)
-            if route.is_kept and len(exchange.request.query) <= _MAX_KEPT_QUERY:
-                self._keep(key, kept)
-        return await _html(exchange.request, kept.body, kept.status, route.endpoint)
+        if kept is not None and kept[0] == state:
+            return kept[1]
+        made = await self._rendered(view, await route.make(view))
+        if route.is_kept and len(exchange.request.query) <= _MAX_KEPT_QUERY:
+            self._keep(key, state, made)
+        return made
+
+    async def _rendered(self, view: View, page: Page) -> _Made:
+        body = await asyncio.to_thread(self._renderer.render, view, page)
+        return _Made(body, page.status)
+
+    async def _error(self, view: View, error: PageError) -> _Made:
+        values = {"message": str(error), "code": error.status}
+        return await self._rendered(view, Page("error.html", values, error.status))
 
     def _state(self, view: View) -> object:
         openapi = self._served.site.openapi_v3
@@ -173,15 +178,15 @@ class WebInterface:
             0 if openapi is None else openapi.generation,
         )
 
-    def _keep(self, key: object, kept: _Kept) -> None:
+    def _keep(self, key: object, state: object, made: _Made) -> None:
         before = self._kept.pop(key, None)
-        self._kept_bytes -= len(before.body) if before else 0
-        if len(kept.body) > _MAX_KEPT_BYTES:
+        self._kept_bytes -= len(before[1].body) if before else 0
+        if len(made.body) > _MAX_KEPT_BYTES:
             return
-        self._kept[key] = kept
-        self._kept_bytes += len(kept.body)
+        self._kept[key] = state, made
+        self._kept_bytes += len(made.body)
         while self._kept_bytes > _KEPT_BYTES:
-            _, oldest = self._kept.popitem(last=False)
+            _, (_, oldest) = self._kept.popitem(last=False)
             self._kept_bytes -= len(oldest.body)
 
     def _view(self, exchange: PageExchange, viewer: Viewer) -> View:
@@ -197,11 +202,6 @@ class WebInterface:
             is_fragment=exchange.headers.get("hx-request") == "true",
         )
 
-    async def _error(self, exchange: PageExchange, view: View, error: PageError) -> Response:
-        page = Page("error.html", {"message": str(error), "code": error.status}, error.status)
-        body = await asyncio.to_thread(self._renderer.render, view, page)
-        return await _html(exchange.request, body, error.status, "/ui")
-
     # Access.
 
     async def _refusal(self, exchange: PageExchange, refused: Refused) -> Response:
@@ -213,7 +213,8 @@ class WebInterface:
         is_unknown = refused.code == HTTPStatus.UNAUTHORIZED
         message = _NOT_LOGGED_IN if is_unknown else refused.message
         view = self._view(exchange, Viewer(refused.user, Role.NONE, ()))
-        return await self._error(exchange, view, PageError(HTTPStatus(refused.code), message))
+        made = await self._error(view, PageError(HTTPStatus(refused.code), message))
+        return await _html(request, made, "/ui")
 
     async def _serve_form(self, exchange: PageExchange) -> None:
         request = exchange.request
@@ -238,20 +239,19 @@ class WebInterface:
             "error": outcome.error,
             "next": location_of(outcome.next or view.parameter("next")),
         }
-        page = Page("login.html", values, outcome.status)
-        body = await asyncio.to_thread(self._renderer.render, view, page)
-        return await _html(exchange.request, body, outcome.status, LOGIN, headers)
+        made = await self._rendered(view, Page("login.html", values, outcome.status))
+        return await _html(exchange.request, made, LOGIN, headers)
 
     # Events.
 
+    def _begin_stream(self, limit_key: str) -> None:
+        access = self._access
+        is_full = self._streams >= _MAX_STREAMS
+        if is_full or (access is not None and not access.watches.enter(limit_key)):
+            raise PageError(HTTPStatus.TOO_MANY_REQUESTS, "Too many pages are open.")
+        self._streams += 1
+
     async def _serve_events(self, exchange: PageExchange, visitor: Visitor) -> None:
-        begun = self._begin_stream(visitor.limit_key)
-        if begun is None:
-            view = self._view(exchange, visitor.viewer)
-            error = PageError(HTTPStatus.TOO_MANY_REQUESTS, "Too many pages are open.")
-            response = await self._error(exchange, view, error)
-            await exchange.answer(visitor.limit_key, response)
-            return
         headers = [
             (b"cache-control", b"no-store"),
             (b"content-type", EVENT_STREAM),
@@ -261,23 +261,9 @@ class WebInterface:
             scope = self._served.fleet.scope(visitor.viewer.clusters)
             await exchange.stream(visitor.limit_key, headers, self._changes.follow(scope))
         finally:
-            begun()
-
-    def _begin_stream(self, limit_key: str) -> Callable[[], None] | None:
-        """Count a stream; return what ends it, or None if there are too many."""
-        if self._streams >= _MAX_STREAMS:
-            return None
-        access = self._access
-        if access is not None and not access.watches.enter(limit_key):
-            return None
-        self._streams += 1
-
-        def end() -> None:
             self._streams -= 1
-            if access is not None:
-                access.watches.leave(limit_key)
-
-        return end
+            if self._access is not None:
+                self._access.watches.leave(visitor.limit_key)
 
 
 def _redirect(location: str, headers: Headers | None = None) -> Response:
@@ -287,27 +273,23 @@ def _redirect(location: str, headers: Headers | None = None) -> Response:
 
 
 async def _html(
-    request: Request,
-    body: bytes,
-    status: HTTPStatus,
-    endpoint: str,
-    headers: Headers | None = None,
+    request: Request, made: _Made, endpoint: str, headers: Headers | None = None
 ) -> Response:
     """Return a page, or that it is the one that the browser has."""
-    etag = f'W/"{hashlib.sha256(body).hexdigest()[:32]}"'
+    etag = f'W/"{hashlib.sha256(made.body).hexdigest()[:32]}"'
     fields: Headers = [
         (b"cache-control", b"private, no-cache"),
         (b"vary", b"Accept-Encoding, Cookie, Authorization, HX-Request"),
         *_SECURITY,
         *(headers or []),
     ]
-    if status == HTTPStatus.OK and not headers:
+    if made.status == HTTPStatus.OK and not headers:
         fields.append((b"etag", etag.encode()))
         if not none_match(request.if_none_match, etag):
             return Response(HTTPStatus.NOT_MODIFIED, fields, endpoint=endpoint)
-    coded, more = await _coded(body, request)
+    coded, more = await _coded(made.body, request)
     fields += [(b"content-type", _HTML), *more]
-    return Response(status, fields, coded, endpoint, "text/html")
+    return Response(made.status, fields, coded, endpoint, "text/html")
 
 
 async def _coded(body: bytes, request: Request) -> tuple[bytes, Headers]:

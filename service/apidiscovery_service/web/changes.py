@@ -1,20 +1,26 @@
-"""Changes of the history in words."""
+"""Changes of the history as lines of a list, in the words of `apidiscovery diff`."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from datetime import datetime
+import itertools
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from urllib.parse import urlencode
+
+from apidiscovery_client.diffing import Finding
+from apidiscovery_client.model import CORE_PATH, GROUPS_PATH, DiscoveryPath
 
 from apidiscovery_service.access.grants import matching
+from apidiscovery_service.core.model import Group, Resource
 from apidiscovery_service.core.source import UPSTREAM, SourceState
+from apidiscovery_service.fleet.publisher import Publisher
 from apidiscovery_service.history.contents import STATES
-from apidiscovery_service.history.model import MERGED, Change, Kind
+from apidiscovery_service.history.history import ReadContent
+from apidiscovery_service.history.model import MERGED, Change, ContentDamaged, Kind
+from apidiscovery_service.web.comparing import Discovery, compare_discovery
 from apidiscovery_service.web.view import View
 
-_STATES = {
-    SourceState.CURRENT: "answers",
-    SourceState.STALE: "does not answer",
-    SourceState.PENDING: "has not answered yet",
-}
+_STEP = timedelta(milliseconds=1)  # the precision of the history
+_HEAD = b'{"kind":"APIGroupDiscoveryList","apiVersion":"apidiscovery.k8s.io/v2","metadata":{},'
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,42 +28,116 @@ class ShownChange:
     """A change as a page shows it.
 
     Attributes:
-        number: Its id in the history.
-        time: When it was seen.
-        cluster: Empty for what this server itself serves.
-        kind: What has changed.
-        name: The group, the document, or nothing.
-        what: What has happened, such as `added`.
-        cause: Why.
-        is_echo: Whether changes of clusters tell the same.
-        is_beginning: Whether a server started, and had not asked a cluster yet.
+        change: The change.
+        findings: What it did to a group; empty for changes of other things.
+        note: What it did besides, in one line; empty where the findings say all.
+        is_unseen: Whether no client sees what it did.
     """
 
-    number: int
-    time: datetime
-    cluster: str
-    kind: str
-    name: str
-    what: str
-    cause: str
-    is_echo: bool = False
-    is_beginning: bool = False
+    change: Change
+    findings: tuple[Finding, ...] = ()
+    note: str = ""
+    is_unseen: bool = False
+
+    @property
+    def name(self) -> str:
+        """The group, or the group-version of a document; empty for other changes."""
+        name = self.change.name
+        if self.change.kind is Kind.OPENAPI:
+            return name.removeprefix("apis/").removeprefix("api/")
+        return name
+
+    @property
+    def what(self) -> str:
+        """What has happened, such as `added`."""
+        before, after = self.change.before, self.change.after
+        if self.change.kind is Kind.STATE:
+            return _state_words(STATES.get(before), STATES.get(after))
+        if not before:
+            return "added"
+        return "changed" if after else "removed"
+
+    @property
+    def diff(self) -> str:
+        """The query of the comparison of before and after; empty where there is none."""
+        change = self.change
+        is_first = not change.etag_before and not change.before
+        is_new_document = change.kind is Kind.OPENAPI and not change.before
+        if change.kind is Kind.STATE or is_first or is_new_document:
+            return ""
+        side = "served" if change.cluster == MERGED else f"cluster:{change.cluster}"
+        times = (
+            when.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+            for when in (change.time - _STEP, change.time)
+        )
+        before, after = (f"{side}@{time}" for time in times)
+        fields = {"fields": "1"} if change.kind is Kind.OPENAPI else {}
+        return urlencode({"from": before, "to": after, **fields})
+
+    @property
+    def is_first(self) -> bool:
+        """Whether it was added, and nothing can be compared with it: most are seen at once."""
+        return not self.diff and self.what == "added"
+
+    @property
+    def is_echo(self) -> bool:
+        """Whether it is the effect of changes of clusters on the merged surface."""
+        causes = self.change.cause.split(", ")
+        return self.change.cluster == MERGED and all(each.startswith(UPSTREAM) for each in causes)
+
+    @property
+    def is_implied(self) -> bool:
+        """Whether another change says the same, or it says nothing about a cluster.
+
+        A document comes and goes with its group-version, or is read for the first time; a server
+        that starts has not asked its clusters yet.
+        """
+        change = self.change
+        if change.kind is Kind.OPENAPI:
+            return not (change.before and change.after)
+        return change.kind is Kind.STATE and STATES.get(change.after) is SourceState.PENDING
 
 
-def _is_echo(change: Change) -> bool:
-    """Return whether a change is what changes of clusters did to what this server serves.
+def _state_words(before: SourceState | None, after: SourceState | None) -> str:
+    match after:
+        case SourceState.CURRENT:
+            return "answers again" if before is SourceState.STALE else "answers"
+        case SourceState.STALE:
+            return "does not answer"
+        case SourceState.PENDING:
+            return "has not answered yet"
+        case None:
+            return "is not configured any more"
 
-    The changes of these clusters tell the same.
-    """
-    causes = change.cause.split(", ")
-    return change.cluster == MERGED and all(cause.startswith(UPSTREAM) for cause in causes)
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A line of the timeline: a change, or several of the same sort that came together."""
+
+    changes: tuple[ShownChange, ...]
+
+    @property
+    def first(self) -> ShownChange:
+        """The newest of its changes."""
+        return self.changes[0]
+
+
+def entries(changes: Iterable[ShownChange]) -> list[Entry]:
+    """Return changes as lines: the groups that were first seen of a cluster are one line."""
+    runs = itertools.groupby(enumerate(changes), key=lambda pair: _run(*pair))
+    return [Entry(tuple(change for _, change in run)) for _, run in runs]
+
+
+def _run(place: int, line: ShownChange) -> object:
+    """Return a key that is equal for neighbours of one line."""
+    return (line.change.cluster, line.change.kind) if line.is_first else place
 
 
 def visible(view: View) -> Callable[[str], bool] | None:
-    """Return what tells whose changes a viewer may read; None for all.
+    """Return a test of the clusters whose changes a viewer may read; None for all.
 
-    What is merged was merged of clusters that all might read about then, and by other grants than
-    those of now, so only a viewer who may read about every cluster sees its changes.
+    The merged surface was made of clusters that everybody might read about then, by the grants of
+    that time, so only a viewer who may read about every cluster sees its changes.
     """
     if view.viewer.sees_all:
         return None
@@ -65,25 +145,76 @@ def visible(view: View) -> Callable[[str], bool] | None:
     return lambda name: name != MERGED and pattern.fullmatch(name) is not None
 
 
-def shown(change: Change) -> ShownChange:
-    """Return a change in words."""
-    return ShownChange(
-        change.id,
-        change.time,
-        change.cluster,
-        change.kind,
-        change.name,
-        _what(change),
-        change.cause,
-        _is_echo(change),
-        change.kind is Kind.STATE and STATES.get(change.after) is SourceState.PENDING,
-    )
+def explained(
+    change: Change, before: ReadContent, after: ReadContent, kind: str = ""
+) -> ShownChange | None:
+    """Return a change with what it did; large groups take some milliseconds.
+
+    Args:
+        change: The change.
+        before: The content before, as `History.read_sides` returns it.
+        after: The content since.
+        kind: A kind or resource in lower case; only what changed in this one. Empty for all.
+
+    Returns:
+        None for a change that did nothing to that kind.
+    """
+    for side in (before, after):
+        if isinstance(side, ContentDamaged):
+            return ShownChange(change, note=f"how is lost: {side}")
+    if change.kind is Kind.GROUP:
+        findings = _findings(_only(before, kind), _only(after, kind))
+        if kind and not findings:
+            return None
+        if findings:
+            return ShownChange(change, findings)
+        note = "only what clients do not see: order, or categories of lists"
+        return ShownChange(change, note=note, is_unseen=True)
+    return _with_release(change, before, after)
 
 
-def _what(change: Change) -> str:
-    if change.kind is Kind.STATE:
-        state = STATES.get(change.after)
-        return _STATES[state] if state else "is not configured any more"
-    if not change.before:
-        return "added"
-    return "changed" if change.after else "removed"
+def _with_release(change: Change, before: ReadContent, after: ReadContent) -> ShownChange:
+    if change.kind is not Kind.DOCUMENT:
+        return ShownChange(change)
+    # A release that was not known, or is not, is no change of the release.
+    if before and after and before != after:
+        return ShownChange(change, note=f"release {before} → {after}")
+    return ShownChange(change, note="only the order of groups", is_unseen=True)
+
+
+def _findings(before: Group | None, after: Group | None) -> tuple[Finding, ...]:
+    if before == after:
+        return ()
+    # Here is one group alone, and names lead from one group to another.
+    sides = _side("before", before), _side("after", after)
+    return compare_discovery(*sides, resolves=False).findings
+
+
+def _only(side: ReadContent, kind: str) -> Group | None:
+    """Return a group with one kind, or with all; None where it has none."""
+    if not isinstance(side, Group):
+        return None
+    if not kind:
+        return side
+    versions = [
+        replace(version, resources=resources)
+        for version in side.versions
+        if (resources := tuple(each for each in version.resources if _is_of(each, kind)))
+    ]
+    return replace(side, versions=tuple(versions)) if versions else None
+
+
+def _is_of(resource: Resource, kind: str) -> bool:
+    response = resource.response_kind
+    return kind == resource.resource or (response is not None and kind == response.kind.lower())
+
+
+def _side(name: str, group: Group | None) -> Discovery:
+    empty = _HEAD + b'"items":[]}'
+    documents: dict[DiscoveryPath, bytes] = {CORE_PATH: empty, GROUPS_PATH: empty}
+    if group is not None:
+        chunks = Publisher().document([group]).chunks
+        items = b",".join(chunk.json for chunk in chunks)
+        path = GROUPS_PATH if group.name else CORE_PATH
+        documents[path] = _HEAD + b'"items":[' + items + b"]}"
+    return Discovery(name, documents=documents)

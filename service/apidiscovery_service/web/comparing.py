@@ -33,7 +33,7 @@ _GENERATED = "its document was made from discovery and has no fields"
 
 @dataclass(frozen=True, slots=True)
 class Discovery:
-    """What a side serves.
+    """The discovery documents of a side.
 
     Attributes:
         name: As it was typed.
@@ -92,7 +92,7 @@ def compare_discovery(before: Discovery, after: Discovery, *, resolves: bool = T
 
 
 def compare_fields(before: Fields, after: Fields) -> FieldChanges:
-    """Return what is different in the fields of kinds.
+    """Return the differences of the fields of kinds.
 
     Raises:
         DiscoveryError: A document cannot be read.
@@ -161,5 +161,5 @@ class _Source:
             found[gv] = Components.of(document)
 
     def covers(self, group: str) -> bool:
-        """Tell whether a group that is not there is known not to be served."""
+        """Return whether a group without documents is known not to be served."""
         return not self._fields.release or group in known_groups()

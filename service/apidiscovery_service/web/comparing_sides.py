@@ -1,4 +1,4 @@
-"""The sides that a comparison can have here: clusters, views, what is served, releases, times."""
+"""The sides of comparisons: clusters, views, the merged surface, releases; also at former times."""
 
 import asyncio
 from collections.abc import Mapping
@@ -58,7 +58,7 @@ def parse_side(text: str, *, known: Mapping[str, object]) -> Side:
         known: Clusters by name, which may have an `@`.
 
     Raises:
-        PageError: It names nothing; the text says what is wanted.
+        PageError: It is no side; the text says which forms are allowed.
     """
     rest, when = text, None
     if "@" in text and text.removeprefix(CLUSTER) not in known:
@@ -83,7 +83,7 @@ def choices(view: View) -> list[str]:
 
 
 async def discovery_of(view: View, side: Side) -> Discovery:
-    """Return what a side serves.
+    """Return the discovery documents of a side.
 
     Raises:
         PageError: There is no such side, or nothing is known of it.
@@ -100,7 +100,7 @@ async def discovery_of(view: View, side: Side) -> Discovery:
     if side.kind == SERVED:
         return Discovery(side.text, documents=await _documents(view.snapshot))
     if side.kind == VIEW:
-        encoded = await view.scope.prepared_view(side.name)
+        encoded = await view.scope.view(side.name)
         if encoded is None:
             raise _missing(side, "view")
         return Discovery(side.text, documents=await _documents(encoded))

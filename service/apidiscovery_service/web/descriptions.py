@@ -15,7 +15,7 @@ from markdown_it.token import Token
 from markdown_it.utils import EnvType, OptionsDict
 from markupsafe import Markup, escape
 
-SHORT: Final = 320
+SHORT: Final = 480
 """Characters of a description that is shown with others."""
 
 LONG: Final = 20_000
@@ -53,12 +53,12 @@ def short(text: str) -> Markup:
     begin = text[:SHORT]
     ends = [found.start() + 1 for found in _SENTENCE.finditer(begin)]
     if ends and ends[-1] > SHORT // 3:
-        return whole(begin[: ends[-1]])
+        return whole(f"{begin[: ends[-1]]} …")
     return whole(f"{begin.rpartition(' ')[0] or begin} …")
 
 
 def whole(text: str) -> Markup:
-    """Return a description; what is over `LONG` characters is left out, and said to be."""
+    """Return a description of at most `LONG` characters, and how many more it has."""
     if len(text) <= LONG:
         return _rendered(text) if len(text) <= SHORT else _html(text)
     left_out = f"{len(text) - LONG:,} more characters are not shown."
@@ -75,7 +75,7 @@ def _rendered(text: str) -> Markup:
 
 
 class _Renderer(RendererHTML):
-    """Renders links without telling where they were found, and addresses in text as links."""
+    """Renders links without a referrer, and addresses in text as links."""
 
     def text(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
         del options

@@ -1,4 +1,4 @@
-"""Server-sent events: they tell an open page that something has changed.
+"""Server-sent events: they notify an open page of changes.
 
 An event has no content: the page asks for itself again, with its ETag, and so sees what its viewer
 may see. Source: https://html.spec.whatwg.org/multipage/server-sent-events.html.
@@ -13,9 +13,9 @@ from apidiscovery_service.web.view import Served
 
 CONTENT_TYPE: Final = b"text/event-stream; charset=utf-8"
 
-# Changes that come together are told together, and a page is not asked for all the time.
+# Changes that come together are one event, so that a page does not ask too often.
 _SETTLE_S = 0.2
-# Keeps the connection from being closed as idle by what is in between.
+# Keeps proxies from closing the connection as idle.
 _COMMENT_EVERY_S = 15.0
 # After which a browser connects again.
 _RETRY_MS = 2000
@@ -24,7 +24,7 @@ _COMMENT = b": \n\n"
 
 
 class Changes:
-    """Wakes those who follow what a server shows."""
+    """Notifies open pages of changes."""
 
     def __init__(self, served: Served) -> None:
         self._served = served
@@ -42,14 +42,14 @@ class Changes:
         self._event = asyncio.Event()
 
     async def follow(self, scope: Scope) -> AsyncGenerator[bytes]:
-        """Yield an event whenever something of what a viewer sees may have changed."""
+        """Yield an event whenever a page of a viewer may have changed."""
         yield b"retry: %d\n\n" % _RETRY_MS
         event, revision = self._event, scope.revision
         while not self._stopped.is_set():
             has_changed = await self._changed(scope, event, revision)
             if has_changed:
                 await asyncio.sleep(_SETTLE_S)
-            # Before it is sent, which takes time: what changes meanwhile is told by the next one.
+            # Before it is sent, which takes time: later changes lead to the next event.
             event, revision = self._event, scope.revision
             yield _CHANGED if has_changed else _COMMENT
 

@@ -121,7 +121,7 @@ class _Maker:
             return deepcopy(_TYPES[name])  # YAML would write one object twice as an alias
         whole = _with_choices(self._schemas, self._schemas.whole(schema))
         default = whole.get("default")
-        if _is_told(default):
+        if _is_shown(default):
             return default
         if values := as_array(whole.get("enum")):
             return next((each for each in values if each not in ("", None)), values[0])
@@ -170,7 +170,7 @@ class _Maker:
         return result
 
     def _has_default(self, schema: Object, depth: int) -> bool:
-        return depth <= _DEFAULTS_DEPTH and _is_told(self._schemas.whole(schema).get("default"))
+        return depth <= _DEFAULTS_DEPTH and _is_shown(self._schemas.whole(schema).get("default"))
 
     def _fill(self, result: Object, whole: Object, properties: Object, depth: int) -> None:
         """Add fields until there are as many as the schema asks for."""
@@ -220,8 +220,8 @@ def text(whole: Object) -> str:
     least, most = _count(whole, "minLength", 0), _count(whole, "maxLength", MAX_LENGTH)
     found = matching(patterns, str(whole.get("format", "")), least, most)
     if found is None:
-        told = f"pattern {patterns[0]!r}" if patterns else f"length of at least {least:,}"
-        raise NoExample(f"no text with the {told} was found")
+        wanted = f"pattern {patterns[0]!r}" if patterns else f"length of at least {least:,}"
+        raise NoExample(f"no text with the {wanted} was found")
     return found
 
 
@@ -236,8 +236,8 @@ def _with_choices(schemas: Schemas, whole: Object) -> Object:
     return whole
 
 
-def _is_told(default: object) -> bool:
-    """Return whether a default is worth to be shown: Kubernetes' own types have empty ones."""
+def _is_shown(default: object) -> bool:
+    """Return whether a default is shown: Kubernetes' own types have empty ones."""
     return default is not None and default != "" and not isinstance(default, dict | list)
 
 

@@ -34,15 +34,15 @@ class Field:
     """A field.
 
     Attributes:
-        path: What links name it by.
+        path: Its path, which links name.
         parent: The path of the field that it is in; empty at the top.
         name: As it is shown.
         type: Such as `[]Container`.
-        facts: What a value must be.
+        facts: The constraints of a value.
         item_facts: The same of the items of a list, or the values of a map.
         rules: In CEL, of the value and of its items.
         description: Short, or whole where the field is open.
-        opens: Whether there is more of it than a closed field shows.
+        opens: Whether a closed field hides a part of it.
         level: The fields in it; None while it is closed, or has none.
         is_open: Whether all of it is shown.
     """
@@ -162,7 +162,7 @@ class FieldTree:
         return self._level(self._chain(names)[-1], names, start, None)
 
     def _chain(self, names: Names) -> list[Outline]:
-        """Return what is along a path, the kind itself first."""
+        """Return the kind itself, and each field along a path."""
         chain = [self._schemas.outline(self._root)]
         for name in names:
             chain.append(self._schemas.outline(as_object(chain[-1].properties[name]) or {}))

@@ -54,8 +54,3 @@ class SchemaCache:
 
 async def _read(text: bytes) -> tuple[Schemas, int]:
     return await asyncio.to_thread(lambda: Schemas(read(text))), len(text)
-
-
-def document_key(group: str, version: str) -> str:
-    """Return the path that the document of a group-version describes."""
-    return f"apis/{group}/{version}" if group else f"api/{version}"

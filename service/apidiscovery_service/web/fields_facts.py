@@ -1,4 +1,4 @@
-"""What a schema asks of a value besides its type, in words."""
+"""The constraints of a schema besides its type, in words."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A validation rule in CEL, and what an API server says where it does not hold."""
+    """A validation rule in CEL, and the message of an API server if it does not hold."""
 
     rule: str
     message: str
@@ -68,7 +68,7 @@ _RANGES = (
 
 
 def facts(whole: Object) -> Iterator[Fact]:
-    """Yield what a schema asks of a value, without its rules."""
+    """Yield the constraints of a schema, without its rules."""
     if values := as_array(whole.get("enum")):
         shown = tuple(map(as_code, values[:_MAX_VALUES]))
         yield Fact("one of", shown, len(values) - len(shown))

@@ -1,8 +1,7 @@
 """The schemas of one OpenAPI document, as pages and the search read them.
 
-A schema is taken as a whole: with what it refers to, and with what it is made of by `allOf`, as
-Kubernetes publishes the types of fields. Whatever a document says ends: references to themselves
-and very deep schemas are cut off.
+A schema is taken as a whole: references and `allOf` are resolved, as Kubernetes publishes the types
+of fields by these. Recursive references and very deep schemas are cut off.
 """
 
 from collections.abc import Iterator, Mapping
@@ -54,7 +53,7 @@ class Schemas:
         return None
 
     def whole(self, schema: Object) -> Object:
-        """Return a schema with all that it refers to and is made of; what is its own wins.
+        """Return a schema with its references and `allOf` resolved; its own keys win.
 
         What several parts say differently, such as their patterns, stays in `allOf`.
         """
@@ -80,7 +79,7 @@ class Schemas:
         return {**result, "allOf": differing} if differing else result
 
     def outline(self, schema: Object) -> "Outline":
-        """Return what a field with a schema is, and whose properties are the fields in it."""
+        """Return a field by its schema: its type, and the fields in it."""
         whole = inner = self.whole(schema)
         prefix = ""
         for _ in range(_MAX_DEPTH):
@@ -105,10 +104,10 @@ class Schemas:
 
 @dataclass(frozen=True, slots=True)
 class Outline:
-    """What a field is.
+    """A field by its schema.
 
     Attributes:
-        whole: Its schema with all that belongs to it.
+        whole: Its schema, as `Schemas.whole` returns it.
         inner: The same of the items of a list or the values of a map, also of those within each
             other; of anything else its own.
         type_name: A short name for what the schema allows, such as `[]Container`.
@@ -155,7 +154,7 @@ def _values(whole: Object) -> Object | None:
 
 
 def _added(result: Object, part: Object) -> list[Object]:
-    """Add what a part says to a schema, and return what the schema says differently."""
+    """Add the keys of a part to a schema; return those that the schema has with other values."""
     differing: list[Object] = []
     for key, value in part.items():
         if key not in _STRUCTURE:

@@ -42,7 +42,7 @@ class Visitor:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a form leads to: a path to go to, or the form again.
+    """The outcome of a form: a path to go to, or the form again.
 
     Attributes:
         location: Below the prefix; empty for the form again.
@@ -155,7 +155,7 @@ def _reason(refused: Refused) -> str:
 
 
 async def _form(exchange: PageExchange) -> Mapping[str, str] | None:
-    """Return the first value of each field; None for what is no form, or too large."""
+    """Return the first value of each field; None if the body is no form, or too large."""
     if not exchange.request.content_type.startswith("application/x-www-form-urlencoded"):
         return None
     body = await _body(exchange.receive)

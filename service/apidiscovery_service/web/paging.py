@@ -30,7 +30,7 @@ def paged(items: Sequence[T], size: int, wanted: str) -> Pages[T]:
     Args:
         items: All of it.
         size: How many items a page has.
-        wanted: The number of the page; the first for what is no number, the last for a greater one.
+        wanted: The number of the page; no number is the first page, a greater one the last.
     """
     count = max(1, -(-len(items) // size))
     number = int(wanted) if wanted.isdecimal() and len(wanted) < 7 else 1  # noqa: PLR2004 - digits

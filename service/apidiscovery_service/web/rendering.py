@@ -1,15 +1,47 @@
-"""Renders templates, with what all pages have in common."""
+"""Renders templates, and loads the style sheet and scripts, whose paths have their hash."""
 
+import hashlib
 from collections.abc import Mapping, MutableMapping
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from importlib.resources import files
+from typing import Any, Final
 
 import jinja2
 from markupsafe import Markup
 
 from apidiscovery_service.core.source import UPSTREAM
-from apidiscovery_service.web.assets import Asset
 from apidiscovery_service.web.view import CORE, Page, View, group_path, kind_path
+
+ASSETS: Final = "/ui/static/"
+
+_TYPES = {
+    "css": b"text/css; charset=utf-8",
+    "js": b"text/javascript; charset=utf-8",
+    "svg": b"image/svg+xml",
+}
+_HASH_DIGITS = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Asset:
+    """A file as it is sent; `path` has its hash."""
+
+    path: str
+    content_type: bytes
+    body: bytes
+
+
+def load_assets() -> Mapping[str, Asset]:
+    """Return all assets by file name."""
+    found: dict[str, Asset] = {}
+    for file in files("apidiscovery_service.web").joinpath("static").iterdir():
+        content_type = _TYPES.get(file.name.rpartition(".")[2])
+        if content_type is not None:
+            body = file.read_bytes()
+            digest = hashlib.sha256(body).hexdigest()[:_HASH_DIGITS]
+            found[file.name] = Asset(f"{ASSETS}{digest}/{file.name}", content_type, body)
+    return found
 
 
 class Renderer:
@@ -36,7 +68,13 @@ class Renderer:
             upstream=UPSTREAM,
             version=version,
         )
-        _add(self._environment.filters, moment=moment, plural=plural, source_name=source_name)
+        _add(
+            self._environment.filters,
+            moment=moment,
+            plural=plural,
+            release=release,
+            source_name=source_name,
+        )
 
     def render(self, view: View, page: Page) -> bytes:
         """Return a page as UTF-8; may be called in any thread."""
@@ -77,6 +115,13 @@ def source_name(name: str) -> str:
     return f"cluster {cluster}" if (cluster := name.removeprefix(UPSTREAM)) != name else name
 
 
+def release(version: str) -> Markup:
+    """Return the version of a server without its build, which follows a `+` and is a title."""
+    if not version:
+        return Markup("version not known")
+    return Markup('<span title="{}">{}</span>').format(version, version.partition("+")[0])
+
+
 def plural(number: int, one: str, several: str = "") -> str:
-    """Return a number and what it counts, such as `1 group` and `2 groups`."""
+    """Return a number with a noun, such as `1 group` and `2 groups`."""
     return f"{number:,} {one if number == 1 else several or f'{one}s'}"

@@ -64,7 +64,7 @@ _ROUTES = (
 
 
 def find(path: str) -> tuple[PageRoute, Mapping[str, str]] | None:
-    """Return the route of a decoded path, and what it captures; None without a page."""
+    """Return the route of a decoded path, and the parts that it captures; None without a page."""
     for route in _ROUTES:
         if found := route.pattern.fullmatch(path):
             return route, found.groupdict()

@@ -15,11 +15,11 @@ from apidiscovery_service.web.search_fields import schema_fields
 from apidiscovery_service.web.search_index import SearchIndex
 
 MERGED: Final = ""
-"""What the documents of what is merged are called among those of clusters."""
+"""The name of the merged surface among those of clusters."""
 
 # Documents that cannot be had now are tried again, as long as somebody searches.
 _RETRY_S = 30.0
-# So few are read while somebody types: nobody is told to search again.
+# So few are read while somebody types: no progress is shown.
 _FEW = 20
 # Between two looks for documents whose hash was not known; an index waits for them, too.
 _AGAIN_S = 1.0
@@ -37,7 +37,7 @@ class Progress:
         done: Documents that are in it.
         total: Documents that there are; 0 while that is not known.
         failures: Why the fields of a document are not known, by cluster and key; the cluster of
-            what is merged is `MERGED`.
+            the merged surface is `MERGED`.
         is_building: Whether documents are being read; false for a few after others.
     """
 
@@ -51,7 +51,7 @@ class IndexBuilder:
     """Builds the index. For the event loop's thread.
 
     Attributes:
-        index: What is built.
+        index: The index.
         documents: The hashes of the documents by cluster.
         progress: How far it is.
     """
@@ -65,11 +65,11 @@ class IndexBuilder:
         self._task: asyncio.Task[None] | None = None
 
     def refresh(self, state: object, sources: Callable[[], Sources]) -> None:
-        """Begin to read what is new, unless that is under way.
+        """Begin to read new documents, unless a task is reading.
 
         Args:
             state: Differs from the last one when there are other documents.
-            sources: Returns the documents of each cluster, and of what is merged.
+            sources: Returns the documents of each cluster, and of the merged surface.
         """
         if self._task is not None and not self._task.done():
             return
@@ -79,7 +79,7 @@ class IndexBuilder:
             self._task = asyncio.create_task(self._run(sources))
 
     def stop(self) -> None:
-        """End what is under way."""
+        """End reading."""
         if self._task is not None:
             self._task.cancel()
 
@@ -102,7 +102,7 @@ class IndexBuilder:
         self._state = None
 
     async def _build(self, sources: Sources) -> int:
-        """Read what is new; return the number of documents whose hash was not known yet."""
+        """Read new documents; return the number of documents whose hash is not known yet."""
         unknown = 0
         failures: dict[tuple[str, str], str] = {}
         wanted: dict[str, tuple[str, str]] = {}

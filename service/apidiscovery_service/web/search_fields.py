@@ -120,7 +120,7 @@ def _parts(schema: Object) -> _Parts:
 
 
 def joined(way: str, path: str) -> str:
-    """Return the path of what is at a path within what another leads to."""
+    """Return two paths joined, of which each may be empty."""
     return f"{way}.{path}" if way and path else way or path
 
 

@@ -106,7 +106,7 @@ class SearchIndex:
         Args:
             text: Words, or a path such as `strategy.rollingUpdate`.
             documents: The hashes of those that count.
-            keep: Tells which uses count; None for all.
+            keep: Whether a use counts; None for all.
         """
         is_path = _PATH.fullmatch(text.strip()) is not None
         found = words(text.rpartition(".")[2] if is_path else text)

@@ -65,11 +65,11 @@ class Sessions:
         return found.authorization
 
     def form_token(self, bound_to: str) -> str:
-        """Return what a form must send back, bound to a cookie of the same browser."""
+        """Return the token that a form must send back, bound to a cookie of the same browser."""
         return hmac.new(self._secret, bound_to.encode(), hashlib.sha256).hexdigest()
 
     def is_form_token(self, text: str, bound_to: str) -> bool:
-        """Return whether a form has sent back what it was given."""
+        """Return whether a form has sent back its token."""
         return bool(bound_to) and hmac.compare_digest(
             text.encode(), self.form_token(bound_to).encode()
         )

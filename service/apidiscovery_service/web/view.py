@@ -1,4 +1,4 @@
-"""What pages are made from: one request, what its caller may see, and the state of the server."""
+"""The input of pages: a request, the rights of its caller, and the state of the server."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -7,6 +7,7 @@ from typing import TypeAlias
 from urllib.parse import quote
 
 from apidiscovery_service.access import ALL_CLUSTERS, Role
+from apidiscovery_service.access.grants import matching
 from apidiscovery_service.core.registry import Registry
 from apidiscovery_service.core.source import SourceStatus
 from apidiscovery_service.encoding import CurrentEncoding, EncodedSnapshot
@@ -19,8 +20,8 @@ from apidiscovery_service.serving.http.respond import Site
 from apidiscovery_service.sources.upstreams.cluster_documents import ClusterDocuments
 from apidiscovery_service.storage_versions.state import StorageVersions
 from apidiscovery_service.web.fields_documents import SchemaCache
+from apidiscovery_service.web.names import NamesCache
 from apidiscovery_service.web.search_building import IndexBuilder
-from apidiscovery_service.web.search_names import NamesCache
 
 CORE = "core"
 """What the core group is called in paths."""
@@ -31,11 +32,11 @@ class Served:
     """The parts of a server that pages show.
 
     Attributes:
-        registry: What is merged, and from which sources.
-        encoding: The documents of that.
+        registry: The merged surface, and its sources.
+        encoding: The documents of the merged surface.
         fleet: The clusters.
         cluster_documents: The OpenAPI documents of each cluster.
-        site: The OpenAPI documents of what is merged, and the version.
+        site: The OpenAPI documents of the merged surface, and the version.
         statuses: Returns the status of each source that can fail.
         checks: The health checks, with a warning for each problem.
         ready: Whether the local sources have been read.
@@ -69,7 +70,7 @@ class Viewer:
         user: Its name; empty where callers are not identified.
         role: Its role.
         clusters: Patterns of the clusters that it may read about.
-        form_token: What a form of this viewer must send back; empty without a session.
+        form_token: The token that a form of this viewer must send back; empty without a session.
     """
 
     user: str = ""
@@ -91,7 +92,7 @@ class View:
         served: What the server has.
         viewer: Who asks.
         scope: The clusters that it may see.
-        snapshot: What is merged now.
+        snapshot: The merged surface now.
         path: Below the prefix, such as `/ui/groups`.
         captured: The parts of the path that its route names, decoded.
         parameters: The first value of each parameter.
@@ -118,13 +119,30 @@ class View:
         return self.parameter(name) not in ("", "0", "false")
 
     def documents(self, cluster: str = "") -> DocumentSource | None:
-        """Return the OpenAPI documents of a cluster, or of what is merged; None without any."""
+        """Return the OpenAPI documents of a cluster, or of the merged surface; None without any."""
         if not cluster:
             answers = self.served.site.openapi_v3
             return None if answers is None else answers.documents
         if cluster not in self.scope.clusters:
             return None
         return self.served.cluster_documents.of(cluster)
+
+    def statuses(self) -> list[SourceStatus]:
+        """Return the status of each source that can fail; those of hidden clusters are left out."""
+        return [each for each in self.served.statuses() if self.sees_source(each.name)]
+
+    def sees_source(self, source: str) -> bool:
+        """Return whether the viewer may see a source, as ListSources of gRPC decides.
+
+        A viewer of some clusters sees these, and sources that belong to no cluster. Files of
+        clusters may name any cluster.
+        """
+        if self.viewer.sees_all:
+            return True
+        kind, _, name = source.partition(":")
+        if kind == "upstream":
+            return matching(self.viewer.clusters).fullmatch(name) is not None
+        return kind != "clusters"
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +151,7 @@ class Page:
 
     Attributes:
         template: The file of the template.
-        values: What it shows.
+        values: The values of the template.
         status: HTTP status code.
     """
 
@@ -158,7 +176,7 @@ class PageError(Exception):
 
 
 def not_found(message: str) -> PageError:
-    """Return the error for what is not there."""
+    """Return the error for a page that is not there."""
     return PageError(HTTPStatus.NOT_FOUND, message)
 
 

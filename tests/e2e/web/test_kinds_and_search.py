@@ -81,7 +81,7 @@ def test_what_is_not_served_is_not_found(served: Mapping[str, Server], path: str
 def test_clusters_with_and_without_a_kind_are_told(served: Mapping[str, Server]) -> None:
     shown = text(served["fleet"], DEPLOYMENT)
     assert f'<a href="{DEPLOYMENT}?cluster=east">east</a>' in shown
-    assert re.search(r"<dt>Not known</dt>\s*<dd>gone</dd>", shown)
+    assert re.search(r"<dt>Not known in</dt>\s*<dd>gone</dd>", shown)
     other = text(served["fleet"], f"{DEPLOYMENT}?cluster=east")
     assert "as cluster <strong>east</strong> serves it" in other
 

@@ -35,3 +35,11 @@ def test_an_open_overview_shows_that_a_cluster_died(browser: Browser, tmp_path: 
             assert page.evaluate("window.opened") == 1  # the page was not loaded again
             assert page.evaluate("scrollY") == at
             visit.expect_quiet()
+
+
+def test_a_search_shows_fields_as_soon_as_they_are_read(browser: Browser, tmp_path: Path) -> None:
+    with serving(tmp_path, "--store", "memory") as server, visiting(browser, server.url) as visit:
+        visit.open("/ui/search?q=maxSurge")
+        found = visit.page.locator("#found .said").first
+        expect(found).to_contain_text("maximum number of pods", timeout=PATIENCE_MS)
+        visit.expect_quiet()

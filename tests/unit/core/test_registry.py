@@ -473,14 +473,16 @@ def test_a_group_that_only_moves_has_another_hash_and_the_same_content() -> None
     assert moved.hash != before.hash
 
 
-def test_listeners_hear_of_a_group_if_only_its_source_changes() -> None:
+def test_listeners_hear_of_a_group_with_its_causes_also_if_only_its_source_changes() -> None:
     registry = Registry()
-    heard: list[tuple[frozenset[str], str]] = []
-    registry.on_touched(lambda groups, cause: heard.append((groups, cause)))
+    heard: list[tuple[frozenset[str], frozenset[str]]] = []
+    registry.on_touched(lambda groups, causes: heard.append((groups, causes)))
     registry.publish(contribution("a", "g/v1"))
     registry.update([contribution("b", "g/v1")], (), cause="apply by ada")
     before = registry.snapshot
     assert registry.withdraw("a") is before
     registry.withdraw("nobody")
-    assert heard == [(frozenset(["g"]), cause) for cause in ("", "apply by ada", "")]
     assert registry.winners("g") == {"v1": "b"}
+    registry.withdraw("b")
+    group = frozenset(["g"])
+    assert heard == [(group, frozenset([each])) for each in ("a", "apply by ada", "b", "b")]

@@ -39,7 +39,7 @@ def test_an_image_is_never_loaded() -> None:
 
 def test_a_cut_description_ends_with_a_sentence_and_a_long_one_is_said_to_be_cut() -> None:
     first = "One sentence " + "that goes on " * 12 + "ends here."
-    assert short(f"{first} {'More. ' * 5}{'x' * SHORT}").strip().endswith("More.</p>")
+    assert short(f"{first} {'More. ' * 5}{'x' * SHORT}").strip().endswith("More. …</p>")
     assert short("y" * (SHORT + 1)).strip().endswith("…</p>")
     assert "1 more characters are not shown." in whole("z" * (LONG + 1))
 

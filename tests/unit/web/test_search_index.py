@@ -10,10 +10,10 @@ from apidiscovery_service.core.model import Group, GroupVersionKind, Resource, V
 from apidiscovery_service.encoding.compression import Coding
 from apidiscovery_service.errors import DiscoveryError
 from apidiscovery_service.openapi.body import Body, Form, Index
+from apidiscovery_service.web.names import Match, Names
 from apidiscovery_service.web.search_building import IndexBuilder, Progress
 from apidiscovery_service.web.search_fields import schema_fields
 from apidiscovery_service.web.search_index import SearchIndex, words
-from apidiscovery_service.web.search_names import Match, Names
 from schema_kinds import MadeUpDocuments, document_of
 
 
@@ -235,19 +235,3 @@ def test_exact_names_come_before_begins_and_those_before_parts() -> None:
     ]
     assert names.find_groups("example") == ["a.example", "b.example"]
     assert Names.of([group("", ("Pod", "pods", "po"))], {}).find_groups("core") == [""]
-
-
-def test_names_of_groups_that_stay_are_made_once() -> None:
-    stays, before = group("a.example", ("A", "as", "x")), group("b.example", ("B", "bs", "y"))
-    former = Names.of([stays, before], {"east": [group("c.example", ("C", "cs", "z"))]})
-    names = Names.of([stays, group("b.example", ("Bee", "bs", "y"))], {}, former)
-    assert [kind.kind for _, kind in names.kinds] == ["A", "Bee"]
-    assert list(names.groups) == ["a.example", "b.example"]
-    assert names.parts[id(stays)] is former.parts[id(stays)]
-
-
-def test_names_of_a_group_that_is_not_merged_any_more_are_those_of_its_cluster() -> None:
-    served = group("a.example", ("A", "as", "x"))
-    former = Names.of([served], {"east": [served]})
-    names = Names.of([], {"east": [served]}, former)
-    assert [kind.cluster for _, kind in names.kinds] == ["east"]

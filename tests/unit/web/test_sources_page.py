@@ -12,9 +12,8 @@ from apidiscovery_service.core.source import Certificates, SourceState, SourceSt
 from apidiscovery_service.encoding import EncodedSnapshot
 from apidiscovery_service.fleet.scope import Scope
 from apidiscovery_service.serving.health import Checks
-from apidiscovery_service.web.advice import advice
 from apidiscovery_service.web.pages import sources
-from apidiscovery_service.web.pages.sources import CertificateLine, OfferLine, SourceLine
+from apidiscovery_service.web.pages.sources import CertificateLine, OfferLine, SourceLine, advice
 from apidiscovery_service.web.view import Page, PageError, Served, View, Viewer
 
 EAST = SourceStatus("upstream:east", SourceState.STALE, error="connection refused by 10.0.0.1:6443")

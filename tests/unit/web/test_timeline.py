@@ -1,34 +1,79 @@
-"""The timeline: changes that were first seen together share a line, and few lines are made."""
+"""The timeline: lines that tell clients something, a page of them, and the way to older ones."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from datetime import UTC, datetime
+from typing import cast
+from urllib.parse import parse_qs
 
-from apidiscovery_service.history.model import Change, Kind
-from apidiscovery_service.web.change_words import ToldChange, briefly, entries
+from apidiscovery_service.encoding import EncodedSnapshot
+from apidiscovery_service.fleet.state import Fleet
+from apidiscovery_service.history.history import ReadContent
+from apidiscovery_service.history.model import Change, Filter, Kind
+from apidiscovery_service.web.changes import Entry, ShownChange, entries
+from apidiscovery_service.web.pages import history
+from apidiscovery_service.web.view import Page, Served, View, Viewer
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
 
-def change(number: int, before: str = "", cluster: str = "east") -> Change:
+def change(number: int, before: str = "", cluster: str = "east", kind: Kind = Kind.GROUP) -> Change:
     etag = "E" if before else ""
-    return Change(number, NOON, cluster, Kind.GROUP, f"g{number}", "", before, "after", etag, "F")
+    return Change(number, NOON, cluster, kind, f"g{number}", "", before, "after", etag, "F")
 
 
 def test_what_is_first_seen_of_a_cluster_is_one_line() -> None:
     changes = [change(9, "before"), change(8), change(7), change(6, cluster="west")]
     found = [
-        [one.change.number for one in entry.changes] for entry in entries(map(briefly, changes))
+        [one.change.id for one in entry.changes] for entry in entries(map(ShownChange, changes))
     ]
     assert found == [[9], [8, 7], [6]]
 
 
-def test_no_more_changes_are_worded_than_are_shown() -> None:
-    worded: list[int] = []
+class _History:
+    """99 changes: every third one is of a release, the others tell clients nothing."""
 
-    def lines() -> Iterator[ToldChange]:
-        for number in range(99, 0, -1):
-            worded.append(number)
-            yield briefly(change(number, "before"))
+    async def changes(self, _only: Filter, *, before: int | None, limit: int) -> list[Change]:
+        newest = 99 if before is None else before - 1
+        return [
+            change(number, kind=Kind.OPENAPI)
+            if number % 3 == 2
+            else change(number, "before", kind=Kind.DOCUMENT)
+            for number in range(newest, max(0, newest - limit), -1)
+        ]
 
-    assert len(entries(lines(), 3)) == 3
-    assert len(worded) <= 4
+    async def read_all_sides(
+        self, changes: Iterable[Change]
+    ) -> list[tuple[ReadContent, ReadContent]]:
+        return [("v1.35", "v1.35" if each.id % 3 else "v1.36") for each in changes]
+
+
+class _Server:
+    history = _History()
+
+
+async def _page(**parameters: str) -> Page:
+    served, snapshot = cast("Served", _Server()), cast("EncodedSnapshot", None)
+    scope = Fleet().scope()
+    return await history.page(
+        View(served, Viewer(), scope, snapshot, "/ui/history", parameters=parameters)
+    )
+
+
+def _numbers(page: Page) -> list[int]:
+    return [entry.first.change.id for entry in cast("list[Entry]", page.values["entries"])]
+
+
+async def test_a_page_is_filled_with_changes_that_tell_clients_something() -> None:
+    page = await _page()
+    assert _numbers(page) == list(range(99, 41, -3))
+    assert page.values["left_out"] == 99 - 42 + 1 - 20
+    older = parse_qs(cast("str", page.values["older"]))
+    page = await _page(before=older["before"][0])
+    assert _numbers(page) == list(range(39, 0, -3))
+    assert page.values["older"] == ""
+
+
+async def test_all_changes_are_shown_when_they_are_asked_for() -> None:
+    page = await _page(all="1")
+    assert _numbers(page) == list(range(99, 79, -1))
+    assert page.values["left_out"] == 0

@@ -280,7 +280,7 @@ async def _part(
     part: list[history_pb2.HistoryChange] = []
     size = 0
     for change in changes:
-        sides = await history.told_by(change) if with_groups else (None, None)
+        sides = await history.read_sides(change) if with_groups else (None, None)
         message = messages.change_message(change, *sides)
         size += message.ByteSize()
         if part and size > PART_BYTES:

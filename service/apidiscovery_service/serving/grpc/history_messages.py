@@ -8,7 +8,7 @@ from apidiscovery_service.core.model import Group
 from apidiscovery_service.encoding import aggregated
 from apidiscovery_service.errors import FieldViolation, InvalidFields
 from apidiscovery_service.history.contents import STATES
-from apidiscovery_service.history.history import Told
+from apidiscovery_service.history.history import ReadContent
 from apidiscovery_service.history.model import Change, ContentDamaged, Filter, Kind
 from apidiscovery_service.serving.grpc.discovery_messages import STATES as STATE_NUMBERS
 from apidiscovery_service.serving.grpc.fields import check_names, timestamp
@@ -48,7 +48,9 @@ def filter_of(
     )
 
 
-def change_message(change: Change, before: Told, after: Told) -> history_pb2.HistoryChange:
+def change_message(
+    change: Change, before: ReadContent, after: ReadContent
+) -> history_pb2.HistoryChange:
     """Return a change as a message, with the group or version before and after, if given."""
     message = history_pb2.HistoryChange(
         id=change.id,

@@ -1,1 +1,1 @@
-"""The pages, a module for each; what they show is made here, how in `templates`."""
+"""The pages, a module for each: their values are made here, their HTML in `templates`."""

@@ -1,8 +1,8 @@
 """Two sides compared: what breaks for clients of the first when they meet the second."""
 
 import asyncio
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from urllib.parse import urlencode
 
@@ -34,36 +34,21 @@ _EXAMPLES = 6
 
 
 @dataclass(frozen=True, slots=True)
-class SubjectFindings:
-    """The findings about one subject, in order."""
-
-    subject: str
-    findings: tuple[Finding, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class SeverityPart:
-    """The findings of one severity, by subject."""
-
-    severity: str
-    heading: str
-    subjects: tuple[SubjectFindings, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Compared:
     """What a comparison found.
 
     Attributes:
         summary: How much, in one line.
-        parts: Differences of discovery, breaking ones first.
+        parts: Differences of discovery by severity, breaking ones first, then by subject.
         kinds: Differences of fields by kind, breaking ones first.
         more_kinds: How many kinds are not shown.
         doubts: What could not be compared, and why.
     """
 
     summary: str
-    parts: tuple[SeverityPart, ...] = ()
+    parts: Mapping[Severity, Mapping[str, Sequence[Finding]]] = field(
+        default_factory=dict[Severity, Mapping[str, Sequence[Finding]]]
+    )
     kinds: tuple[FieldSection, ...] = ()
     more_kinds: int = 0
     doubts: tuple[tuple[str, str], ...] = ()
@@ -87,6 +72,7 @@ async def page(view: View) -> Page:
         "examples": [] if before or after else _examples(view),
         "error": error,
         "compared": compared,
+        "headings": _HEADINGS,
         "swapped": _query(after, before, wants_fields=wants_fields),
         "other": _query(before, after, wants_fields=not wants_fields),
     }
@@ -123,20 +109,18 @@ async def _field_changes(view: View, one: Side, other: Side) -> FieldChanges:
 
 
 def _of_discovery(report: Report) -> Compared:
-    parts = tuple(
-        SeverityPart(str(severity), heading, _by_subject(found))
-        for severity, heading in _HEADINGS.items()
-        if (found := report.of(severity))
-    )
+    parts = {
+        severity: _by_subject(found) for severity in _HEADINGS if (found := report.of(severity))
+    }
     doubts = tuple((doubt.subject, doubt.reason) for doubt in report.doubts)
     return Compared(report.summary, parts, doubts=doubts)
 
 
-def _by_subject(findings: Iterable[Finding]) -> tuple[SubjectFindings, ...]:
+def _by_subject(findings: Iterable[Finding]) -> dict[str, list[Finding]]:
     found: dict[str, list[Finding]] = {}
     for each in findings:
         found.setdefault(each.subject, []).append(each)
-    return tuple(SubjectFindings(subject, tuple(each)) for subject, each in found.items())
+    return found
 
 
 def _of_fields(changes: FieldChanges) -> Compared:
@@ -158,5 +142,5 @@ def _examples(view: View) -> list[tuple[str, str]]:
 
 
 def _query(before: str, after: str, *, wants_fields: bool = False) -> str:
-    told = {"from": before, "to": after, **({"fields": "1"} if wants_fields else {})}
-    return urlencode({name: value for name, value in told.items() if value})
+    named = {"from": before, "to": after, **({"fields": "1"} if wants_fields else {})}
+    return urlencode({name: value for name, value in named.items() if value})

@@ -25,7 +25,7 @@ _MIN_ROWS = 10
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """What is shown, as the URL says.
+    """The filters in the URL.
 
     Attributes:
         group: A group, `core` for the core group; empty for all.
@@ -46,7 +46,7 @@ class Filters:
     @property
     def query(self) -> str:
         """The query that names them, without the page."""
-        told = {
+        named = {
             "group": self.group,
             "kind": self.kind,
             "cluster": self.cluster,
@@ -54,7 +54,7 @@ class Filters:
             "all": "1" if self.all_rows else "",
             "columns": "all" if self.all_columns else "",
         }
-        return urlencode({name: value for name, value in told.items() if value})
+        return urlencode({name: value for name, value in named.items() if value})
 
     @property
     def selects_rows(self) -> bool:

@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from apidiscovery_service.core.model import Group, Resource, Version
+from apidiscovery_service.core.model import Group, Version
+from apidiscovery_service.web.names import kinds_of
 from apidiscovery_service.web.paging import paged
 from apidiscovery_service.web.view import Page, View, group_named, not_found
 
@@ -17,15 +18,6 @@ class GroupLine:
     versions: tuple[Version, ...]
     kinds: int
     sources: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class KindLine:
-    """A kind of a group: the versions that serve it, in their order, and the last known names."""
-
-    kind: str
-    resource: Resource
-    versions: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,19 +64,6 @@ async def one(view: View) -> Page:
             },
         },
     )
-
-
-def kinds_of(group: Group) -> list[KindLine]:
-    """Return the kinds of a group by name, each as its most preferred version has it."""
-    found: dict[tuple[str, str], KindLine] = {}
-    for version in group.versions:
-        for resource in version.resources:
-            if resource.is_made_up or resource.response_kind is None:
-                continue
-            key = resource.response_kind.kind, resource.resource
-            line = found.get(key) or KindLine(key[0], resource, ())
-            found[key] = KindLine(key[0], line.resource, (*line.versions, version.version))
-    return [found[key] for key in sorted(found)]
 
 
 def _line(view: View, group: Group) -> GroupLine:

@@ -6,15 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from http import HTTPStatus
-from itertools import accumulate
 from urllib.parse import urlencode
 
 from apidiscovery_service.core.model import Group
-from apidiscovery_service.history.history import History, Told
+from apidiscovery_service.history.history import History, ReadContent
 from apidiscovery_service.history.model import MERGED, Change, Filter, HistoryError, Kind
-from apidiscovery_service.web.change_words import Entry, ToldChange, briefly, entries, told
-from apidiscovery_service.web.changes import visible
-from apidiscovery_service.web.pages.groups import KindLine, kinds_of
+from apidiscovery_service.web.changes import Entry, ShownChange, entries, explained, visible
+from apidiscovery_service.web.names import NamedKind, kinds_of
 from apidiscovery_service.web.view import Page, PageError, View, group_named, not_found
 
 _LINES = 20  # of a page
@@ -27,14 +25,14 @@ _MERGED_NAME = "served"
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """What is shown, as the URL says.
+    """The filters in the URL.
 
     Attributes:
         cluster: A name; `served` for what the server itself serves; empty for all.
         group: A group, `core` for the core group; empty for all.
         kind: A kind or resource; empty for all.
         since: A time, or how long ago, such as `7d`.
-        all_changes: Whether changes are shown that no client sees, or that others tell.
+        all_changes: Whether changes are shown that no client sees, or that another one implies.
     """
 
     cluster: str = ""
@@ -55,13 +53,20 @@ class Filters:
         }
         return urlencode({name: value for name, value in named.items() if value})
 
+    def shows(self, line: ShownChange) -> bool:
+        """Return whether a line is shown: clients see the change, and no other line implies it."""
+        if self.all_changes:
+            return True
+        is_echo = line.is_echo and self.cluster != _MERGED_NAME
+        return not (line.is_unseen or line.is_implied or is_echo)
+
 
 @dataclass(frozen=True, slots=True)
 class GroupSide:
     """A group before or after a change, with its kinds by name."""
 
     group: Group
-    kinds: tuple[KindLine, ...]
+    kinds: tuple[NamedKind, ...]
 
 
 async def page(view: View) -> Page:
@@ -97,35 +102,32 @@ async def _timeline(view: View, history: History) -> Page:
     )
     limit = _SCANNED if filters.kind else _PAGE
     found = await history.changes(only, before=cursor, limit=limit + 1)
+    read = found[:limit]
+    loud = [change for change in read if filters.shows(ShownChange(change))]
     if filters.kind:
-        shown, count = await _of_kind(history, found[:limit], filters.kind.lower())
+        shown, last = await _of_kind(history, loud, filters.kind.lower())
     else:
-        shown, count = await _of_all(history, found[:limit])
-    told_of = [entry for entry in shown if _is_told(entry, filters)]
+        shown, last = await _of_all(history, loud, filters)
+    # The page ends with the last change that it has looked at.
+    end = loud[last].id if last < len(loud) - 1 else (read[-1].id if read else 0)
+    is_last = len(found) <= limit and end == (read[-1].id if read else 0)
+    count = sum(change.id >= end for change in read)
     return Page(
         "history.html",
         {
             "remembers": True,
             "one": None,
             "filters": filters,
-            "entries": told_of,
+            "entries": shown,
             "before": urlencode({"before": cursor}) if cursor is not None else "",
-            "left_out": len(shown) - len(told_of),
+            "left_out": 0 if filters.kind else count - sum(len(one.changes) for one in shown),
             "everything": replace(filters, all_changes=True).query,
-            "older": urlencode({"before": found[count - 1].id}) if count < len(found) else "",
+            "older": "" if is_last else urlencode({"before": end}),
             "is_first": cursor is None,
             "searched": count if filters.kind else 0,
             "clusters": [_MERGED_NAME, *view.scope.clusters],
         },
     )
-
-
-def _is_told(entry: Entry, filters: Filters) -> bool:
-    """Return whether a line tells something, that no other line tells."""
-    if filters.all_changes:
-        return True
-    is_echo = entry.first.change.is_echo and filters.cluster != _MERGED_NAME
-    return not (entry.first.is_unseen or entry.first.change.is_beginning or is_echo)
 
 
 async def _one(view: View, history: History) -> Page:
@@ -135,8 +137,8 @@ async def _one(view: View, history: History) -> Page:
     may_read = visible(view)
     if change is None or (may_read is not None and not may_read(change.cluster)):
         raise not_found(f"There is no change {text[:20]}: it never was, or it is forgotten.")
-    sides = await history.told_by(change)
-    line = await asyncio.to_thread(told, change, *sides)
+    sides = await history.read_sides(change)
+    line = await asyncio.to_thread(explained, change, *sides)
     return Page(
         "history.html",
         {
@@ -150,41 +152,53 @@ async def _one(view: View, history: History) -> Page:
     )
 
 
-async def _of_all(history: History, changes: Sequence[Change]) -> tuple[list[Entry], int]:
-    """Return the first lines, and how many changes they have."""
-    shown = entries(map(briefly, changes), _LINES)
-    # What each change did is not told of those that share a line.
-    places = list(accumulate((len(entry.changes) for entry in shown), initial=0))
-    alone = [place for place, entry in enumerate(shown) if len(entry.changes) == 1]
-    words = await _told(history, [changes[places[place]] for place in alone])
-    for place, line in zip(alone, words, strict=True):
-        shown[place] = Entry((line,)) if line is not None else shown[place]
-    return shown, places[-1]
+async def _of_all(
+    history: History, changes: Sequence[Change], filters: Filters
+) -> tuple[list[Entry], int]:
+    """Return the first lines, and the place of the last change that was looked at."""
+    pending = entries(map(ShownChange, changes))
+    shown: list[Entry] = []
+    place = -1
+    for start in range(0, len(pending), _LINES):
+        some = pending[start : start + _LINES]
+        # Changes that share a line are shown without their effects.
+        alone = [entry.first.change for entry in some if len(entry.changes) == 1]
+        words = iter(await _explained(history, alone))
+        for entry in some:
+            place += len(entry.changes)
+            line = next(words) if len(entry.changes) == 1 else entry.first
+            if line is not None and filters.shows(line):
+                shown.append(entry if len(entry.changes) > 1 else Entry((line,)))
+            if len(shown) == _LINES:
+                return shown, place
+    return shown, place
 
 
 async def _of_kind(
     history: History, changes: Sequence[Change], kind: str
 ) -> tuple[list[Entry], int]:
-    """Return the first lines that are of a kind, and how many changes were looked at."""
-    lines: list[ToldChange] = []
+    """Return the first lines that are of a kind, and the place of the last change looked at."""
+    lines: list[ShownChange] = []
     count = 0
     while count < len(changes) and len(lines) < _LINES:
         some = changes[count : count + _LINES]
-        lines += [line for line in await _told(history, some, kind) if line is not None]
+        lines += [line for line in await _explained(history, some, kind) if line is not None]
         count += len(some)
-    return entries(lines), count
+    return entries(lines), count - 1
 
 
-async def _told(
+async def _explained(
     history: History, changes: Sequence[Change], kind: str = ""
-) -> list[ToldChange | None]:
-    sides = await history.told_by_each(changes)
+) -> list[ShownChange | None]:
+    sides = await history.read_all_sides(changes)
     return await asyncio.to_thread(
-        lambda: [told(change, *each, kind) for change, each in zip(changes, sides, strict=True)]
+        lambda: [
+            explained(change, *each, kind) for change, each in zip(changes, sides, strict=True)
+        ]
     )
 
 
-def _side(side: Told) -> GroupSide | None:
+def _side(side: ReadContent) -> GroupSide | None:
     return GroupSide(side, tuple(kinds_of(side))) if isinstance(side, Group) else None
 
 

@@ -1,34 +1,26 @@
 """The first page: what this server serves, which clusters answer, and what changed last."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+import asyncio
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from apidiscovery_formats.matrix import Agreement, Freshness, Matrix
 
 from apidiscovery_service.core.source import UPSTREAM, SourceState, SourceStatus
+from apidiscovery_service.history.history import History
 from apidiscovery_service.history.model import Filter, HistoryError, Kind
-from apidiscovery_service.web.changes import ShownChange, shown, visible
+from apidiscovery_service.web.changes import ShownChange, explained, visible
 from apidiscovery_service.web.pages.search import refresh_fields
-from apidiscovery_service.web.sources import visible_statuses
 from apidiscovery_service.web.view import Page, View
 
-_LAST_CHANGES = 8
+_LINES = 8
 _READ_CHANGES = 400
 # Changes of one cluster within this time are of one event, such as an upgrade.
 _TOGETHER = timedelta(seconds=5)
 _MAX_CLUSTERS = 24
-# The order of groups changes with each group that comes or goes, which tells more.
+# The order of groups changes with each group that comes or goes, which is listed itself.
 _TOLD = (Kind.GROUP, Kind.OPENAPI, Kind.STATE)
-
-
-@dataclass(frozen=True, slots=True)
-class Counts:
-    """How much is served."""
-
-    groups: int
-    group_versions: int
-    kinds: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +41,16 @@ async def page(view: View) -> Page:
     refresh_fields(view)  # who opens the overview searches next
     matrix = view.scope.matrix()
     columns = sorted(matrix.columns, key=lambda c: (c.freshness is Freshness.CURRENT, c.name))
-    statuses = [each for each in visible_statuses(view) if not _is_cluster(each, view)]
+    statuses = [each for each in view.statuses() if not _is_cluster(each, view)]
     changes, problem = await _last_changes(view)
+    snapshot = view.snapshot.snapshot
+    groups = (*snapshot.core.groups, *snapshot.named.groups)
     return Page(
         "home.html",
         {
-            "counts": counts(view),
+            "groups": len(groups),
+            "versions": sum(len(published.group.versions) for published in groups),
+            "kinds": sum(published.kinds for published in groups),
             "clusters": columns[:_MAX_CLUSTERS],
             "cluster_count": len(columns),
             "down": sum(c.freshness is not Freshness.CURRENT for c in columns),
@@ -66,14 +62,6 @@ async def page(view: View) -> Page:
             "remembers": view.served.history is not None,
         },
     )
-
-
-def counts(view: View) -> Counts:
-    """Return how much is merged."""
-    snapshot = view.snapshot.snapshot
-    groups = (*snapshot.core.groups, *snapshot.named.groups)
-    versions = sum(len(published.group.versions) for published in groups)
-    return Counts(len(groups), versions, sum(published.kinds for published in groups))
 
 
 def _differing(matrix: Matrix) -> int:
@@ -89,36 +77,48 @@ async def _last_changes(view: View) -> tuple[list[Changes], str]:
     history = view.served.history
     if history is None:
         return [], ""
-    may_read = visible(view)
     try:
-        only = Filter(may_read=may_read, kinds=_TOLD)
-        found = await history.changes(only, limit=_READ_CHANGES)
+        only = Filter(may_read=visible(view), kinds=_TOLD)
+        found = map(ShownChange, await history.changes(only, limit=_READ_CHANGES))
+        lines = together((one for one in found if not (one.is_echo or one.is_implied)), _LINES)
+        return await _explained(history, lines), ""
     except HistoryError as error:
         return [], str(error)
-    # Documents that are read for the first time are no change, and groups that come are told.
-    changed = (one for one in found if one.before or one.kind is not Kind.OPENAPI)
-    lines = (line for line in map(shown, changed) if not (line.is_echo or line.is_beginning))
-    return together(lines, _LAST_CHANGES), ""
+
+
+async def _explained(history: History, lines: Sequence[Changes]) -> list[Changes]:
+    """Return the lines with the effects of their last changes."""
+    sides = await history.read_all_sides(line.last.change for line in lines)
+
+    def explain() -> list[Changes]:
+        found = [
+            replace(line, last=explained(line.last.change, *each) or line.last)
+            for line, each in zip(lines, sides, strict=True)
+        ]
+        return [line for line in found if line.more or not line.last.is_unseen]
+
+    return await asyncio.to_thread(explain)
 
 
 def together(changes: Iterable[ShownChange], limit: int) -> list[Changes]:
-    """Return changes, the last first, those of one sort that came together as one.
+    """Return changes, the newest first, those of one sort that came together as one.
 
     Args:
-        changes: The last first; as many are read as are needed.
+        changes: The newest first; as many are read as are needed.
         limit: How many are returned.
     """
     found: list[tuple[ShownChange, list[ShownChange]]] = []
     # The place of the last one of each sort: an earlier one is too far away in time, too.
     places: dict[tuple[str, str, str, str], int] = {}
-    for change in changes:
-        sort = change.cluster, change.kind, change.what, change.cause
+    for shown in changes:
+        change = shown.change
+        sort = change.cluster, change.kind, shown.what, change.cause
         place = places.get(sort)
-        if place is not None and found[place][0].time - change.time <= _TOGETHER:
-            found[place][1].append(change)
+        if place is not None and found[place][0].change.time - change.time <= _TOGETHER:
+            found[place][1].append(shown)
         elif len(found) < limit:
             places[sort] = len(found)
-            found.append((change, []))
-        elif found[-1][0].time - change.time > _TOGETHER:
+            found.append((shown, []))
+        elif found[-1][0].change.time - change.time > _TOGETHER:
             break
     return [Changes(last, len(others)) for last, others in found]

@@ -1,12 +1,8 @@
 """All kinds: those that are merged, and those that only clusters serve."""
 
-import asyncio
 from dataclasses import dataclass
 
-from apidiscovery_formats.matrix import Matrix
-
-from apidiscovery_service.core.snapshot import Snapshot
-from apidiscovery_service.web.pages.groups import kinds_of
+from apidiscovery_service.web.names import NamedKind
 from apidiscovery_service.web.paging import paged
 from apidiscovery_service.web.view import Page, View
 
@@ -18,60 +14,45 @@ class Line:
     """A kind.
 
     Attributes:
-        group: Its group; empty for the core group.
-        kind: Its name.
-        resource: The name of its resource.
-        versions: That serve it, the preferred one first.
-        short_names: Of the resource; empty where only clusters serve it.
-        scope: Namespaced or Cluster; empty where only clusters serve it.
+        named: The kind with its names.
+        versions: All that serve it, the preferred one first.
         clusters: How many clusters serve it.
     """
 
-    group: str
-    kind: str
-    resource: str
+    named: NamedKind
     versions: tuple[str, ...]
-    short_names: tuple[str, ...] = ()
-    scope: str = ""
-    clusters: int = 0
-
-    def has(self, text: str) -> bool:
-        """Return whether one of its names has a text, which is in lower case."""
-        names = (self.kind, self.resource, self.group or "core", *self.short_names)
-        return any(text in name.lower() for name in names)
+    clusters: int
 
 
 async def page(view: View) -> Page:
     """Make the page."""
-    wanted = view.parameter("q").strip()
+    wanted = view.parameter("q")
+    names = await view.served.names.of(view.scope, view.snapshot)
     matrix = view.scope.matrix()
-    lines = await asyncio.to_thread(_lines, view.snapshot.snapshot, matrix)
-    chosen = [line for line in lines if line.has(wanted.lower())] if wanted else lines
+    cells = {
+        (row.group, row.resource): [cell for cell in row.cells if cell and cell.versions]
+        for row in matrix.rows
+    }
+    chosen = [kind for kind in names.kinds if _has(kind, wanted.lower())]
+    chosen.sort(key=lambda kind: (kind.kind, kind.group, kind.resource.resource))
+    pages = paged(chosen, _KINDS, view.parameter("page"))
+    lines: list[Line] = []
+    for kind in pages.items:
+        found = cells.get((kind.group, kind.resource.resource), [])
+        # Other clusters may serve one that is not merged in other versions.
+        others = [version for cell in found for version in cell.versions if kind.cluster]
+        versions = tuple(dict.fromkeys((*kind.versions, *others)))
+        lines.append(Line(kind, versions, len(found)))
     values = {
-        "pages": paged(chosen, _KINDS, view.parameter("page")),
+        "lines": lines,
+        "pages": pages,
         "wanted": wanted,
-        "total": len(lines),
+        "total": len(names.kinds),
         "cluster_count": len(matrix.columns),
     }
     return Page("kinds.html", values)
 
 
-def _lines(snapshot: Snapshot, matrix: Matrix) -> list[Line]:
-    """Return all kinds by name, then by group."""
-    rows = {(row.group, row.resource): row for row in matrix.rows}
-    served = {
-        key: [cell for cell in row.cells if cell and cell.versions] for key, row in rows.items()
-    }
-    found: dict[tuple[str, str], Line] = {}
-    for published in (*snapshot.core.groups, *snapshot.named.groups):
-        for one in kinds_of(published.group):
-            key = published.name, one.resource.resource
-            names = published.name, one.kind, one.resource.resource
-            short, scope = one.resource.short_names, one.resource.scope
-            found[key] = Line(*names, one.versions, short, scope, len(served.get(key, ())))
-    for key, row in rows.items():
-        cells = served[key]
-        if key not in found and cells and row.kind:
-            versions = tuple(dict.fromkeys(v for cell in cells for v in cell.versions))
-            found[key] = Line(row.group, row.kind, row.resource, versions, clusters=len(cells))
-    return sorted(found.values(), key=lambda line: (line.kind, line.group, line.resource))
+def _has(kind: NamedKind, text: str) -> bool:
+    """Return whether one of its names, or its group, has a text, which is in lower case."""
+    return any(text in name for name in (*kind.names, kind.group or "core"))

@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from apidiscovery_client.model import GroupVersion
+from apidiscovery_client.openapi.asking import key_of
 from apidiscovery_formats.openapi.traversal import Object
 
 from apidiscovery_service.core.model import Group, Resource, Version
@@ -12,11 +14,9 @@ from apidiscovery_service.web import descriptions
 from apidiscovery_service.web.descriptions import visible_text
 from apidiscovery_service.web.example import Named, NoExample, manifest
 from apidiscovery_service.web.fields import Field, FieldTree, Level
-from apidiscovery_service.web.fields_documents import document_key
 from apidiscovery_service.web.fields_schemas import Schemas
 from apidiscovery_service.web.view import CORE, Page, View, group_named, not_found
 
-_MAX_NAMED = 12  # clusters of one line
 _OPEN_AT_FIRST = "spec"
 _MAX_SHOWN_PATH = 200
 _MAX_DIGITS = 8
@@ -27,7 +27,7 @@ class Place:
     """A kind, and where it is looked at.
 
     Attributes:
-        cluster: Empty for what is merged.
+        cluster: Empty for the merged surface.
         resources: The resources with objects of the kind, at least one.
     """
 
@@ -57,15 +57,13 @@ class ClusterLine:
 
     Attributes:
         versions: In their order; empty where the kind is not served.
-        is_known: Whether it is known what they serve.
-        names: Of some of the clusters.
-        count: Of all of them.
+        is_known: Whether their groups are known.
+        names: Of the clusters.
     """
 
     versions: tuple[str, ...]
     is_known: bool
     names: tuple[str, ...]
-    count: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +122,7 @@ async def page(view: View) -> Page:
 
 
 def _place(view: View) -> Place:
-    """Return what the path and the cluster name; what is merged comes first.
+    """Return the kind that the path and the cluster name; the merged surface comes first.
 
     Raises:
         PageError: There is no such kind.
@@ -146,8 +144,8 @@ def _place(view: View) -> Place:
                     return Place(group, found[0], kind, name, found[1])
     api_version = f"{group}/{version}" if group else version
     where = f"in cluster {cluster}" if cluster else "here"
-    told = f"No kind {kind} of {api_version} is served {where}."
-    raise not_found(f"{told} Search for its name, or see the page of its group.")
+    message = f"No kind {kind} of {api_version} is served {where}."
+    raise not_found(f"{message} Search for its name, or see the page of its group.")
 
 
 def _in_group(group: Group, version: str, kind: str) -> tuple[Version, tuple[Resource, ...]] | None:
@@ -169,12 +167,13 @@ def _resources(version: Version, kind: str) -> tuple[Resource, ...]:
 
 def _versions(view: View, place: Place) -> list[Version]:
     """Return the versions with the kind, where it is looked at."""
-    groups: Iterable[Group]
     if place.cluster:
-        groups = view.scope.clusters[place.cluster].groups or ()
-    else:
-        merged = view.snapshot.group(place.group)
-        groups = (merged,) if merged else ()
+        return _versions_in(view.scope.clusters[place.cluster].groups or (), place)
+    merged = view.snapshot.group(place.group)
+    return _versions_in((merged,) if merged else (), place)
+
+
+def _versions_in(groups: Iterable[Group], place: Place) -> list[Version]:
     return [
         version
         for group in groups
@@ -188,27 +187,21 @@ def _cluster_lines(view: View, place: Place) -> list[ClusterLine]:
     """Return the clusters by the versions in which they serve the kind, the most first."""
     names: dict[tuple[bool, tuple[str, ...]], list[str]] = {}
     for name, cluster in view.scope.clusters.items():
-        groups = cluster.groups
-        versions = tuple(
-            version.version
-            for group in groups or ()
-            if group.name == place.group
-            for version in group.versions
-            if _resources(version, place.kind)
-        )
-        names.setdefault((groups is not None, versions), []).append(name)
+        versions = tuple(each.version for each in _versions_in(cluster.groups or (), place))
+        names.setdefault((cluster.groups is not None, versions), []).append(name)
     lines = [
-        ClusterLine(versions, is_known, tuple(found[:_MAX_NAMED]), len(found))
-        for (is_known, versions), found in names.items()
+        ClusterLine(versions, known, tuple(found)) for (known, versions), found in names.items()
     ]
-    return sorted(lines, key=lambda line: (bool(line.versions), line.is_known, line.count))[::-1]
+    return sorted(
+        lines, key=lambda line: (bool(line.versions), line.is_known, len(line.names)), reverse=True
+    )
 
 
 async def _schemas(view: View, place: Place) -> Schemas | None:
     documents = view.documents(place.cluster)
     if documents is None:
         return None
-    key = document_key(place.group, place.version.version)
+    key = key_of(GroupVersion(place.group, place.version.version))
     return await view.served.schemas.of(documents, key)
 
 
@@ -260,7 +253,7 @@ def _part(view: View, place: Place, tree: FieldTree) -> Page:
 
 
 def _links(view: View, place: Place) -> dict[str, object]:
-    """Return what makes the links of fields."""
+    """Return the values from which templates make the links of fields."""
     cluster = view.parameter("cluster")
     return {
         "here": view.root + view.path,

@@ -9,10 +9,10 @@ from markupsafe import Markup
 from apidiscovery_service.openapi.schemas import DocumentSource
 from apidiscovery_service.web import descriptions
 from apidiscovery_service.web.descriptions import visible_text
+from apidiscovery_service.web.names import Match, Names
 from apidiscovery_service.web.search_building import MERGED, Progress
 from apidiscovery_service.web.search_fields import Use
 from apidiscovery_service.web.search_index import FieldHit
-from apidiscovery_service.web.search_names import Match, Names
 from apidiscovery_service.web.view import Page, View
 
 MAX_TEXT = 200
@@ -48,7 +48,7 @@ async def page(view: View) -> Page:
     """Make the page, or the part of it with what was found."""
     text = " ".join(view.parameter("q").replace("\0", " ").split())
     wanted = text[:MAX_TEXT].strip()
-    names = view.served.names.of(view.scope, view.snapshot)
+    names = await view.served.names.of(view.scope, view.snapshot)
     kinds = await asyncio.to_thread(names.find_kinds, wanted) if wanted else []
     groups = names.find_groups(wanted) if wanted else []
     builder = view.served.fields
@@ -75,14 +75,14 @@ def refresh_fields(view: View) -> None:
 
 
 def _state(view: View) -> object:
-    """Return what differs when there are other documents anywhere, also where nobody looks."""
+    """Return a value that changes with the documents of any cluster and of the merged surface."""
     openapi = view.served.site.openapi_v3
     generation = 0 if openapi is None else openapi.generation
     return generation, view.served.cluster_documents.revision
 
 
 def _sources(view: View) -> dict[str, DocumentSource]:
-    """Return all documents, whoever may see them: one index is for all viewers."""
+    """Return all documents: one index serves all viewers, and results are filtered."""
     served = view.served
     found: dict[str, DocumentSource] = {}
     if served.site.openapi_v3 is not None:
@@ -121,7 +121,7 @@ def _fields(view: View, names: Names, text: str) -> list[FieldLine]:
     for hit in hits:
         line = _line(hit, visible)
         place = line.places[0]
-        # Clusters may describe one field in several ways; what is merged takes precedence.
+        # Clusters may describe one field in several ways; the merged surface takes precedence.
         key = replace(place, cluster=MERGED)
         known = lines.get(key)
         if known is None or (place.cluster == MERGED and known.places[0].cluster != MERGED):
@@ -141,7 +141,7 @@ def _of_kinds(kinds: frozenset[tuple[str, str]]) -> Callable[[Use], bool]:
 def _line(hit: FieldHit, visible: dict[str, frozenset[str]]) -> FieldLine:
     """Return a hit with its places: those merged first, then those with the shortest path."""
     found: dict[Use, str] = {}
-    for cluster, hashes in visible.items():  # what is merged comes first
+    for cluster, hashes in visible.items():  # the merged surface comes first
         for document, uses in hit.documents.items():
             if document in hashes:
                 for use in uses:

@@ -1,5 +1,6 @@
-"""The sources: which answers, why another does not, what to do, and what each one serves."""
+"""The sources: their states, the reasons of failures, advice, and what each one serves."""
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -9,9 +10,7 @@ from urllib.parse import urlencode
 from apidiscovery_service.access import Role
 from apidiscovery_service.core.model import Freshness, Offer
 from apidiscovery_service.core.source import Certificates, SourceState, SourceStatus
-from apidiscovery_service.web.advice import advice
 from apidiscovery_service.web.paging import paged
-from apidiscovery_service.web.sources import is_visible, visible_statuses
 from apidiscovery_service.web.view import Page, View, not_found
 
 _SOURCES = 100  # of a page
@@ -32,6 +31,48 @@ _KINDS = {
 }
 # Those in trouble first.
 _ORDER = (SourceState.STALE, SourceState.PENDING, SourceState.CURRENT)
+
+
+# The first pattern that is found decides. The texts are those of `sources.upstreams`.
+_ADVICE = (
+    (r"connection refused", "Start the API server, or correct its address."),
+    (r"name not known", "Correct the host name, or the DNS of the machine of this server."),
+    (r"certificate has expired", "Renew the certificate of the API server."),
+    (r"not speak TLS|speaks TLS|gRPC port", "Correct the scheme or the port of the address."),
+    (
+        r"certificate|SSL|TLS",
+        "Check the certificate of the API server and the certificate authority configured for it.",
+    ),
+    (
+        r"status 401\b",
+        "Renew the credentials that are configured for it: the API server does not accept them.",
+    ),
+    (
+        r"status 403\b",
+        "Give the user that is configured for it the ClusterRole system:discovery.",
+    ),
+    (r"status 404\b", "Correct the address: it is not that of a Kubernetes API server."),
+    (r"status 3\d\d\b", "Use the address to which the API server redirects."),
+    (
+        r"status (429|5\d\d)\b",
+        "Look at the log of the API server: it is overloaded or has an error.",
+    ),
+    (
+        r"no whole answer|[Tt]imed? ?out",
+        "Check the network and firewalls up to the API server, and its load.",
+    ),
+    (
+        r"[Uu]nreachable|[Nn]o route|reset|[Dd]isconnected",
+        "Check the network and firewalls up to the API server.",
+    ),
+    (
+        r"Content-Type|want JSON|want kind|want an object|want a document",
+        "Check that the address is that of a Kubernetes API server, and not of a proxy.",
+    ),
+    (r"not polled yet|no process has polled", "Wait: it will be polled soon."),
+)
+_ADVICE_ON_FILES = "Correct the file. It is read again when it changes."
+_OTHER_ADVICE = "Look at the log of this server, and at that of the API server."
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +127,9 @@ class OfferLine:
 
 async def page(view: View) -> Page:
     """Make the page: one source where `name` names it, else all."""
-    known = {status.name: status for status in visible_statuses(view)}
+    known = {status.name: status for status in view.statuses()}
     for name in view.served.registry.sources:
-        if name not in known and is_visible(view, name):
+        if name not in known and view.sees_source(name):
             known[name] = SourceStatus(name, _state(_offers(view, name)))
     wanted = view.parameter("name")
     if wanted and wanted not in known:
@@ -161,18 +202,27 @@ def _state(offers: tuple[Offer, ...]) -> SourceState:
 
 
 def _winners(view: View) -> Callable[[Offer], str]:
-    """Return what tells the source from which a group-version is served.
+    """Return a function from a group-version to the source that serves it.
 
-    The winners of a group are found once for the page. The names of hidden sources are not told.
+    The winners of a group are found once for the page. Hidden sources are not named.
     """
     known: dict[str, dict[str, str]] = {}
 
     def winner_of(offer: Offer) -> str:
         if offer.group not in known:
             known[offer.group] = {
-                version: name if is_visible(view, name) else _HIDDEN
+                version: name if view.sees_source(name) else _HIDDEN
                 for version, name in view.served.registry.winners(offer.group).items()
             }
         return known[offer.group].get(offer.version.version, "")
 
     return winner_of
+
+
+def advice(source: str, error: str) -> str:
+    """Return advice on an error of a source, in one sentence or two; empty without error."""
+    if not error:
+        return ""
+    if source.startswith(("manifests:", "clusters:")):
+        return _ADVICE_ON_FILES
+    return next((text for pattern, text in _ADVICE if re.search(pattern, error)), _OTHER_ADVICE)

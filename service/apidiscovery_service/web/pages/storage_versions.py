@@ -57,7 +57,7 @@ class ServerLine:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """What a server does with a resource.
+    """A resource on a server.
 
     Attributes:
         writes: The version that it writes, without the group of the resource; empty for none.
@@ -143,7 +143,7 @@ def skew_of(
     Args:
         objects: The StorageVersions by name.
         members: The leases of the API servers by identity.
-        snapshot: What is served.
+        snapshot: The merged surface.
     """
     reporting = {each for value in objects.values() for each in server_ids(value)}
     unreported = tuple(sorted(members.keys() - reporting))

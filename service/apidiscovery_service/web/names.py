@@ -1,0 +1,138 @@
+"""Kinds by their names: those of a group, and all that a viewer sees, to be listed and searched."""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+
+from apidiscovery_service.core.model import Group, Resource
+from apidiscovery_service.encoding import EncodedSnapshot
+from apidiscovery_service.fleet.scope import Scope
+
+_MAX_KEPT = 8
+
+
+class Match(IntEnum):
+    """How a name matches, the best first."""
+
+    EXACT = 0
+    PREFIX = 1
+    PART = 2
+
+
+@dataclass(frozen=True, slots=True)
+class NamedKind:
+    """A kind that is served somewhere.
+
+    Attributes:
+        group: Its group; empty for the core group.
+        kind: Its name.
+        resource: As its most preferred version has it.
+        versions: Those with the kind, in their order.
+        cluster: One of the clusters that serve it; empty where it is merged.
+    """
+
+    group: str
+    kind: str
+    resource: Resource
+    versions: tuple[str, ...]
+    cluster: str = ""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All its names in lower case."""
+        resource = self.resource
+        names = self.kind, resource.resource, resource.singular_resource, *resource.short_names
+        return tuple(map(str.lower, names))
+
+
+def kinds_of(group: Group, cluster: str = "") -> list[NamedKind]:
+    """Return the kinds of a group by name."""
+    found: dict[tuple[str, str], tuple[Resource, list[str]]] = {}
+    for version in group.versions:
+        for resource in version.resources:
+            if not resource.is_made_up and resource.response_kind is not None:
+                key = resource.response_kind.kind, resource.resource
+                found.setdefault(key, (resource, []))[1].append(version.version)
+    return [
+        NamedKind(group.name, key[0], resource, tuple(versions), cluster)
+        for key, (resource, versions) in sorted(found.items(), key=lambda item: item[0])
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """All names of some places.
+
+    Attributes:
+        kinds: In the order of groups, those merged first.
+        groups: With one of the clusters that serve each; empty where it is merged.
+    """
+
+    kinds: tuple[NamedKind, ...]
+    groups: Mapping[str, str]
+
+    @classmethod
+    def of(cls, merged: Iterable[Group], clusters: Mapping[str, Iterable[Group]]) -> "Names":
+        """Return the names of merged groups, and of those of clusters by name."""
+        kinds: dict[tuple[str, str, str], NamedKind] = {}
+        groups: dict[str, str] = {}
+        seen: set[int] = set()  # clusters of one release share their groups
+        for cluster, served in (("", merged), *clusters.items()):
+            for group in served:
+                if id(group) not in seen:
+                    seen.add(id(group))
+                    groups.setdefault(group.name, cluster)
+                    for one in kinds_of(group, cluster):
+                        kinds.setdefault((one.group, one.kind, one.resource.resource), one)
+        return cls(tuple(kinds.values()), groups)
+
+    def find_kinds(self, text: str) -> list[tuple[Match, NamedKind]]:
+        """Return the kinds with a name that a text is, begins, or is a part of; the best first."""
+        wanted = text.lower()
+        found = [
+            (match, kind) for kind in self.kinds if (match := _best(kind.names, wanted)) is not None
+        ]
+        return sorted(found, key=lambda each: each[0])
+
+    def find_groups(self, text: str) -> list[str]:
+        """Return the groups whose name a text is, begins, or is a part of; the best first."""
+        wanted = text.lower()
+        found = [
+            (match, name)
+            for name in self.groups
+            if (match := _best((name.lower() or "core",), wanted)) is not None
+        ]
+        return [name for _, name in sorted(found)]
+
+
+def _best(names: Iterable[str], wanted: str) -> Match | None:
+    found = [name for name in names if wanted in name]
+    if wanted in found:
+        return Match.EXACT
+    if any(name.startswith(wanted) for name in found):
+        return Match.PREFIX
+    return Match.PART if found else None
+
+
+class NamesCache:
+    """Keeps the names of the last few viewers, who mostly see the same. For the event loop."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[Scope, tuple[object, Names]] = OrderedDict()
+
+    async def of(self, scope: Scope, snapshot: EncodedSnapshot) -> Names:
+        """Return the names that are served now, and by clusters; thousands are made in a thread."""
+        state = snapshot, scope.revision
+        kept = self._kept.get(scope)
+        if kept is None or kept[0] != state:
+            merged = snapshot.snapshot
+            groups = [p.group for p in (*merged.core.groups, *merged.named.groups)]
+            clusters = {name: known.groups or () for name, known in scope.clusters.items()}
+            kept = state, await asyncio.to_thread(Names.of, groups, clusters)
+            self._kept[scope] = kept
+        self._kept.move_to_end(scope)
+        if len(self._kept) > _MAX_KEPT:
+            self._kept.popitem(last=False)
+        return kept[1]
