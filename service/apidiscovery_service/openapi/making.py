@@ -39,6 +39,10 @@ class Once(Generic[K, T]):
             # A traceback keeps this frame, which would keep the task with the error.
             del task
 
+    def is_running(self, key: K) -> bool:
+        """Return whether a task runs for a key."""
+        return key in self._tasks
+
     def _end(self, key: K, done: asyncio.Task[T]) -> None:
         del self._tasks[key]
         if not done.cancelled():

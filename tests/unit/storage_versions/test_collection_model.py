@@ -128,7 +128,7 @@ async def check_events(
                 assert applied(seen, await other.events(told[cut - 1].revision)) == truth
 
 
-# An object is gone before another one is written, and what the first replica lists is another value.
+# An object is gone before another one is written, and what is listed later is another value.
 REMADE = [
     *(("write", "a.a"), ("pause", "second"), ("remove", "a.a"), ("write", "b.b")),
     *(("pause", "first"), ("break", "a.a")),
