@@ -11,7 +11,7 @@ from apidiscovery_service.openapi.crd import document as module
 from apidiscovery_service.openapi.crd.document import Definition, crd_document
 from apidiscovery_service.openapi.errors import InvalidOpenAPI
 from crd_goldens import definition, definitions, document, group_versions, hashes
-from crd_manifests import CRONTABS, edited, simple
+from crd_manifests import CRONTABS, simple
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from json_walks import checkable, references
@@ -73,60 +73,8 @@ def test_the_order_of_definitions_does_not_matter(several: list[Definition]) -> 
 class TestCronTab:
     """What the project's conformance check of OpenAPI looks at."""
 
-    def test_delete_of_the_collection_is_split_after_the_shortest_verb(self) -> None:
-        path = made(crontabs())["paths"][f"/apis/{GROUP}/v1/namespaces/{{namespace}}/crontabs"]
-        expected = "deleteStableExampleComV1CollectionNamespacedCronTab"
-        assert path["delete"]["operationId"] == expected
-
-    def test_patch_takes_field_validation(self) -> None:
-        patch = made(crontabs())["paths"][ITEM]["patch"]
-        assert "fieldValidation" in [one["name"] for one in patch["parameters"]]
-
-    def test_an_operation_names_one_kind_and_a_schema_a_list_of_kinds(self) -> None:
-        data = made(crontabs())
-        kind = {"group": GROUP, "kind": "CronTab", "version": "v1"}
-        gvk = "x-kubernetes-group-version-kind"
-        assert data["paths"][ITEM]["get"][gvk] == kind
-        assert data["paths"][f"{ITEM}/scale"]["get"][gvk] == kind
-        assert data["components"]["schemas"][CRONTAB][gvk] == [kind]
-        assert data["components"]["schemas"][CRONTAB_LIST][gvk] == [kind | {"kind": "CronTabList"}]
-
     def test_is_a_valid_document(self) -> None:
         validate(checkable(made(crontabs())))
-
-    def test_paths_of_a_namespaced_resource_with_subresources(self) -> None:
-        base = f"/apis/{GROUP}/v1"
-        root = f"{base}/namespaces/{{namespace}}/crontabs"
-        methods = {
-            path: sorted(item.keys() - {"parameters"})
-            for path, item in made(crontabs())["paths"].items()
-        }
-        assert methods == {
-            f"{base}/crontabs": ["get"],
-            root: ["delete", "get", "post"],
-            f"{root}/{{name}}": ["delete", "get", "patch", "put"],
-            f"{root}/{{name}}/scale": ["get", "patch", "put"],
-            f"{root}/{{name}}/status": ["get", "patch", "put"],
-        }
-
-
-class TestClusterScope:
-    def test_has_no_path_for_all_namespaces_and_none_with_a_namespace(self) -> None:
-        cluster = definition(edited(CRONTABS, "spec.scope", "Cluster"))
-        base = f"/apis/{GROUP}/v1/crontabs"
-        paths = made(cluster)["paths"]
-        assert list(paths) == [
-            base,
-            f"{base}/{{name}}",
-            f"{base}/{{name}}/scale",
-            f"{base}/{{name}}/status",
-        ]
-        assert paths[base]["get"]["operationId"] == "listStableExampleComV1CronTab"
-        assert [one["name"] for one in paths[base]["parameters"]] == ["pretty"]
-        assert [one["name"] for one in paths[f"{base}/{{name}}"]["parameters"]] == [
-            "name",
-            "pretty",
-        ]
 
 
 class TestComponents:

@@ -4,9 +4,7 @@ import pytest
 from apidiscovery_service.openapi.operations import (
     article,
     camel,
-    description,
     operation_id,
-    tag,
 )
 
 
@@ -51,17 +49,6 @@ def test_camel(text: str, capital: bool, expected: str) -> None:  # noqa: FBT001
 
 
 @pytest.mark.parametrize(
-    ("group", "version", "expected"),
-    [
-        ("stable.example.com", "v1", "stableExampleCom_v1"),
-        ("policy.k8s.io", "v1beta1", "policy_v1beta1"),
-    ],
-)
-def test_tags(group: str, version: str, expected: str) -> None:
-    assert tag(group, version) == expected
-
-
-@pytest.mark.parametrize(
     ("noun", "expected"),
     [
         ("CronTab", " a "),
@@ -74,20 +61,3 @@ def test_tags(group: str, version: str, expected: str) -> None:
 )
 def test_articles(noun: str, expected: str) -> None:
     assert article(noun) == expected
-
-
-@pytest.mark.parametrize(
-    ("verb", "subresource", "expected"),
-    [
-        ("list", "", "list objects of kind Issuer"),
-        ("create", "", "create an Issuer"),
-        ("delete", "", "delete an Issuer"),
-        ("deletecollection", "", "delete collection of Issuer"),
-        ("read", "", "read the specified Issuer"),
-        ("replace", "status", "replace status of the specified Issuer"),
-        ("patch", "", "partially update the specified Issuer"),
-        ("patch", "scale", "partially update scale of the specified Issuer"),
-    ],
-)
-def test_descriptions(verb: str, subresource: str, expected: str) -> None:
-    assert description(verb, "Issuer", subresource) == expected

@@ -135,45 +135,6 @@ async def test_an_object_that_never_had_an_entry_is_left(replica: Replica) -> No
 # What is not removed.
 
 
-async def test_who_came_back_before_it_is_looked_at_keeps_its_entries(replica: Replica) -> None:
-    guard = await replica.take_claim()
-    a = await replica.join("a")
-    await replica.says(a, jobs="v1")
-    await replica.members.depart(a)
-    await replica.join("a")
-    await replica.garbage.clear({JOBS}, guard)
-    assert await replica.written(JOBS) == {a: "apps/v1"}
-
-
-@pytest.mark.parametrize("others", [0, 1], ids=["the last entry", "one of two"])
-async def test_who_comes_back_between_look_and_removal_keeps_its_entry(
-    replica: Replica, store: DisturbedStore, others: int
-) -> None:
-    guard = await replica.take_claim()
-    a = await replica.join("a")
-    await replica.says(a, jobs="v1")
-    for _ in range(others):
-        await replica.says(await replica.join("b"), jobs="v2")
-    await replica.members.depart(a)
-    operation = "put" if others else "delete"
-    store.before = once(operation, object_key(JOBS), lambda: replica.join("a"))
-    await replica.garbage.clear({JOBS}, guard)
-    assert a in (await replica.written(JOBS) or {})
-
-
-async def test_a_report_between_look_and_removal_is_not_lost(
-    replica: Replica, store: DisturbedStore
-) -> None:
-    other = Replica(store.store)
-    guard = await replica.take_claim()
-    a, b = await replica.join("a"), await replica.join("b")
-    await replica.says(a, jobs="v1")
-    await replica.members.depart(a)
-    store.before = once("delete", object_key(JOBS), lambda: other.says(b, jobs="v2"))
-    await replica.garbage.clear({JOBS}, guard)
-    assert await replica.written(JOBS) == {b: "apps/v2"}
-
-
 async def test_a_lease_that_cannot_be_read_is_not_absent(
     replica: Replica, store: DisturbedStore
 ) -> None:
@@ -263,21 +224,6 @@ async def test_an_object_with_finalizers_is_emptied_and_marked(replica: Replica)
 
 
 # More than one collector.
-
-
-async def test_two_collectors_do_no_harm_to_each_other(store: DisturbedStore) -> None:
-    one, other = Replica(store, now=ticking()), Replica(store, now=ticking())
-    guard = await one.take_claim()
-    servers = [await one.join(f"node-{n}") for n in range(6)]
-    names = {f"r{n}": "v1" for n in range(20)}
-    for server in servers:
-        await one.says(server, **names)
-    for server in servers[:3]:
-        await one.members.depart(server)
-    objects = {f"apps.{name}" for name in names}
-    await asyncio.gather(one.garbage.clear(objects, guard), other.garbage.clear(objects, guard))
-    for name in objects:
-        assert await one.written(name) == dict.fromkeys(servers[3:], "apps/v1")
 
 
 async def test_collecting_ends_when_it_is_cancelled(replica: Replica) -> None:

@@ -303,56 +303,6 @@ async def test_who_is_no_member_cannot_report(replica: Replica, store: Disturbed
     assert store.puts == []
 
 
-async def test_whose_lease_ends_before_the_write_has_written_nothing(
-    replica: Replica, store: DisturbedStore
-) -> None:
-    a = await replica.join("a")
-    store.before = once("put", object_key("core.pods"), lambda: replica.members.depart(a))
-    with pytest.raises(NotMember):
-        await replica.reports.report(a, [PODS])
-    assert written_objects(store) == []
-
-
-async def test_whose_lease_ends_after_the_write_is_not_told_that_all_is_well(
-    replica: Replica, store: DisturbedStore
-) -> None:
-    a = await replica.join("a")
-    await replica.reports.report(a, [PODS])
-    # Nothing is to be written: the lease is read at the beginning and in the end.
-    store.before = once("list", "storageversions/", lambda: replica.members.depart(a))
-    with pytest.raises(NotMember):
-        await replica.reports.report(a, [PODS])
-
-
-async def test_who_leaves_and_comes_back_meanwhile_must_report_again(
-    replica: Replica, store: DisturbedStore
-) -> None:
-    """Its entry is collected between, after the listing in which the report finds it."""
-    a = await replica.join("a")
-    await replica.reports.report(a, [PODS])
-    guard = await replica.take_claim()
-    leases_read = 0
-
-    async def before(operation: str, key: str) -> None:
-        nonlocal leases_read
-        if (operation, key) != ("get", lease_key(a)):
-            return
-        leases_read += 1
-        if leases_read == 2:  # the last look before it is acknowledged
-            store.before = None
-            await replica.members.depart(a)
-            await replica.garbage.clear({"core.pods"}, guard)
-            assert await replica.objects.read("core.pods") is None
-            await replica.join("a")
-
-    store.before = before
-    with pytest.raises(NotMember):
-        await replica.reports.report(a, [PODS])
-    (result,) = await replica.reports.report(a, [PODS])
-    assert result.outcome is Outcome.CREATED
-    assert await replica.written("core.pods") == {a: "v1"}
-
-
 async def test_entries_of_servers_that_are_gone_are_removed_with_the_same_write(
     replica: Replica, store: DisturbedStore
 ) -> None:
@@ -366,17 +316,6 @@ async def test_entries_of_servers_that_are_gone_are_removed_with_the_same_write(
     assert result.agreed
     assert await replica.written("apps.jobs") == {a: "apps/v1", b: "apps/v1"}
     assert len(written_objects(store)) == before + 1
-
-
-async def test_an_entry_whose_server_comes_back_before_the_write_is_kept(
-    replica: Replica, store: DisturbedStore
-) -> None:
-    a, b = await replica.join("a"), await replica.join("b")
-    await replica.says(b, jobs="v1")
-    await replica.members.depart(b)
-    store.before = once("put", object_key("apps.jobs"), lambda: replica.join("b"))
-    await replica.says(a, jobs="v1")
-    assert await replica.written("apps.jobs") == {a: "apps/v1", b: "apps/v1"}
 
 
 async def test_a_server_whose_lease_cannot_be_read_keeps_its_entry(
@@ -401,39 +340,6 @@ async def test_a_server_whose_lease_is_no_object_keeps_its_entry(
 
 
 # Others who write.
-
-
-async def test_who_writes_between_is_not_overwritten(
-    replica: Replica, store: DisturbedStore
-) -> None:
-    other = Replica(store.store)
-    a, b = await replica.join("a"), await replica.join("b")
-    await replica.says(a, jobs="v1")
-    store.before = once("put", object_key("apps.jobs"), lambda: other.says(b, jobs="v2"))
-    await replica.says(a, jobs="v2")
-    assert await replica.written("apps.jobs") == {a: "apps/v2", b: "apps/v2"}
-
-
-async def test_who_creates_the_object_between_is_not_overwritten(
-    replica: Replica, store: DisturbedStore
-) -> None:
-    other = Replica(store.store)
-    a, b = await replica.join("a"), await replica.join("b")
-    store.before = once("put", object_key("apps.jobs"), lambda: other.says(b, jobs="v1"))
-    (result,) = await replica.reports.report(a, [writes("jobs", "v1")])
-    assert result.outcome is Outcome.UPDATED
-    assert await replica.written("apps.jobs") == {a: "apps/v1", b: "apps/v1"}
-
-
-async def test_an_object_that_is_removed_between_is_made_anew(
-    replica: Replica, store: DisturbedStore
-) -> None:
-    a = await replica.join("a")
-    await replica.says(a, jobs="v1")
-    key = object_key("apps.jobs")
-    store.before = once("put", key, lambda: store.store.delete(key))
-    (result,) = await replica.reports.report(a, [writes("jobs", "v2")])
-    assert result.outcome is Outcome.CREATED
 
 
 async def test_reports_through_one_process_never_write_in_vain(
