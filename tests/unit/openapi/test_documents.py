@@ -2,6 +2,7 @@
 
 import asyncio
 import gzip
+import pickle
 import tracemalloc
 
 import orjson
@@ -11,7 +12,7 @@ from apidiscovery_service import workers
 from apidiscovery_service.encoding.compression import Coding
 from apidiscovery_service.openapi import bodies
 from apidiscovery_service.openapi.bodies import BodyCache
-from apidiscovery_service.openapi.body import Body, Form, make_index
+from apidiscovery_service.openapi.body import Body, Form, make_index, pack
 from apidiscovery_service.openapi.documents import Documents
 from apidiscovery_service.openapi.entries import group_of
 from apidiscovery_service.openapi.errors import InvalidOpenAPI
@@ -469,3 +470,20 @@ async def test_a_document_that_no_worker_can_encode_is_told(
     monkeypatch.setattr(workers, "run", fail)
     with pytest.raises(InvalidOpenAPI, match="cannot be written as protobuf: it takes more than"):
         await documents.body("api/v1", Form.PROTOBUF)
+
+
+TEXT = bytes(range(256)) * 8
+
+
+def test_all_who_read_at_the_same_time_share_one_text() -> None:
+    packed = pack(TEXT)
+    first = packed.unpacked()
+    assert first.text == TEXT
+    assert packed.part(5, 10).unpacked() is first
+
+
+def test_what_is_sent_to_another_process_is_packed() -> None:
+    packed = pack(TEXT)
+    packed.unpacked()
+    assert len(pickle.dumps(packed)) < len(TEXT)
+    assert pickle.loads(pickle.dumps(packed)) == packed  # noqa: S301 - our own
