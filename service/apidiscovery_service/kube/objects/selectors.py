@@ -11,7 +11,7 @@ fields there are.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum, StrEnum
 
@@ -94,17 +94,6 @@ class Requirement:
             return False
         return seen > wanted if self.operator is Operator.GREATER_THAN else seen < wanted
 
-    def __str__(self) -> str:
-        if self.operator is Operator.EXISTS:
-            return self.key
-        if self.operator is Operator.DOES_NOT_EXIST:
-            return f"!{self.key}"
-        values = ",".join(self.values)
-        if self.operator in (Operator.IN, Operator.NOT_IN):
-            return f"{self.key} {self.operator} ({values})"
-        symbol = {Operator.GREATER_THAN: ">", Operator.LESS_THAN: "<"}.get(self.operator)
-        return f"{self.key}{symbol or self.operator.value}{values}"
-
 
 @dataclass(frozen=True, slots=True)
 class LabelSelector:
@@ -115,9 +104,6 @@ class LabelSelector:
     def matches(self, labels: Mapping[str, str]) -> bool:
         """Tell whether labels match."""
         return all(requirement.matches(labels) for requirement in self.requirements)
-
-    def __str__(self) -> str:
-        return ",".join(map(str, self.requirements))
 
 
 def parse_labels(selector: str) -> LabelSelector:
@@ -324,7 +310,6 @@ NAMESPACE = "metadata.namespace"
 
 _TERM = re.compile(r"((?:[^\\,]|\\.)*\\?)(?:,|\Z)", re.DOTALL)
 _OPERATOR = re.compile("!=|==|=")
-_ESCAPED = re.compile(r"[\\,=]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -338,10 +323,6 @@ class FieldRequirement:
     def matches(self, fields: Mapping[str, str]) -> bool:
         """Tell whether fields meet the requirement; a missing field is empty."""
         return (fields.get(self.field, "") == self.value) is self.equal
-
-    def __str__(self) -> str:
-        escaped = _ESCAPED.sub(r"\\\g<0>", self.value)
-        return f"{self.field}{'=' if self.equal else '!='}{escaped}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -361,9 +342,6 @@ class FieldSelector:
                 return requirement.value
         return None
 
-    def __str__(self) -> str:
-        return ",".join(map(str, self.requirements))
-
 
 def parse_fields(selector: str) -> FieldSelector:
     """Parse the query parameter `fieldSelector`.
@@ -372,7 +350,8 @@ def parse_fields(selector: str) -> FieldSelector:
         ObjectError: It is malformed, or names a field that is not supported; 400.
     """
     # Upstream sorts the terms before it reads them, which decides what error comes first.
-    read = [_field_requirement(selector, term) for term in sorted(_terms(selector)) if term]
+    terms = sorted(match[1] for match in _TERM.finditer(selector))
+    read = [_field_requirement(selector, term) for term in terms if term]
     for requirement in read:
         if requirement.field not in {NAME, NAMESPACE}:
             raise errors.bad_request(
@@ -380,11 +359,6 @@ def parse_fields(selector: str) -> FieldSelector:
                 f"only {quote(NAME)}, {quote(NAMESPACE)}"
             )
     return FieldSelector(tuple(read))
-
-
-def _terms(selector: str) -> Iterator[str]:
-    for match in _TERM.finditer(selector):
-        yield match[1]
 
 
 def _field_requirement(selector: str, term: str) -> FieldRequirement:
