@@ -258,7 +258,7 @@ class Objects(ObjectReads):
         if base and not reading.text(given, "name"):
             metadata["name"] = generated_name(base)
         metadata |= {"uid": str(uuid.uuid4()), "creationTimestamp": time_text(self._clock())}
-        new = from_value(_with_metadata(value, metadata) | {"status": {}}, self.kind).object
+        new = from_value(value | {"metadata": metadata, "status": {}}, self.kind).object
         self._check(new, validation.created(new, self.kind))
         return new
 
@@ -431,21 +431,15 @@ def _prepared(new: Object, old: Object) -> Object:
     for name in ("uid", "deletionGracePeriodSeconds"):
         if name in current:
             metadata.setdefault(name, current[name])
-    return _with_metadata(new, metadata) | {"status": old.get("status")}
+    return new | {"metadata": metadata, "status": old.get("status")}
 
 
 def _with_new_status(new: Object, old: Object) -> Object:
     """Return the stored object with the status of another."""
     given = {k: v for k, v in metadata_of(new).items() if k in _STATUS_METADATA}
     unchanged = {k: v for k, v in metadata_of(old).items() if k not in _STATUS_METADATA}
-    prepared = _prepared(_with_metadata(old, unchanged | given), old)
+    prepared = _prepared(old | {"metadata": unchanged | given}, old)
     return prepared | {"status": new.get("status")}
-
-
-def _with_metadata(value: Object, metadata: Object) -> Object:
-    """Return the object with other metadata, in the same place."""
-    changed: Object = {key: value[key] for key in ("kind", "apiVersion") if key in value}
-    return changed | {"metadata": metadata} | {k: v for k, v in value.items() if k != "metadata"}
 
 
 def _takes_last_finalizer(new: Object, old: Object) -> bool:

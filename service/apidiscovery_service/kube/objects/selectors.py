@@ -13,7 +13,7 @@ fields there are.
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import Enum, StrEnum
+from enum import StrEnum
 
 from apidiscovery_formats.go_text import quote
 
@@ -134,39 +134,20 @@ def _int64(text: str) -> int | None:
     return number if _INT64_MIN <= number <= _INT64_MAX else None
 
 
-class _Token(Enum):
-    END = 0
-    SYMBOL = 1
-    WORD = 2
+_END = ""
 
 
-@dataclass(frozen=True, slots=True)
-class _Item:
-    token: _Token
-    text: str
-
-    @property
-    def is_identifier(self) -> bool:
-        return self.token is _Token.WORD
-
-    @property
-    def is_end(self) -> bool:
-        return self.token is _Token.END
-
-    def is_symbol(self, *symbols: str) -> bool:
-        return self.token is _Token.SYMBOL and self.text in symbols
+def _is_word(item: str) -> bool:
+    return item != _END and item[0] not in _SYMBOL_CHARACTERS
 
 
-_END = _Item(_Token.END, "")
-
-
-def _scan(selector: str) -> list[_Item]:
-    items = list[_Item]()
+def _scan(selector: str) -> list[str]:
+    """Return the words and symbols of a selector, then the empty text that ends it."""
+    items: list[str] = []
     position = 0
     # A NUL ends the text, as in the original.
     while match := _TOKEN.match(selector, position):
-        symbol, word = match.groups()
-        items.append(_Item(_Token.SYMBOL, symbol) if symbol else _Item(_Token.WORD, word))
+        items.append(match[1] or match[2])
         position = match.end()
     return [*items, _END]
 
@@ -178,20 +159,20 @@ class _Parser:
         self._items = _scan(selector)
         self._position = 0
 
-    def _peek(self) -> _Item:
+    def _peek(self) -> str:
         return self._items[min(self._position, len(self._items) - 1)]
 
-    def _next(self) -> _Item:
+    def _next(self) -> str:
         item = self._peek()
         self._position += 1
         return item
 
     def requirements(self) -> list[Requirement]:
         found = list[Requirement]()
-        while not self._peek().is_end:
+        while self._peek() != _END:
             if not _begins_requirement(self._peek()):
                 raise _Malformed(
-                    f"found '{self._peek().text}', expected: !, identifier, or 'end of string'"
+                    f"found '{self._peek()}', expected: !, identifier, or 'end of string'"
                 )
             try:
                 found.append(self._requirement())
@@ -202,27 +183,24 @@ class _Parser:
 
     def _separator(self) -> None:
         item = self._next()
-        if item.is_end:
+        if item == _END:
             return
-        if not item.is_symbol(","):
-            raise _Malformed(f"found '{item.text}', expected: ',' or 'end of string'")
+        if item != ",":
+            raise _Malformed(f"found '{item}', expected: ',' or 'end of string'")
         if not _begins_requirement(self._peek()):
-            raise _Malformed(f"found '{self._peek().text}', expected: identifier after ','")
+            raise _Malformed(f"found '{self._peek()}', expected: identifier after ','")
 
     def _requirement(self) -> Requirement:
-        absent = self._peek().is_symbol("!")
+        absent = self._peek() == "!"
         if absent:
             self._next()
-        item = self._next()
-        if not item.is_identifier:
-            raise _Malformed(f"found '{item.text}', expected: identifier")
-        key = item.text
+        key = self._word()
         wrong = formats.qualified_name(key)
         if wrong:
             raise _Malformed(str(field_errors.invalid("<nil>", key, "; ".join(wrong))))
         if absent:
             return _label_requirement(key, Operator.DOES_NOT_EXIST, set())
-        if self._peek().is_end or self._peek().is_symbol(","):
+        if self._peek() in (_END, ","):
             return _label_requirement(key, Operator.EXISTS, set())
         operator = self._operator()
         if operator in (Operator.IN, Operator.NOT_IN):
@@ -231,29 +209,32 @@ class _Parser:
 
     def _operator(self) -> Operator:
         item = self._next()
-        operator = _SYMBOLS.get(item.text)
+        operator = _SYMBOLS.get(item)
         if operator is None:
-            raise _Malformed(f"found '{item.text}', expected: {', '.join(_BINARY)}")
+            raise _Malformed(f"found '{item}', expected: {', '.join(_BINARY)}")
         return operator
 
     def _exact_value(self) -> str:
-        if self._peek().is_end or self._peek().is_symbol(","):
+        if self._peek() in (_END, ","):
             return ""
+        return self._word()
+
+    def _word(self) -> str:
         item = self._next()
-        if not item.is_identifier:
-            raise _Malformed(f"found '{item.text}', expected: identifier")
-        return item.text
+        if not _is_word(item):
+            raise _Malformed(f"found '{item}', expected: identifier")
+        return item
 
     def _values(self) -> set[str]:
         item = self._next()
-        if not item.is_symbol("("):
-            raise _Malformed(f"found '{item.text}' expected: '('")
+        if item != "(":
+            raise _Malformed(f"found '{item}' expected: '('")
         first = self._peek()
-        if first.is_symbol(")"):
+        if first == ")":
             self._next()
             return {""}
-        if not first.is_identifier and not first.is_symbol(","):
-            raise _Malformed(f"found '{first.text}', expected: ',', ')' or identifier")
+        if not _is_word(first) and first != ",":
+            raise _Malformed(f"found '{first}', expected: ',', ')' or identifier")
         values = self._list()
         self._next()  # the `)` that ends every list
         return values
@@ -263,22 +244,22 @@ class _Parser:
         while True:
             item = self._next()
             following = self._peek()
-            if item.is_identifier:
-                values.add(item.text)
-                if not following.is_symbol(",", ")"):
-                    raise _Malformed(f"found '{following.text}', expected: ',' or ')'")
-            elif item.is_symbol(","):
+            if _is_word(item):
+                values.add(item)
+                if following not in (",", ")"):
+                    raise _Malformed(f"found '{following}', expected: ',' or ')'")
+            elif item == ",":
                 # An empty value stands before the first comma and after any that nothing follows.
-                if not values or following.is_symbol(",", ")"):
+                if not values or following in (",", ")"):
                     values.add("")
             else:
-                raise _Malformed(f"found '{item.text}', expected: ',', or identifier")
-            if following.is_symbol(")"):
+                raise _Malformed(f"found '{item}', expected: ',', or identifier")
+            if following == ")":
                 return values
 
 
-def _begins_requirement(item: _Item) -> bool:
-    return item.is_identifier or item.is_symbol("!")
+def _begins_requirement(item: str) -> bool:
+    return _is_word(item) or item == "!"
 
 
 def _label_requirement(key: str, operator: Operator, values: set[str]) -> Requirement:

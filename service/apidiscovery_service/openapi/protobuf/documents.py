@@ -16,12 +16,12 @@ from apidiscovery.openapi.v3 import openapi_pb2 as v3_pb2
 from google.protobuf.descriptor import Descriptor
 from google.protobuf.message import Message
 
+from apidiscovery_service.kube.objects.json_text import Number
 from apidiscovery_service.openapi.protobuf import any_yaml
 from apidiscovery_service.openapi.protobuf.encoder import (
     Encoder,
     Fill,
     Misfit,
-    Number,
     Special,
     Value,
     characters,
