@@ -30,7 +30,7 @@ DISAGREE = (
     "should be nil if servers do not agree on the same encoding version, or if there is no server "
     "reporting the supported versions yet"
 )
-SERVER = "status.storageVersions[0]"
+NOT_INCLUDED = "decodableVersions must include encodingVersion"
 
 
 def server(
@@ -51,122 +51,70 @@ def messages(status: dict[str, JSONValue]) -> list[str]:
 @pytest.mark.parametrize(
     ("entry", "expected"),
     [
-        pytest.param(
-            server("-fea", "v1alpha1", ["v1alpha1", "v1"]),
-            [f'{SERVER}.apiServerID: Invalid value: "-fea": {SUBDOMAIN}'],
-            id="server id",
-        ),
-        pytest.param(
+        (server("fea", "v1alpha1", ["v1alpha1", "v1"]), {}),
+        (server("fea", "mygroup.com/v2", ["v1alpha1", "v1", "mygroup.com/v2"]), {}),
+        (server("fea", "v1", ["v1", "v2"], ["v2"]), {}),
+        (server("-fea", "v1alpha1", ["v1alpha1", "v1"]), {"apiServerID": f'"-fea": {SUBDOMAIN}'}),
+        (
             server("fea", "v1alpha1", ["v1beta1", "v1"]),
-            [
-                (
-                    f'{SERVER}.decodableVersions: Invalid value: ["v1beta1","v1"]: '
-                    "decodableVersions must include encodingVersion v1alpha1"
-                )
-            ],
-            id="encoding version is not decodable",
+            {"decodableVersions": f'["v1beta1","v1"]: {NOT_INCLUDED} v1alpha1'},
         ),
-        pytest.param(
+        (
             server("fea", "v1alpha1", []),
-            [
-                (
-                    f"{SERVER}.decodableVersions: Invalid value: null: "
-                    "decodableVersions must include encodingVersion v1alpha1"
-                )
-            ],
-            id="nothing is decodable",
+            {"decodableVersions": f"null: {NOT_INCLUDED} v1alpha1"},
         ),
-        pytest.param(
+        (
             server("fea", "v1alpha1", ["v1alpha1", "v1", "-fea"]),
-            [
-                (
-                    f'{SERVER}.decodableVersions[2]: Invalid value: "-fea": '
-                    f"version part: a DNS-1035 label {LABEL_1035}"
-                )
-            ],
-            id="decodable version",
+            {"decodableVersions[2]": f'"-fea": version part: a DNS-1035 label {LABEL_1035}'},
         ),
-        pytest.param(server("fea", "v1alpha1", ["v1alpha1", "v1"]), [], id="good"),
-        pytest.param(
-            server("fea", "mygroup.com/v2", ["v1alpha1", "v1", "mygroup.com/v2"]),
-            [],
-            id="good group",
-        ),
-        pytest.param(
+        (
             server("fea", "mygroup.com/v2", ["mygroup.com/v2", "/v3"]),
-            [f'{SERVER}.decodableVersions[1]: Invalid value: "/v3": group part: must be non-empty'],
-            id="empty group",
+            {"decodableVersions[1]": '"/v3": group part: must be non-empty'},
         ),
-        pytest.param(
+        (
             server("fea", "mygroup.com/v2", ["mygroup.com/v2", "mygroup.com/"]),
-            [
-                (
-                    f'{SERVER}.decodableVersions[1]: Invalid value: "mygroup.com/": '
-                    "version part: must be non-empty"
-                )
-            ],
-            id="empty version",
+            {"decodableVersions[1]": '"mygroup.com/": version part: must be non-empty'},
         ),
-        pytest.param(
+        (
             server("fea", "/v3", ["mygroup.com/v2", "/v3"]),
-            [
-                f'{SERVER}.encodingVersion: Invalid value: "/v3": group part: must be non-empty',
-                (
-                    f'{SERVER}.decodableVersions[1]: Invalid value: "/v3": '
-                    "group part: must be non-empty"
-                ),
-            ],
-            id="encoding version",
+            {
+                "encodingVersion": '"/v3": group part: must be non-empty',
+                "decodableVersions[1]": '"/v3": group part: must be non-empty',
+            },
         ),
-        pytest.param(
+        (
             server("fea", "v1", ["v1", "mygroup_com/v2"]),
-            [
-                (
-                    f'{SERVER}.decodableVersions[1]: Invalid value: "mygroup_com/v2": '
-                    f"group part: {SUBDOMAIN}"
-                )
-            ],
-            id="group is no subdomain",
+            {"decodableVersions[1]": f'"mygroup_com/v2": group part: {SUBDOMAIN}'},
         ),
-        pytest.param(
-            server("fea", "v1", ["v1", "mygroup.com/v2_"]),
-            [
-                (
-                    f'{SERVER}.decodableVersions[1]: Invalid value: "mygroup.com/v2_": '
-                    f"version part: a DNS-1035 label {LABEL_1035}"
-                )
-            ],
-            id="version is no label",
+        (
+            server("fea", "v1", ["v1", "a.b/v2_"]),
+            {"decodableVersions[1]": f'"a.b/v2_": version part: a DNS-1035 label {LABEL_1035}'},
         ),
-        pytest.param(
+        (
             server("fea", "v1", ["v1", "mygroup.com/v2/myresource"]),
-            [
-                (
-                    f'{SERVER}.decodableVersions[1]: Invalid value: "mygroup.com/v2/myresource": '
-                    f"an apiVersion is a DNS-1035 label, which {LABEL_1035} with an optional DNS "
-                    "subdomain prefix and '/' (e.g. 'example.com/MyVersion')"
-                )
-            ],
-            id="three parts",
+            {
+                "decodableVersions[1]": '"mygroup.com/v2/myresource": an apiVersion is a DNS-1035 '
+                f"label, which {LABEL_1035} with an optional DNS subdomain prefix and '/' "
+                "(e.g. 'example.com/MyVersion')"
+            },
         ),
-        pytest.param(server("fea", "v1", ["v1", "v2"], ["v2"]), [], id="good served version"),
-        pytest.param(
+        (
             server("fea", "v1", ["v1", "v2"], ["v1", "v3"]),
-            [
-                (
-                    f'{SERVER}.servedVersions[1]: Invalid value: "v3": individual served version : '
-                    "v3 must be included in decodableVersions : [v1 v2]"
-                )
-            ],
-            id="served version is not decodable",
+            {
+                "servedVersions[1]": '"v3": individual served version : v3 must be included in '
+                "decodableVersions : [v1 v2]"
+            },
         ),
     ],
 )
 def test_an_entry_keeps_the_rules_of_its_versions(
-    entry: dict[str, JSONValue], expected: list[str]
+    entry: dict[str, JSONValue], expected: dict[str, str]
 ) -> None:
     common = entry["encodingVersion"]
-    assert messages({"storageVersions": [entry], "commonEncodingVersion": common}) == expected
+    assert messages({"storageVersions": [entry], "commonEncodingVersion": common}) == [
+        f"status.storageVersions[0].{field}: Invalid value: {text}"
+        for field, text in expected.items()
+    ]
 
 
 def two(first: str, second: str) -> list[JSONValue]:

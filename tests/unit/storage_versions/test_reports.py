@@ -183,76 +183,42 @@ def test_what_is_said_twice_alike_counts_once() -> None:
     assert list(entries("a", [PODS, PODS])) == ["core.pods"]
 
 
-VERSIONS_101 = tuple(f"apps/v{n}" for n in range(1, 102))
+VERSIONS_101 = tuple(f"v{n}" for n in range(1, 102))
+
+
+def pods(
+    *decodable: str,
+    group: str = "",
+    resource: str = "pods",
+    encoding: str = "v1",
+    served: tuple[str, ...] = (),
+    equivalents: tuple[GroupVersionResource, ...] = (),
+) -> ReportedResource:
+    return ReportedResource(group, resource, encoding, decodable, served, equivalents)
 
 
 @pytest.mark.parametrize(
     ("resource", "fields"),
     [
-        pytest.param(ReportedResource("", "", "v1", ("v1",)), ["resource"], id="no resource"),
-        pytest.param(ReportedResource("", "Pods", "v1", ("v1",)), ["resource"], id="resource"),
-        pytest.param(
-            ReportedResource("", "pods/status", "v1", ("v1",)), ["resource"], id="subresource"
-        ),
-        pytest.param(
-            ReportedResource("core", "pods", "v1", ("v1",)), ["group"], id="core is no group"
-        ),
-        pytest.param(ReportedResource("a_b", "pods", "v1", ("v1",)), ["group"], id="group"),
-        pytest.param(
-            ReportedResource("", "pods", "", ("v1",)),
-            ["encoding_version", "decodable_versions"],
-            id="no version",
-        ),
-        pytest.param(
-            ReportedResource("", "pods", "a/b/c", ("a/b/c",)),
-            ["encoding_version", "decodable_versions[0]"],
-            id="version",
-        ),
-        pytest.param(
-            ReportedResource("", "pods", "v1", ()), ["decodable_versions"], id="cannot decode"
-        ),
-        pytest.param(
-            ReportedResource("", "pods", "v1", ("v2",)),
-            ["decodable_versions"],
-            id="cannot decode own",
-        ),
-        pytest.param(
-            ReportedResource("", "pods", "v1", ("v1", "v1")), ["decodable_versions[1]"], id="twice"
-        ),
-        pytest.param(
-            ReportedResource("", "pods", "v1", ("v1", "V2")),
-            ["decodable_versions[1]"],
-            id="decodable version",
-        ),
-        pytest.param(
-            ReportedResource("", "pods", "v1", ("v1",), ("v1", "v2")),
-            ["served_versions[1]"],
-            id="served",
-        ),
-        pytest.param(
-            ReportedResource("apps", "jobs", "apps/v1", VERSIONS_101),
-            ["decodable_versions"],
-            id="too many",
-        ),
-        pytest.param(
-            ReportedResource("apps", "jobs", "apps/v1", VERSIONS_101[:100], VERSIONS_101),
-            ["served_versions"],
-            id="too many served",
-        ),
-        pytest.param(
-            ReportedResource(
-                "", "pods", "v1", ("v1",), (), (GroupVersionResource("a_", "V1", ""),)
-            ),
+        (pods("v1", resource=""), ["resource"]),
+        (pods("v1", resource="Pods"), ["resource"]),
+        (pods("v1", resource="pods/status"), ["resource"]),
+        (pods("v1", group="core"), ["group"]),
+        (pods("v1", group="a_b"), ["group"]),
+        (pods("v1", encoding=""), ["encoding_version", "decodable_versions"]),
+        (pods("a/b/c", encoding="a/b/c"), ["encoding_version", "decodable_versions[0]"]),
+        (pods(), ["decodable_versions"]),
+        (pods("v2"), ["decodable_versions"]),
+        (pods("v1", "v1"), ["decodable_versions[1]"]),
+        (pods("v1", "V2"), ["decodable_versions[1]"]),
+        (pods("v1", served=("v1", "v2")), ["served_versions[1]"]),
+        (pods(*VERSIONS_101), ["decodable_versions"]),
+        (pods(*VERSIONS_101[:100], served=VERSIONS_101), ["served_versions"]),
+        (
+            pods("v1", equivalents=(GroupVersionResource("a_", "V1", ""),)),
             ["equivalents[0].group", "equivalents[0].resource", "equivalents[0].version"],
-            id="equivalent",
         ),
-        pytest.param(
-            ReportedResource(
-                "", "pods", "v1", ("v1",), (), (GroupVersionResource("a", "v1", "b"),) * 101
-            ),
-            ["equivalents"],
-            id="too many equivalents",
-        ),
+        (pods("v1", equivalents=(GroupVersionResource("a", "v1", "b"),) * 101), ["equivalents"]),
     ],
 )
 async def test_a_report_that_cannot_be_names_each_field_and_writes_nothing(
