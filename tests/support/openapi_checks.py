@@ -1,25 +1,12 @@
 """Checks that every OpenAPI v3 document passes."""
 
-from collections.abc import Iterator
 from typing import Any, cast
 
 import orjson
+from json_walks import references
 from openapi_spec_validator import OpenAPIV30SpecValidator
 
 _SCHEMAS = "#/components/schemas/"
-
-
-def references(value: object) -> Iterator[str]:
-    """Yield all references in a document."""
-    if isinstance(value, dict):
-        members = cast("dict[str, object]", value)
-        if isinstance(target := members.get("$ref"), str):
-            yield target
-        for member in members.values():
-            yield from references(member)
-    elif isinstance(value, list):
-        for item in cast("list[object]", value):
-            yield from references(item)
 
 
 def dangling(document: dict[str, Any]) -> set[str]:

@@ -48,6 +48,8 @@ SECTIONS: Final = {
 
 _SIMPLE_TYPES: Final = ("string", "number", "integer", "boolean", "array")
 
+_MAX_ITEM_LEVELS: Final = 4
+
 _COLLECTION_FORMATS: Final = {"spaceDelimited": "ssv", "pipeDelimited": "pipes"}
 
 
@@ -113,8 +115,8 @@ class Downgrade:
         """Return whether a component is there, by section and name of v3."""
         return entry[1] in self._sections[entry[0]]
 
-    def components(self, entries: Iterable[Entry] | None = None) -> dict[Entry, Component]:
-        """Return components (all, or some) that v2 has too, by section and name of v3."""
+    def components(self, entries: Iterable[Entry]) -> dict[Entry, Component]:
+        """Return those of some components that v2 has too, by section and name of v3."""
         makers = {
             "schemas": self.schemas.root,
             "parameters": self._parameter_component,
@@ -123,7 +125,7 @@ class Downgrade:
             "securitySchemes": security_schemes.downgraded,
         }
         result: dict[Entry, Component] = {}
-        for section, name in self._every() if entries is None else entries:
+        for section, name in entries:
             self._take_referred()
             at: Place = (((None, "components"), section), name)
             made = makers[section](self._sections[section][name], at)
@@ -132,9 +134,6 @@ class Downgrade:
             elif section == "schemas":
                 result[section, name] = Component({}, frozenset())
         return result
-
-    def _every(self) -> list[Entry]:
-        return [(section, name) for section in SECTIONS for name in self._sections[section]]
 
     def _take_referred(self) -> frozenset[Entry]:
         taken = self._referred | {("schemas", name) for name in self.schemas.referred}
@@ -382,7 +381,7 @@ def _nests(at: Place) -> bool:
     levels = 0
     while at is not None and at[1] == "items":
         at, levels = at[0], levels + 1
-    return levels < len("deep")
+    return levels < _MAX_ITEM_LEVELS
 
 
 def _collection_format(source: Object) -> Object:
