@@ -175,7 +175,7 @@ class Documents:
     async def _still(self, key: str, digest: str) -> bytes:
         made = await self._made(key)
         if made is None or made.hash != digest:
-            raise DocumentUnavailable(key, "it is another by now")
+            raise DocumentUnavailable(key, "it has changed")
         return made.data
 
     def _use(self) -> None:

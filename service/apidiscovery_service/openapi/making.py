@@ -68,8 +68,8 @@ _TIMEOUT_S = 30.0
 
 # After a failure to read; an invalid document is not tried again.
 _RETRY_S = 60.0
-_UNKNOWN_REASON = "the document could not be had"
-_TOO_LATE = "the document was not there in time"
+_UNKNOWN_REASON = "the document could not be read"
+_TOO_LATE = "the document took too long"
 _MAX_REASON = 1000
 
 
@@ -218,6 +218,6 @@ def _report(entry: Entry, reason: str, error: Exception) -> None:
     if isinstance(error, InvalidOpenAPI):
         log.warning("an OpenAPI document cannot be made")
     elif isinstance(error, DiscoveryError | TimeoutError):
-        log.warning("an OpenAPI document could not be had")
+        log.warning("an OpenAPI document could not be read")
     else:
-        log.error("an OpenAPI document could not be had", exc_info=error)
+        log.error("an OpenAPI document could not be read", exc_info=error)

@@ -18,7 +18,7 @@ ANONYMOUS = (
 
 
 @pytest.mark.parametrize("text", ["{}", "null", '{"kind":"","apiVersion":""}', '{"metadata":null}'])
-def test_what_a_body_leaves_out_is_what_the_path_says(text: str) -> None:
+def test_omitted_kind_and_version_are_those_of_the_path(text: str) -> None:
     assert read(text).object == {
         "kind": "StorageVersion",
         "apiVersion": API_VERSION,
@@ -173,12 +173,12 @@ def test_numbers_of_32_bits_have_their_own_range() -> None:
         (b'{"kind":1}', "json: cannot unmarshal number into Go struct field .kind of type string"),
     ],
 )
-def test_what_is_no_object_is_refused_with_its_first_bytes(body: bytes, problem: str) -> None:
+def test_a_malformed_body_is_refused_with_its_first_bytes(body: bytes, problem: str) -> None:
     shown = body.decode() if body.startswith(b"{") else body.hex() or "<empty>"
     assert refused(body) == f"{NO_KIND}{problem} ({shown})"
 
 
-def test_of_a_long_body_thirty_bytes_are_shown() -> None:
+def test_thirty_bytes_of_a_long_body_are_shown() -> None:
     assert refused(b'{"a":' + b" " * 40).endswith('({"a":' + " " * 25 + " ...)")
     assert refused(b"x" * 31).endswith("(" + "78" * 30 + " ...)")
 
@@ -226,7 +226,7 @@ def test_options_of_a_deletion_come_in_any_version(api_version: str) -> None:
     }
 
 
-def test_what_is_no_unicode_is_replaced_as_go_does() -> None:
+def test_invalid_unicode_is_replaced_as_in_go() -> None:
     body = b'{"metadata":{"name":"\\ud800x\xff","labels":{"\\udc00":"\\ud83d\\ude00"}}}'
 
     assert decode(body, JSON, LEASE).object["metadata"] == {

@@ -64,7 +64,7 @@ def test_a_value_is_written_as_in_go(value: JSONValue, compact: str, pretty: str
         pytest.param(2**64, id="more-than-64-bits"),
     ],
 )
-def test_what_go_cannot_hold_is_refused(value: JSONValue) -> None:
+def test_values_that_go_cannot_represent_are_refused(value: JSONValue) -> None:
     with pytest.raises(TypeError):
         dumps(value)
 

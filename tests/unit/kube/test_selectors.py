@@ -116,7 +116,7 @@ def test_a_label_selector_has_its_requirements_by_key(text: str, wanted: str) ->
         ),
     ],
 )
-def test_what_is_no_label_selector_is_a_bad_request(text: str, message: str) -> None:
+def test_a_malformed_label_selector_is_a_bad_request(text: str, message: str) -> None:
     with pytest.raises(ObjectError) as caught:
         parse_labels(text)
     assert (caught.value.code, caught.value.message) == (400, message)
@@ -203,7 +203,7 @@ def test_a_field_selector_has_its_requirements_in_order(
         ),
     ],
 )
-def test_what_is_no_field_selector_is_a_bad_request(text: str, message: str) -> None:
+def test_a_malformed_field_selector_is_a_bad_request(text: str, message: str) -> None:
     with pytest.raises(ObjectError) as caught:
         parse_fields(text)
     assert (caught.value.code, caught.value.message) == (400, message)

@@ -47,14 +47,14 @@ def test_servers_that_agree_are_shown_with_their_version() -> None:
     ]
 
 
-def test_of_many_servers_three_are_shown() -> None:
+def test_at_most_three_servers_are_shown() -> None:
     servers = [(name, "v1") for name in "abcde"]
 
     assert cells(*servers[:3]) == ["apps.deployments", "<unset>", "a=v1,b=v1,c=v1", "4m5s"]
     assert cells(*servers) == ["apps.deployments", "<unset>", "a=v1,b=v1,c=v1 + 2 more...", "4m5s"]
 
 
-def test_what_nobody_has_reported_is_unset() -> None:
+def test_versions_without_a_report_are_unset() -> None:
     assert cells() == ["apps.deployments", "<unset>", "<unset>", "4m5s"]
     assert cells(("", "")) == ["apps.deployments", "<unset>", "=", "4m5s"]
 

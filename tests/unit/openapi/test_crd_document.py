@@ -91,7 +91,7 @@ class TestComponents:
         assert f"{ITEM}/scale" not in without["paths"]
 
     @pytest.mark.parametrize("subresources", [{}, None, {"status": None, "scale": None}])
-    def test_what_is_null_is_absent(self, subresources: object) -> None:
+    def test_null_counts_as_absent(self, subresources: object) -> None:
         paths = made(crontabs(subresources=subresources))["paths"]
         assert not [path for path in paths if path.endswith(("/status", "/scale"))]
 
@@ -120,7 +120,7 @@ class TestSelectableFields:
 
 
 class TestConflicts:
-    def test_a_kind_that_is_the_list_of_another_is_told_with_both_names(self) -> None:
+    def test_a_kind_that_is_the_list_of_another_is_refused_with_both_names(self) -> None:
         other = simple("lists", GROUP, kind="CronTabList")
         with pytest.raises(InvalidOpenAPI) as caught:
             made(crontabs(), definition(other))
@@ -158,7 +158,7 @@ class TestWhoServes:
 
 class TestWhatIsNoDefinition:
     @pytest.mark.parametrize("text", [b"", b"{", b"[1,", b"\xff"])
-    def test_text_that_is_not_json_is_told(self, text: bytes) -> None:
+    def test_text_that_is_not_json_is_refused(self, text: bytes) -> None:
         with pytest.raises(InvalidOpenAPI, match="crontabs: is not JSON"):
             made(replace(crontabs(), version=text))
 

@@ -137,7 +137,7 @@ class TestFields:
         ],
         ids="-".join,
     )
-    def test_that_say_nothing_or_are_unknown_are_left_out(self, fields: dict[str, Any]) -> None:
+    def test_with_zero_values_or_unknown_names_are_left_out(self, fields: dict[str, Any]) -> None:
         assert field(type="string", **fields) == {"type": "string"}
 
     def test_false_additional_properties_are_dropped_in_conditions(self) -> None:
@@ -232,7 +232,7 @@ class TestText:
 
 
 class TestIntOrString:
-    def test_says_what_it_is(self) -> None:
+    def test_gets_its_alternatives(self) -> None:
         found = field(**{"x-kubernetes-int-or-string": True, "description": "d"})
         assert found == {
             "description": "d",
@@ -246,7 +246,7 @@ class TestIntOrString:
         [{"anyOf": INT_OR_STRING}, {"allOf": [{"anyOf": INT_OR_STRING}, {"pattern": "a"}]}],
         ids=["anyOf", "allOf"],
     )
-    def test_stays_when_it_says_so_already(self, given_fields: dict[str, Any]) -> None:
+    def test_is_unchanged_with_its_alternatives(self, given_fields: dict[str, Any]) -> None:
         fields = given_fields | {"x-kubernetes-int-or-string": True}
         assert field(**fields) == fields
 

@@ -128,7 +128,7 @@ async def test_a_document_out_of_place_is_not_served() -> None:
     assert list((await Documents(recipes).index()).entries) == ["apis/a.example/v1"]
 
 
-async def test_all_who_wait_get_what_is_made_once(fake_workers: FakeWorkers) -> None:
+async def test_concurrent_callers_share_one_document(fake_workers: FakeWorkers) -> None:
     recipes = recipes_of("apis/a.example/v1", "apis/b.example/v1", "apis/c.example/v1")
     recipes.gate = asyncio.Event()
     documents = Documents(recipes)
@@ -183,7 +183,7 @@ async def test_an_index_has_what_changed_before_it_was_asked_for() -> None:
     assert (await second).entries["apis/a.example/v1"] == sha512(b"{}")
 
 
-async def test_what_changes_during_a_run_is_listed_with_the_hash_that_it_had() -> None:
+async def test_a_document_that_changes_during_a_run_is_listed_with_a_valid_hash() -> None:
     recipes = recipes_of("apis/a.example/v1", "apis/b.example/v1")
     documents = Documents(recipes)
     before = await documents.index()
@@ -348,7 +348,9 @@ async def test_the_merged_document_is_cached_without_room_for_bodies(
     assert fake_workers.calls["merged"] == 1
 
 
-async def test_what_is_too_large_is_not_merged(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_merged_document_that_is_too_large_is_unavailable(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     recipes = FakeRecipes({"": {"api/v1": LARGE, "api/v2": LARGE, "api/v3": LARGE}})
     monkeypatch.setattr(merged, "MAX_BYTES", 8000)
     documents = Documents(recipes)
@@ -422,7 +424,7 @@ async def test_a_hash_that_is_known_beforehand_needs_no_document() -> None:
         assert (await documents.index()).entries[key] == body.hash
 
 
-async def test_what_was_made_is_observed() -> None:
+async def test_durations_are_observed() -> None:
     seen: list[str] = []
     recipes = FakeRecipes({"": {"api/v1": LARGE}})
     documents = Documents(recipes, lambda what, _: seen.append(what))
@@ -475,14 +477,14 @@ async def test_a_document_that_no_worker_can_encode_is_told(
 TEXT = bytes(range(256)) * 8
 
 
-def test_all_who_read_at_the_same_time_share_one_text() -> None:
+def test_concurrent_readers_share_one_text() -> None:
     packed = pack(TEXT)
     first = packed.unpacked()
     assert first.text == TEXT
     assert packed.part(5, 10).unpacked() is first
 
 
-def test_what_is_sent_to_another_process_is_packed() -> None:
+def test_a_packed_text_is_pickled_compressed() -> None:
     packed = pack(TEXT)
     packed.unpacked()
     assert len(pickle.dumps(packed)) < len(TEXT)

@@ -43,14 +43,16 @@ async def test_a_document_that_could_not_be_had_is_tried_again(
     recipes.failing[key] = OSError("the secret place is not there")
     documents = Documents(recipes)
     monkeypatch.setattr(making, "_RETRY_S", 0.0)
-    instead = sha512(b'{"why":"the document could not be had"}')
+    instead = sha512(b'{"why":"the document could not be read"}')
     with capture_logs() as logs:
         while recipes.makes[key] < 3:
             await asyncio.sleep(0)
             assert (await documents.index()).entries == {key: instead}
             assert await documents.hash_of(key) == instead
-            assert documents.warnings() == [f"{key}: cannot be made: the document could not be had"]
-    assert str(logs).count("an OpenAPI document could not be had") == 1
+            assert documents.warnings() == [
+                f"{key}: cannot be made: the document could not be read"
+            ]
+    assert str(logs).count("an OpenAPI document could not be read") == 1
     recipes.failing.clear()
     async with asyncio.timeout(20):
         while True:
@@ -69,7 +71,7 @@ async def test_a_document_that_is_known_is_not_replaced_while_it_cannot_be_had()
     documents = Documents(recipes)
     for _ in range(2):
         assert (await documents.index()).entries == {key: known}
-        with pytest.raises(DocumentUnavailable, match="could not be had"):
+        with pytest.raises(DocumentUnavailable, match="could not be read"):
             await documents.body(key)
     recipes.failing.clear()
     body = await documents.body(key)
@@ -144,7 +146,7 @@ async def test_a_document_in_the_place_of_another_is_the_one_that_is_stated() ->
     assert (await documents.index()).entries == {key: body.hash}
 
 
-async def test_what_never_comes_has_another_in_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_document_that_never_arrives_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     keys = [f"apis/g{number}.example/v1" for number in range(100)]
     recipes = recipes_of(*keys)
     recipes.hanging = set(keys[:50])
@@ -155,13 +157,11 @@ async def test_what_never_comes_has_another_in_its_place(monkeypatch: pytest.Mon
         index = await documents.index()
     late = {key for key in keys if index.notes.get(key)}
     assert late == recipes.hanging
-    assert {index.entries[key] for key in late} == {
-        sha512(b'{"why":"the document was not there in time"}')
-    }
+    assert {index.entries[key] for key in late} == {sha512(b'{"why":"the document took too long"}')}
     assert recipes.at_once <= 16
 
 
-async def test_what_does_not_come_keeps_nobody_waiting_for_others(
+async def test_a_document_that_does_not_arrive_delays_no_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     keys = [f"apis/g{number}.example/v1" for number in range(30)]

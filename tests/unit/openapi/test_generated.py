@@ -237,9 +237,7 @@ RESOURCE = st.builds(
 
 
 @given(st.lists(RESOURCE, max_size=4).map(tuple), st.sampled_from(["", "apps", "a.example"]))
-def test_whatever_a_stranger_discovers_makes_a_sound_document(
-    resources: tuple[Resource, ...], group: str
-) -> None:
+def test_any_discovery_makes_a_valid_document(resources: tuple[Resource, ...], group: str) -> None:
     read_sound(generated_document(group, Version("v1", resources), "why"))
 
 

@@ -164,7 +164,7 @@ GOLDENS = [file for folder in FOLDERS for file in folder.glob("*__*.json.gz")]
 
 
 @pytest.mark.parametrize("file", GOLDENS, ids=lambda file: file.name)
-def test_what_kubernetes_publishes_passes_byte_for_byte(file: FilePath) -> None:
+def test_documents_of_kubernetes_pass_byte_for_byte(file: FilePath) -> None:
     data = gzip.decompress(file.read_bytes())
     compact = data.startswith(b'{"')
     assert validate(data) == (data if compact else go_json.dumps(json.loads(data)))
@@ -514,7 +514,9 @@ def ref(name: str) -> Object:
         ({"A": {"allOf": [ref("B"), ref("C")]}, "B": ref("C"), "C": {}}, []),
     ],
 )
-def test_only_what_stands_for_itself_is_a_loop(schemas: Object, expected: Sequence[str]) -> None:
+def test_only_schemas_that_are_nothing_but_references_are_a_loop(
+    schemas: Object, expected: Sequence[str]
+) -> None:
     found = errors(document(components={"schemas": schemas}))
     assert found == [
         f"$.components.schemas.{one[0]}: stands for nothing but itself, through {one[3]}"
@@ -570,9 +572,7 @@ VALUES = st.sampled_from(cast("list[JSONValue]", [None, True, 0, -1, 0.5, "", "x
 
 
 @given(st.sampled_from([(), *places(FULL)]), VALUES)
-def test_a_wrong_value_anywhere_is_told_with_a_path_and_nothing_else(
-    path: Path, other: JSONValue
-) -> None:
+def test_a_wrong_value_anywhere_is_reported_with_a_path(path: Path, other: JSONValue) -> None:
     value = replaced(FULL, path, other)
     data = json.dumps(value).encode()
     wrong = found_in(data, DEFAULT_LIMITS)

@@ -55,7 +55,7 @@ def test_a_reader_that_continues_after_an_event_has_seen_all_up_to_its_revision(
             assert metadata_of(event.object)["resourceVersion"] == str(event.revision)
 
 
-def test_who_may_have_seen_what_came_and_went_must_list_again() -> None:
+def test_a_watcher_that_started_within_a_gap_must_list_again() -> None:
     history = History(10)
     history.restart(5)
     history.extend([Gap(5, 9), *dated([], [put(11)], 9, 11)])
@@ -101,7 +101,7 @@ def test_a_bookmark_is_for_everybody() -> None:
     assert narrowed(event, lambda _: False) is event
 
 
-async def test_watchers_are_woken_by_turns_and_none_is_left_out() -> None:
+async def test_all_watchers_are_woken_in_groups() -> None:
     history = History(10)
     woken = list[int]()
 
@@ -123,7 +123,7 @@ async def test_watchers_are_woken_by_turns_and_none_is_left_out() -> None:
     assert sorted(woken) == list(range(100))
 
 
-def test_who_watches_no_more_has_no_turn() -> None:
+def test_closed_watchers_are_not_woken() -> None:
     history = History(10)
     with ExitStack() as watchers:
         bells = {watchers.enter_context(history.wakeup()) for _ in range(100)}

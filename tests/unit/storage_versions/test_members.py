@@ -151,7 +151,7 @@ async def test_without_an_instance_a_heartbeat_is_of_whoever_holds_the_lease(
     assert spec(again.lease.object)["holderIdentity"] == holder
 
 
-async def test_of_two_first_heartbeats_at_once_one_joins(
+async def test_one_of_two_concurrent_first_heartbeats_joins(
     replica: Replica, store: DisturbedStore
 ) -> None:
     store.before = once("put", lease_key(NODE_1), lambda: replica.beat("node-1"))
@@ -212,7 +212,7 @@ async def test_a_heartbeat_fails_when_the_store_does(
 # Departures.
 
 
-async def test_who_departs_is_no_member(replica: Replica) -> None:
+async def test_a_departed_server_is_no_member(replica: Replica) -> None:
     await replica.beat("node-1")
     assert await replica.members.depart(NODE_1)
     with pytest.raises(NotMember, match=NODE_1):
@@ -242,7 +242,7 @@ async def test_a_departure_wins_against_a_heartbeat_that_came_between(
     assert await replica.leases.read(NODE_1) is None
 
 
-async def test_what_is_no_identity_cannot_depart(replica: Replica) -> None:
+async def test_an_invalid_identity_cannot_depart(replica: Replica) -> None:
     with pytest.raises(InvalidFields) as refused:
         await replica.members.depart("../claims")
     assert refused.value.violations[0].field == "api_server_id"
@@ -347,7 +347,9 @@ async def test_while_the_store_cannot_be_read_no_lease_ends(
         await end(task)
 
 
-async def test_who_lost_the_claim_removes_nothing(replica: Replica, store: DisturbedStore) -> None:
+async def test_nothing_is_removed_after_the_claim_is_lost(
+    replica: Replica, store: DisturbedStore
+) -> None:
     guard = await replica.take_claim()
     await store.delete(guard.key)
     async with replica.following():
@@ -430,7 +432,7 @@ async def test_a_heartbeat_of_an_earlier_life_that_is_late_ends_no_later_one() -
     assert lease.object == beat.lease.object
 
 
-async def test_who_was_superseded_may_come_when_the_later_life_has_departed() -> None:
+async def test_a_superseded_instance_may_join_after_the_later_one_departed() -> None:
     replica = Replica(MemoryStore())
     for life in ("first", "second"):
         beat = await replica.members.heartbeat(Heartbeat("one", instance=life))

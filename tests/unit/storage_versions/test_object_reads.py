@@ -179,7 +179,7 @@ async def test_a_continued_list_takes_no_version_of_its_own(objects: Objects) ->
     assert "specifying resource version is not allowed" in str(await refusal(objects.list(asked)))
 
 
-async def test_what_cannot_be_read_is_said_to_be_broken(objects: Objects, store: Store) -> None:
+async def test_an_unreadable_object_is_a_500(objects: Objects, store: Store) -> None:
     await store.put(PREFIX + NAME, b"?")
     for doing in (objects.get(NAME), objects.create(named(), dry_run=True), objects.delete(NAME)):
         error = await refusal(doing)

@@ -48,7 +48,7 @@ def objects(store: Store, clock: Clock) -> Objects:
 # Creating.
 
 
-async def test_what_is_created_has_no_status_and_what_only_the_server_sets(
+async def test_a_created_object_has_no_status_and_new_system_fields(
     objects: Objects,
 ) -> None:
     created = await objects.create(
@@ -142,7 +142,7 @@ async def test_generating_a_name_gives_up_when_all_are_taken(
         ),
     ],
 )
-async def test_what_breaks_a_rule_is_not_created(
+async def test_an_invalid_object_is_not_created(
     objects: Objects, value: Object, code: int, message: str
 ) -> None:
     error = await refusal(objects.create(value))
@@ -151,7 +151,7 @@ async def test_what_breaks_a_rule_is_not_created(
     assert (await objects.list(ListOptions())).items == ()
 
 
-async def test_what_no_store_takes_is_too_large(objects: Objects) -> None:
+async def test_an_object_too_large_for_a_store_is_a_413(objects: Objects) -> None:
     finalizers: list[JSONValue] = [f"example.com/{n:060}" for n in range(20_000)]
     error = await refusal(objects.create(named(finalizers=finalizers)))
     assert (error.code, error.reason) == (413, "RequestEntityTooLarge")
@@ -254,7 +254,7 @@ async def test_an_update_of_what_was_changed_meanwhile_is_refused(objects: Objec
     assert 'strconv.ParseUint: parsing "x": invalid syntax' in error.message
 
 
-async def test_what_is_not_there_cannot_be_changed(objects: Objects) -> None:
+async def test_a_missing_object_is_a_404(objects: Objects) -> None:
     sent = named(resourceVersion="1")
     for doing in (
         objects.get(NAME),
@@ -348,7 +348,7 @@ async def test_no_patch_is_lost_to_another(objects: Objects) -> None:
     assert metadata_of(now)["labels"] == {f"l{number}": "x" for number in range(20)}
 
 
-async def test_who_comes_between_makes_an_update_conflict_and_a_patch_be_done_again() -> None:
+async def test_a_concurrent_write_conflicts_with_an_update_and_repeats_a_patch() -> None:
     store = DisturbedStore(MemoryStore())
     objects = Objects(Collection(store, STORAGE_VERSION, PREFIX))
     created = await objects.create(named())

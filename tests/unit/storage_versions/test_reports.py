@@ -112,9 +112,7 @@ async def test_the_same_report_again_writes_nothing(
     assert len(written_objects(store)) == 2
 
 
-async def test_what_changes_is_written_and_nothing_else(
-    replica: Replica, store: DisturbedStore
-) -> None:
+async def test_only_changed_objects_are_written(replica: Replica, store: DisturbedStore) -> None:
     a = await replica.join("a")
     await replica.reports.report(a, [writes("daemonsets", "v1"), writes("deployments", "v1")])
     results = await replica.reports.report(
@@ -139,7 +137,7 @@ async def test_servers_that_write_different_versions_do_not_agree(replica: Repli
     assert await replica.written("apps.jobs") == {a: "apps/v1", b: "apps/v2"}
 
 
-async def test_what_else_stands_in_the_object_is_kept(replica: Replica) -> None:
+async def test_other_fields_of_the_object_are_kept(replica: Replica) -> None:
     a, b = await replica.join("a"), await replica.join("b")
     (first,) = await replica.reports.report(a, [writes("jobs", "v1")])
     metadata = first.stored.object["metadata"]
@@ -179,7 +177,7 @@ def test_the_versions_of_equivalents_come_last_and_once() -> None:
     )
 
 
-def test_what_is_said_twice_alike_counts_once() -> None:
+def test_equal_duplicates_count_once() -> None:
     assert list(entries("a", [PODS, PODS])) == ["core.pods"]
 
 
@@ -233,7 +231,7 @@ async def test_a_report_that_cannot_be_names_each_field_and_writes_nothing(
     assert written_objects(store) == []
 
 
-def test_what_is_said_twice_and_differently_is_refused() -> None:
+def test_differing_duplicates_are_refused() -> None:
     with pytest.raises(InvalidFields) as refused:
         entries("a", [writes("jobs", "v1"), PODS, writes("jobs", "v2")])
     assert [each.field for each in refused.value.violations] == ["resources[2]"]
@@ -247,13 +245,13 @@ def test_five_thousand_resources_are_taken_and_no_more() -> None:
     assert [each.field for each in refused.value.violations] == ["resources"]
 
 
-def test_no_more_is_said_than_fits_into_an_answer() -> None:
+def test_at_most_fifty_violations_are_reported() -> None:
     with pytest.raises(InvalidFields) as refused:
         entries("a", [ReportedResource("", f"R{n}", "v1", ("v1",)) for n in range(100)])
     assert len(refused.value.violations) == 50
 
 
-async def test_what_is_no_identity_cannot_report(replica: Replica) -> None:
+async def test_an_invalid_identity_cannot_report(replica: Replica) -> None:
     with pytest.raises(InvalidFields) as refused:
         await replica.reports.report("a/b", [PODS])
     assert [each.field for each in refused.value.violations] == ["api_server_id"]
@@ -262,7 +260,9 @@ async def test_what_is_no_identity_cannot_report(replica: Replica) -> None:
 # Membership.
 
 
-async def test_who_is_no_member_cannot_report(replica: Replica, store: DisturbedStore) -> None:
+async def test_a_server_without_a_lease_cannot_report(
+    replica: Replica, store: DisturbedStore
+) -> None:
     with pytest.raises(NotMember) as refused:
         await replica.reports.report("apiserver-a", [PODS])
     assert refused.value.api_server_id == "apiserver-a"
