@@ -59,7 +59,7 @@ class Bodies:
         return (plain, "identity") if plain is not None and small else None
 
     def add(self, of: str, text: bytes) -> None:
-        """Cache the JSON of a document that nobody has asked for yet."""
+        """Cache the JSON of a document before it is requested."""
         self._add(of, Form.JSON, text, requested=False)
 
     def cached_whole(self, packed: Packed, form: Form, coding: Coding) -> Body | PackedBody | None:
@@ -117,7 +117,7 @@ class Bodies:
         return data, coding
 
     def _add(self, of: str, form: Form, data: bytes, *, requested: bool) -> None:
-        """Cache a plain body; one that nobody asked for is evicted first, for it is large."""
+        """Cache a plain body; one that was not requested is evicted first, for it is large."""
         small = len(data) < MIN_COMPRESSED_BYTES
         large = len(data) > self._large
         self._cache.put((of, form, "identity"), data, evict_first=large or not (requested or small))

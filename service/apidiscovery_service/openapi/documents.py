@@ -1,8 +1,7 @@
 """The documents of everything that is served: made on request, then known by their hash.
 
 The index states the hash of every document, so the first request for it makes all of them once and
-drops them; a fingerprint of each tells later whether it has changed. Bodies that were asked for are
-cached.
+drops them. Its fingerprint shows later whether it has changed. Requested bodies are cached.
 """
 
 import asyncio
@@ -36,7 +35,7 @@ class Documents:
     def __init__(
         self,
         recipes: Recipes,
-        observe: Observer = lambda what, seconds: None,  # noqa: ARG005 - names tell what it gets
+        observe: Observer = lambda what, seconds: None,  # noqa: ARG005 - the names document its arguments
         *,
         release: Release | None = None,
         cache_bytes: int = 64 * 2**20,

@@ -1,4 +1,4 @@
-"""Makes documents: a few at a time, each once for all who wait for it."""
+"""Makes documents, a few at a time, and each once for concurrent callers."""
 
 import asyncio
 import hashlib
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class Once(Generic[K, T]):
-    """Runs at most one task for each key at a time; all who ask meanwhile share it."""
+    """Runs at most one task for each key at a time; concurrent callers share it."""
 
     def __init__(self) -> None:
         self._tasks: dict[K, asyncio.Task[T]] = {}
@@ -203,7 +203,7 @@ class Making:
 
 
 def _reason(error: Exception) -> str:
-    """Return what clients are told; the log has the details of unexpected errors."""
+    """Return the reason for clients; the log has the details of unexpected errors."""
     if isinstance(error, InvalidOpenAPI):
         return str(error)[:_MAX_REASON]
     return _TOO_LATE if isinstance(error, TimeoutError) else _UNKNOWN_REASON

@@ -215,13 +215,9 @@ def operation_id(stem: str, group: str, version: str) -> str:
 
     Source: k8s.io/apiserver pkg/endpoints/openapi/openapi.go:GetOperationIDAndTags.
     """
-    verb = min(_verbs_of(stem), key=len)
+    verb = min(filter(stem.startswith, _VERBS), key=len)
     words = (group.removesuffix(".k8s.io"), version, stem[len(verb) :])
     return verb + "".join(camel(word, capital=True) for word in words)
-
-
-def _verbs_of(stem: str) -> Iterable[str]:
-    return (verb for verb in _VERBS if stem.startswith(verb))
 
 
 def tag(group: str, version: str) -> str:

@@ -269,7 +269,7 @@ class Collection:
         return self._marks.get(entry.key) != entry.mark
 
     def _is_restored(self, listing: Listing, news: list[Entry]) -> bool:
-        """Tell whether the store was restored from a backup: revisions go back."""
+        """Return whether the store was restored from a backup: revisions go back."""
         return listing.revision < self._revision or (
             bool(news) and news[0].revision <= self._revision
         )
@@ -352,8 +352,8 @@ class Collection:
             after: The revision of a list, an object or an event; a future one is waited for. None
                 begins with the current objects, 0 with those of the view: each as ADDED and marked
                 `initial`, by name, then a BOOKMARK with that mark.
-            bookmark_every_s: Interval of BOOKMARKs that tell the revision reached; None for no
-                other than the initial one.
+            bookmark_every_s: Interval of BOOKMARKs with the revision reached; None for none but
+                the initial one.
 
         Raises:
             Expired: Not all events after it are available, the reader was too slow, or an object

@@ -443,7 +443,7 @@ def _with_new_status(new: Object, old: Object) -> Object:
 
 
 def _takes_last_finalizer(new: Object, old: Object) -> bool:
-    """Tell whether an update takes the last finalizer from an object marked for deletion.
+    """Return whether an update takes the last finalizer from an object marked for deletion.
 
     Source: pkg/registry/generic/registry/store.go, ShouldDeleteDuringUpdate.
     """

@@ -74,7 +74,7 @@ class Requirement:
     values: tuple[str, ...] = ()
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Tell whether labels match."""
+        """Return whether labels match."""
         value = labels.get(self.key)
         match self.operator:
             case Operator.EXISTS:
@@ -102,7 +102,7 @@ class LabelSelector:
     requirements: tuple[Requirement, ...] = ()
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Tell whether labels match."""
+        """Return whether labels match."""
         return all(requirement.matches(labels) for requirement in self.requirements)
 
 
@@ -302,7 +302,7 @@ class FieldRequirement:
     equal: bool = True
 
     def matches(self, fields: Mapping[str, str]) -> bool:
-        """Tell whether fields meet the requirement; a missing field is empty."""
+        """Return whether fields meet the requirement; a missing field is empty."""
         return (fields.get(self.field, "") == self.value) is self.equal
 
 
@@ -313,7 +313,7 @@ class FieldSelector:
     requirements: tuple[FieldRequirement, ...] = ()
 
     def matches(self, fields: Mapping[str, str]) -> bool:
-        """Tell whether fields, named as in selectors, meet all requirements."""
+        """Return whether fields, named as in selectors, meet all requirements."""
         return all(requirement.matches(fields) for requirement in self.requirements)
 
     def exact(self, field: str) -> str | None:
@@ -393,7 +393,7 @@ class Selection:
         return self.fields.exact(NAME)
 
     def matches(self, candidate: Object) -> bool:
-        """Tell whether an object matches."""
+        """Return whether an object matches."""
         metadata = reading.mapping(candidate, "metadata")
         names = {
             NAME: reading.text(metadata, "name"),

@@ -1,6 +1,6 @@
 """JSON documents as the messages of gnostic, by the messages' descriptors.
 
-Descriptors tell the field of each key (by its JSON name) and its type. They do not tell what
+Descriptors have the field of each key (by its JSON name) and its type. They do not have what
 gnostic does with some messages of both versions of OpenAPI (gnostic-models openapiv2/OpenAPIv2.go
 and openapiv3/OpenAPIv3.go):
 

@@ -377,7 +377,7 @@ _SIMPLE: Final = frozenset(
 
 
 def _nests(at: Place) -> bool:
-    """Tell whether items may nest further; references may make them endless."""
+    """Return whether items may nest further; references may make them endless."""
     levels = 0
     while at is not None and at[1] == "items":
         at, levels = at[0], levels + 1

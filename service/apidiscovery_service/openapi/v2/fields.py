@@ -164,7 +164,7 @@ def parameter_fields(source: Object, at: Place) -> Object:
 
 
 def is_form(media_type: str) -> bool:
-    """Tell whether a body of a media type has the fields of a form."""
+    """Return whether a body of a media type has the fields of a form."""
     return media_type.partition(";")[0] in FORM_TYPES
 
 
