@@ -93,8 +93,3 @@ def test_another_writer_gives_the_same_text(value: JSONValue) -> None:
 @given(VALUES)
 def test_indented_text_is_the_pretty_text(value: JSONValue) -> None:
     assert indent(dumps(value)) == dumps_pretty(value)
-
-
-@given(VALUES)
-def test_no_character_that_html_or_javascript_minds_is_left(value: JSONValue) -> None:
-    assert not set(dumps(value).decode()) & set("<>&\u2028\u2029")

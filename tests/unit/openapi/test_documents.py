@@ -4,6 +4,8 @@ import asyncio
 import gzip
 import pickle
 import tracemalloc
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 
 import orjson
 import pytest
@@ -26,6 +28,16 @@ pytestmark = pytest.mark.usefixtures("fake_workers")
 GOLDEN_INDEX = GOLDEN / "crds" / "openapi" / "openapi.v3.index.json"
 
 LARGE = b'{"large":"' + b"x" * 5000 + b'"}'
+
+
+@contextmanager
+def traced() -> Generator[Callable[[], int]]:
+    """Trace memory; return what returns the bytes that are in use."""
+    tracemalloc.start()
+    try:
+        yield lambda: tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.parametrize(
@@ -294,14 +306,10 @@ async def test_groups_that_come_and_go_leave_nothing(*, asked_before: bool) -> N
     if asked_before:
         await documents.index()
     documents.changed(["warm.example"])
-    tracemalloc.start()
-    try:
+    with traced() as size:
         for number in range(100_000):
             documents.changed([f"gone{number}.example"])
-        size, _ = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert size < 3_000_000
+        assert size() < 3_000_000
     recipes.texts["c.example"] = {"apis/c.example/v1": b"{}"}
     del recipes.texts["b.example"]
     documents.changed(["b.example", "c.example"])
@@ -312,14 +320,10 @@ async def test_requests_for_unknown_documents_take_no_memory() -> None:
     documents = Documents(recipes_of("apis/a.example/v1"))
     await documents.index()
     generation = documents.generation
-    tracemalloc.start()
-    try:
+    with traced() as size:
         for number in range(10_000):
             assert await documents.body(f"apis/none{number}.example/v1") is None
-        size, _ = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert size < 200_000 + 100 * 10_000  # the recipes that are asked count what they are asked for
+        assert size() < 200_000 + 100 * 10_000  # the recipes count what they are asked for
     assert documents.generation == generation
 
 
@@ -449,15 +453,10 @@ async def test_documents_that_nobody_asked_for_take_no_memory_but_their_hash() -
     for group, of_group in texts.items():
         of_group[f"apis/{group}/v1"] = orjson.dumps({"title": group, "text": "x" * 2000})
     documents = Documents(recipes)
-    tracemalloc.start()
-    try:
-        before, _ = tracemalloc.get_traced_memory()
+    with traced() as size:
         index = await documents.whole_index()
-        after, _ = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    # The body is there twice, and orjson may have taken half as much again to write it.
-    assert (after - before - 2.5 * len(index.body)) / len(index.entries) < 1200
+        # The body is there twice, and orjson may have taken half as much again to write it.
+        assert (size() - 2.5 * len(index.body)) / len(index.entries) < 1200
 
 
 async def test_a_document_that_no_worker_can_encode_is_told(
