@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, TypeAlias
 
 import yaml
 from apidiscovery_service.openapi.protobuf.encoder import type_of
@@ -40,14 +40,15 @@ _SCALARS = (
 class YamlLoader(yaml.CSafeLoader):
     """Reads the YAML inside gnostic's `Any`, with the scalars of JSON: no `yes`, no dates."""
 
-    yaml_implicit_resolvers: ClassVar[JSON] = {
-        letter: [
-            (f"tag:yaml.org,2002:{tag}", re.compile(f"(?:{pattern})$"))
-            for tag, letters, pattern in _SCALARS
-            if letter in letters
-        ]
-        for letter in "tfn-0123456789"
-    }
+
+YamlLoader.yaml_implicit_resolvers = {
+    letter: [
+        (f"tag:yaml.org,2002:{tag}", re.compile(f"(?:{pattern})$"))
+        for tag, letters, pattern in _SCALARS
+        if letter in letters
+    ]
+    for letter in "tfn-0123456789"
+}
 
 
 class Filled:

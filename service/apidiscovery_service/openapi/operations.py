@@ -6,7 +6,6 @@ kube-openapi pkg/builder3/openapi.go; k8s.io/apiserver pkg/endpoints/installer.g
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, Final
 
 from apidiscovery_service.core.model import GroupVersionKind
@@ -173,7 +172,6 @@ _VERBS = (
 _VOWELS = frozenset("aeiou")
 
 
-@lru_cache(maxsize=1024)
 def camel(text: str, *, capital: bool) -> str:
     """Return text in camel case: letters, digits and underscores, without a digit at the start.
 
