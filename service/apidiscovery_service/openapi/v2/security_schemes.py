@@ -1,5 +1,6 @@
 """Security schemes of OpenAPI v2 and v3."""
 
+from collections.abc import Mapping
 from typing import Final
 
 from apidiscovery_formats.openapi.pointers import Place
@@ -8,6 +9,7 @@ from apidiscovery_service.kube.go_json import JSONValue
 from apidiscovery_service.openapi.v2 import key_order
 from apidiscovery_service.openapi.v2.fields import (
     DESCRIPTION,
+    Convert,
     Object,
     as_object,
     as_text,
@@ -23,7 +25,7 @@ _V3_FLOWS: Final = {
     "application": "clientCredentials",
     "accessCode": "authorizationCode",
 }
-_URLS: Final = dict.fromkeys(("authorizationUrl", "tokenUrl"), as_text)
+_URLS: Final[Mapping[str, Convert]] = {"authorizationUrl": as_text, "tokenUrl": as_text}
 
 
 def upgraded(source: Object, at: Place) -> Object:
