@@ -26,7 +26,8 @@ def downgrade(document: Mapping[str, JSONValue]) -> Object:
         "paths": conversion.paths(),
     }
     sections: dict[str, Object] = {}
-    for (section, name), component in conversion.components().items():
+    every = [(section, name) for section in SECTIONS for name in conversion.section(section)]
+    for (section, name), component in conversion.components(every).items():
         final = conversion.names[section][name]
         sections.setdefault(SECTIONS[section], {})[final] = component.value
     for section in dict.fromkeys(SECTIONS.values()):

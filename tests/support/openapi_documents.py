@@ -1,10 +1,10 @@
 """OpenAPI documents for tests, and checks of all of them."""
 
 import gzip
-from collections.abc import Iterator
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
 import orjson
+from json_walks import members, references
 from openapi_spec_validator import OpenAPIV2SpecValidator, OpenAPIV30SpecValidator
 from repository import GOLDEN
 
@@ -43,26 +43,12 @@ def dangling(document: Json) -> list[str]:
     return [text for text in references(document) if not leads(document, text)]
 
 
-def inside(value: Json) -> list[tuple[str | int, Json]]:
-    """Return what stands directly in an object or a list, with its step."""
-    if isinstance(value, dict):
-        return [*cast("dict[str, Json]", value).items()]
-    return [*enumerate(cast("list[object]", value))] if isinstance(value, list) else []
-
-
-def references(value: Json) -> Iterator[str]:
-    for step, inner in inside(value):
-        if step == "$ref" and isinstance(inner, str):
-            yield inner
-        yield from references(inner)
-
-
 def leads(value: Json, reference: str) -> bool:
     if not reference.startswith("#/"):
         return False
     for token in reference[2:].split("/"):
         name = token.replace("~1", "/").replace("~0", "~")
-        fields = dict(inside(value))
+        fields = dict(members(value))
         if name not in fields:
             return False
         value = fields[name]
@@ -72,7 +58,7 @@ def leads(value: Json, reference: str) -> bool:
 def places(value: Json, path: tuple[str | int, ...] = ()) -> list[tuple[str | int, ...]]:
     """Return the paths of everything within a value."""
     found = [path] if path else []
-    for step, inner in inside(value):
+    for step, inner in members(value):
         found += places(inner, (*path, step))
     return found
 

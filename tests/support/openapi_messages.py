@@ -1,10 +1,11 @@
 """Documents that use every field of the messages of OpenAPI, and messages as JSON."""
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeAlias
 
-import any_yaml_reader
+import yaml
 from apidiscovery_service.openapi.protobuf.encoder import type_of
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import Message
@@ -25,6 +26,28 @@ _VALUES: Mapping[str, list[JSON]] = {
     "AnyOrExpression": [[1, 2], _ANYTHING],
     "DefaultType": ["text", False, -2.5],
     "Expression": [_ANYTHING],
+}
+
+
+_SCALARS = (
+    ("bool", "tf", "true|false"),
+    ("null", "n", "null"),
+    ("int", "-0123456789", "-?(?:0|[1-9][0-9]*)"),
+    ("float", "-0123456789", r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?"),
+)
+
+
+class YamlLoader(yaml.CSafeLoader):
+    """Reads the YAML inside gnostic's `Any`, with the scalars of JSON: no `yes`, no dates."""
+
+
+YamlLoader.yaml_implicit_resolvers = {
+    letter: [
+        (f"tag:yaml.org,2002:{tag}", re.compile(f"(?:{pattern})$"))
+        for tag, letters, pattern in _SCALARS
+        if letter in letters
+    ]
+    for letter in "tfn-0123456789"
 }
 
 
@@ -116,7 +139,7 @@ def json_of(message: Message) -> JSON:
     descriptor = message.DESCRIPTOR
     values = {field.name: _plain(field, value) for field, value in message.ListFields()}
     if descriptor.name == "Any":
-        return any_yaml_reader.load(values["yaml"])
+        return yaml.load(values["yaml"], YamlLoader)  # noqa: S506 - safe, with other scalars
     if descriptor.oneofs:
         nothing: JSON = {}
         return next(iter(values.values()), nothing)

@@ -4,16 +4,15 @@ import asyncio
 import gc
 import hashlib
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from time import thread_time
-from typing import Self
+from typing import Any, Self
 
 import zstandard
 from apidiscovery_releases import Release
 from apidiscovery_service.kube.go_json import JSONValue
 from apidiscovery_service.openapi.body import pack
-from apidiscovery_service.openapi.documents import Documents, Encode, Encoders, Limits
 from apidiscovery_service.openapi.entries import group_of
 from apidiscovery_service.openapi.recipe import Recipe
 from apidiscovery_service.openapi.v2.merged import Merged, TooLarge
@@ -109,11 +108,11 @@ def _open() -> asyncio.Event:
 
 
 @dataclass
-class CountingEncoders:
-    """Encoders whose results tell what they were made from.
+class FakeWorkers:
+    """Stands for the workers; results name what they were made from.
 
     Attributes:
-        calls: How often each was called.
+        calls: How often each function was called: `v3` and `v2` encode, `merged` merges.
         merging: Set when merging begins.
         go_on: What merging waits for then; set from the start.
     """
@@ -122,16 +121,13 @@ class CountingEncoders:
     merging: asyncio.Event = field(default_factory=asyncio.Event)
     go_on: asyncio.Event = field(default_factory=_open)
 
-    def encoders(self) -> Encoders:
-        return Encoders(self._counted("v3"), self._counted("v2"), self._merged)
-
-    def _counted(self, name: str) -> Encode:
-        async def encode(text: bytes) -> bytes:
-            self.calls[name] += 1
-            await asyncio.sleep(0)
-            return name.encode() + b":" + text
-
-        return encode
+    async def run(self, function: Callable[..., object], *args: Any) -> object:  # noqa: ANN401 - of any function
+        name = function.__name__.removeprefix("encode_")
+        self.calls[name] += 1
+        if name == "merged":
+            return await self._merged(*args)
+        await asyncio.sleep(0)
+        return b"%s:%s" % (name.encode(), args[0])
 
     async def _merged(
         self,
@@ -142,7 +138,6 @@ class CountingEncoders:
         _release: Release,
     ) -> Merged:
         assert not packaged
-        self.calls["merged"] += 1
         self.merging.set()
         async with asyncio.timeout(10):
             await self.go_on.wait()
@@ -197,9 +192,3 @@ def recipes_of(*keys: str) -> FakeRecipes:
     for key in keys:
         recipes.texts.setdefault(group_of(key) or "", {})[key] = b'{"of":"%s"}' % key.encode()
     return recipes
-
-
-def documents_of(recipes: FakeRecipes, cache_bytes: int | None = None) -> Documents:
-    """Return the documents of recipes, with encoders that need no real ones."""
-    limits = Limits() if cache_bytes is None else Limits(cache_bytes=cache_bytes)
-    return Documents(recipes, encoders=CountingEncoders().encoders(), limits=limits)

@@ -8,7 +8,7 @@ from apidiscovery_service.core.cluster import Cluster
 from apidiscovery_service.core.model import CORE_GROUP, Group
 from apidiscovery_service.encoding import EncodedSnapshot
 from apidiscovery_service.fleet.scope import Scope
-from apidiscovery_service.openapi.documents import Documents, Limits
+from apidiscovery_service.openapi.documents import Documents
 from apidiscovery_service.openapi.entries import group_of
 from apidiscovery_service.openapi.making import Observer
 from apidiscovery_service.openapi.recipe import Recipe
@@ -78,7 +78,7 @@ class _View:
         self._published = published
         self._clusters: Mapping[str, Cluster] = {}
         self._groups: Mapping[str, Group] = {}
-        self.documents = Documents(self, observe, limits=Limits(cache_bytes=_CACHE_BYTES))
+        self.documents = Documents(self, observe, cache_bytes=_CACHE_BYTES)
 
     def take(self, clusters: Mapping[str, Cluster], encoded: EncodedSnapshot) -> None:
         """Take what the view is made of now."""

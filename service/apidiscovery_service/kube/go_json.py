@@ -23,7 +23,7 @@ def dumps(value: object) -> bytes:
     """Return compact JSON, keys in the order of the mappings, without a line feed at the end.
 
     Args:
-        value: A JSON value; `orjson.Fragment` in it is JSON text that stands for itself.
+        value: A JSON value; `orjson.Fragment` in it is JSON text, written as it is.
 
     Raises:
         TypeError: A string holds a lone surrogate, or an integer has more than 64 bits.

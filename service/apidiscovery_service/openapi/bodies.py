@@ -2,13 +2,15 @@
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Hashable
-from typing import Final, get_args
+from collections.abc import Callable, Hashable
+from typing import Final
 
+from apidiscovery_service import workers
 from apidiscovery_service.encoding.compression import MIN_COMPRESSED_BYTES, Coding, compress
 from apidiscovery_service.openapi.body import WHOLE_BYTES, Body, Form, Packed, PackedBody
 from apidiscovery_service.openapi.errors import InvalidOpenAPI
 from apidiscovery_service.openapi.making import Making
+from apidiscovery_service.openapi.protobuf.documents import encode_v2
 
 # The key of the v2 document; those of v3 documents are the paths that they describe.
 WHOLE_KEY: Final = "/openapi/v2"
@@ -57,14 +59,8 @@ class Bodies:
         return (plain, "identity") if plain is not None and small else None
 
     def add(self, of: str, text: bytes) -> None:
-        """Cache the JSON of a document that nobody has asked for yet."""
+        """Cache the JSON of a document before it is requested."""
         self._add(of, Form.JSON, text, requested=False)
-
-    def remove(self, of: str) -> None:
-        """Remove every body of a document that nobody can ask for any more."""
-        for form in Form:
-            for coding in get_args(Coding):
-                self._cache.drop((of, form, coding))
 
     def cached_whole(self, packed: Packed, form: Form, coding: Coding) -> Body | PackedBody | None:
         """Return a body of a v2 document if nothing has to be made; packed if it is large."""
@@ -75,13 +71,7 @@ class Bodies:
         cached = self.cached(packed.hash, form, coding)
         return Body(WHOLE_KEY, packed.hash, *cached) if cached else None
 
-    async def whole(
-        self,
-        packed: Packed,
-        form: Form,
-        coding: Coding,
-        encode: Callable[[bytes], Awaitable[bytes]],
-    ) -> Body | PackedBody:
+    async def whole(self, packed: Packed, form: Form, coding: Coding) -> Body | PackedBody:
         """Return a body of a v2 document; packed if it is large.
 
         Raises:
@@ -90,25 +80,13 @@ class Bodies:
         cached = self.cached_whole(packed, form, coding)
         if cached:
             return cached
-        if (form, coding) == (Form.JSON, "gzip") and len(packed) > WHOLE_BYTES:
-            return Body(WHOLE_KEY, packed.hash, await self._gzipped(packed), coding)
         check_encodable(form, len(packed))
         text = (await asyncio.to_thread(packed.unpacked)).text
-        data = await self.make(packed.hash, text, form, coding, encode)
+        data = await self.make(packed.hash, text, form, coding, encode_v2)
         return Body(WHOLE_KEY, packed.hash, *data)
 
-    async def _gzipped(self, packed: Packed) -> bytes:
-        data = await self._making.in_turn("gzip", lambda: asyncio.to_thread(_gzipped, packed))
-        self._cache.put((packed.hash, Form.JSON, "gzip"), data)
-        return data
-
     async def make(
-        self,
-        of: str,
-        text: bytes,
-        form: Form,
-        coding: Coding,
-        encode: Callable[[bytes], Awaitable[bytes]],
+        self, of: str, text: bytes, form: Form, coding: Coding, encode: Callable[[bytes], bytes]
     ) -> tuple[bytes, Coding]:
         """Return a body and its coding.
 
@@ -117,7 +95,7 @@ class Bodies:
             text: The document as JSON.
             form: How it is to be written.
             coding: The coding that is wanted; a body too small to be compressed stays plain.
-            encode: Encodes JSON as protobuf.
+            encode: Encodes JSON as protobuf, in a worker process.
 
         Raises:
             InvalidOpenAPI: It cannot be written in that form.
@@ -127,7 +105,7 @@ class Bodies:
         if form is not Form.JSON:
             check_encodable(form, len(text))
             plain = self._cache.get((of, form, "identity")) or await self._making.in_turn(
-                form.value, lambda: encode(text)
+                form.value, lambda: _encoded(encode, text)
             )
             self._add(of, form, plain, requested=coding == "identity")
         if coding == "identity" or len(plain) < MIN_COMPRESSED_BYTES:
@@ -139,14 +117,17 @@ class Bodies:
         return data, coding
 
     def _add(self, of: str, form: Form, data: bytes, *, requested: bool) -> None:
-        """Cache a plain body; one that nobody asked for is evicted first, for it is large."""
+        """Cache a plain body; one that was not requested is evicted first, for it is large."""
         small = len(data) < MIN_COMPRESSED_BYTES
         large = len(data) > self._large
         self._cache.put((of, form, "identity"), data, evict_first=large or not (requested or small))
 
 
-def _gzipped(packed: Packed) -> bytes:
-    return compress(packed.unpacked().text, "gzip")
+async def _encoded(encode: Callable[[bytes], bytes], text: bytes) -> bytes:
+    try:
+        return await workers.run(encode, text)
+    except workers.WorkerFailed as error:
+        raise InvalidOpenAPI((), f"cannot be written as protobuf: {error}") from None
 
 
 # Memory of an entry beside its bytes, roughly.
@@ -190,12 +171,6 @@ class BodyCache:
             self._entries.move_to_end(key, last=False)
         while self._size > self._capacity:
             _, dropped = self._entries.popitem(last=False)
-            self._size -= _weight(dropped)
-
-    def drop(self, key: Hashable) -> None:
-        """Remove a value, if it is cached."""
-        dropped = self._entries.pop(key, None)
-        if dropped is not None:
             self._size -= _weight(dropped)
 
 

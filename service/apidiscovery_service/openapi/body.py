@@ -24,7 +24,7 @@ WHOLE_BYTES: Final = 1024 * 1024
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Unpacked:
-    """The text of a packed document, shared by all who read it now."""
+    """The text of a packed document, shared by its concurrent readers."""
 
     text: bytes
 

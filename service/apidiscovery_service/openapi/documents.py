@@ -1,100 +1,32 @@
 """The documents of everything that is served: made on request, then known by their hash.
 
 The index states the hash of every document, so the first request for it makes all of them once and
-drops them; a fingerprint of each tells later whether it has changed. Bodies that were asked for are
-cached.
+drops them. Its fingerprint shows later whether it has changed. Requested bodies are cached.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from time import perf_counter
 from typing import Literal, TypeAlias
 
 from apidiscovery_releases import Release, newest
 
-from apidiscovery_service import workers
 from apidiscovery_service.encoding.compression import Coding
-from apidiscovery_service.kube.go_json import JSONValue
 from apidiscovery_service.openapi.bodies import Bodies
 from apidiscovery_service.openapi.body import Body, Form, Index, Packed, PackedBody, make_index
 from apidiscovery_service.openapi.entries import Entry, Known
-from apidiscovery_service.openapi.errors import InvalidOpenAPI
 from apidiscovery_service.openapi.making import DocumentUnavailable, Made, Making, Observer, Once
 from apidiscovery_service.openapi.merging import Merging
-from apidiscovery_service.openapi.protobuf.documents import encode_v2, encode_v3
+from apidiscovery_service.openapi.protobuf.documents import encode_v3
 from apidiscovery_service.openapi.recipe import Recipe, Recipes
-from apidiscovery_service.openapi.v2 import merged
-from apidiscovery_service.openapi.v2.merged import Merged
-from apidiscovery_service.workers import WorkerFailed
 
 _SLICE_S = 0.002
 # An index waits so long for the hashes that it states. Making goes on in the background.
 _INDEX_WAIT_S = 5.0
 _NAMED_KEYS = 3
 
-Encode: TypeAlias = Callable[[bytes], Awaitable[bytes]]
-Merger: TypeAlias = Callable[
-    [Sequence[tuple[str, bytes]], Mapping[str, JSONValue], int, Collection[str], Release],
-    Awaitable[Merged],
-]
 _BodyKey: TypeAlias = tuple[Entry, Form, Coding]
-
-
-async def _encode_v3(text: bytes) -> bytes:
-    return await _encoded(encode_v3, text)
-
-
-async def _encode_v2(text: bytes) -> bytes:
-    return await _encoded(encode_v2, text)
-
-
-async def _encoded(encode: Callable[[bytes], bytes], text: bytes) -> bytes:
-    try:
-        return await workers.run(encode, text)
-    except WorkerFailed as error:
-        raise InvalidOpenAPI((), f"cannot be written as protobuf: {error}") from None
-
-
-async def _merged(
-    documents: Sequence[tuple[str, bytes]],
-    info: Mapping[str, JSONValue],
-    max_bytes: int,
-    packaged: Collection[str],
-    release: Release,
-) -> Merged:
-    return await workers.run(merged.merged, documents, info, max_bytes, packaged, release)
-
-
-@dataclass(frozen=True, slots=True)
-class Encoders:
-    """Encoders and the merger of documents; by default they run in worker processes.
-
-    Attributes:
-        v3: Encodes the JSON of a v3 document as protobuf.
-        v2: Encodes the JSON of the merged document as protobuf.
-        merged: Given keys and documents, each compressed by zstd, the `info` of the result, its
-            maximum in bytes, the keys of documents of a recorded release, and that release, returns
-            the merged document.
-    """
-
-    v3: Encode = _encode_v3
-    v2: Encode = _encode_v2
-    merged: Merger = _merged
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """Bounds of the memory that documents take.
-
-    Attributes:
-        cache_bytes: Of cached bodies.
-        merged_bytes: Of the merged document as JSON.
-    """
-
-    cache_bytes: int = 64 * 2**20
-    merged_bytes: int = merged.MAX_BYTES
 
 
 class Documents:
@@ -103,11 +35,10 @@ class Documents:
     def __init__(
         self,
         recipes: Recipes,
-        observe: Observer = lambda what, seconds: None,  # noqa: ARG005 - names tell what it gets
+        observe: Observer = lambda what, seconds: None,  # noqa: ARG005 - the names document its arguments
         *,
         release: Release | None = None,
-        encoders: Encoders | None = None,
-        limits: Limits | None = None,
+        cache_bytes: int = 64 * 2**20,
     ) -> None:
         """Take the source of recipes; nothing is made yet.
 
@@ -117,37 +48,26 @@ class Documents:
                 `index`) and the seconds it took.
             release: The recorded release whose documents are not converted for the merged one, and
                 whose `info` that has; None for the newest.
-            encoders: Make protobuf and the merged document.
-            limits: Bounds of memory.
+            cache_bytes: The memory for cached bodies.
         """
-        limits, used = limits or Limits(), release or newest()
-        info = used.openapi_info
         self._observe = observe
-        self._encoders = encoders or Encoders()
         self._known = Known(recipes)
         self._making = Making(self._known, observe)
-        self._bodies = Bodies(self._making, limits.cache_bytes)
+        self._bodies = Bodies(self._making, cache_bytes)
         self._bodies_once: Once[_BodyKey, Body | None] = Once()
         self._merged_once: Once[tuple[str, Form, Coding], Body | PackedBody] = Once()
         self._index: Index | None = None
         # The revision of the entries when the index was made.
         self._index_revision: int = -1
         self._runs: Once[Literal["index"], None] = Once()
-        self._running = False
         # Entries that were not made in time for an index and are still being made.
         self._late: set[Entry] = set()
         self._finding: set[asyncio.Task[None]] = set()
         self._retries: set[asyncio.Task[None]] = set()
         self._listeners: list[Callable[[], None]] = []
         self._is_used = False
-        merge, merged_bytes = self._encoders.merged, limits.merged_bytes
         self._merging = Merging(
-            self.whole_index,
-            self._made,
-            lambda documents, packaged: merge(documents, info, merged_bytes, packaged, used),
-            self._bodies,
-            observe,
-            release=used,
+            self.whole_index, self._made, self._bodies, observe, release=release or newest()
         )
 
     @property
@@ -163,7 +83,7 @@ class Documents:
         """Call `listener` at the first request for documents, and when the index is another."""
         self._listeners.append(listener)
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         for listener in self._listeners:
             listener()
 
@@ -177,7 +97,7 @@ class Documents:
         self._use()
         if self._index is not None and self._is_current():
             return self._index
-        if self._running:
+        if self._runs.is_running("index"):
             await self._run()  # it may miss later changes
         if self._index is None or not self._is_current():
             await self._run()
@@ -192,28 +112,21 @@ class Documents:
         await self._runs.run("index", self._make_index)
 
     async def _make_index(self) -> None:
-        self._running = True
-        try:
-            await self._settle()
-            await self._find_hashes()
-            if self._index is not None and self._known.revision == self._index_revision:
-                return
-            start = perf_counter()
-            revision = self._known.revision
-            entries = self._known.entries.values()
-            unknown = self._known.unknown
-            hashes = {
-                e.key: e.hash or e.former for e in entries if e.hash or e.former or e in unknown
-            }
-            notes = {e.key: _remark(e) for e in entries if e.failure or e.note}
-            index = await asyncio.to_thread(make_index, hashes, notes)
-            if self._index != index:
-                self._index = index
-                self._tell()
-            self._index_revision = revision
-            self._observe("index", perf_counter() - start)
-        finally:
-            self._running = False
+        await self._settle()
+        await self._find_hashes()
+        if self._index is not None and self._known.revision == self._index_revision:
+            return
+        start = perf_counter()
+        revision = self._known.revision
+        entries, unknown = self._known.entries.values(), self._known.unknown
+        hashes = {e.key: e.hash or e.former for e in entries if e.hash or e.former or e in unknown}
+        notes = {e.key: _remark(e) for e in entries if e.failure or e.note}
+        index = await asyncio.to_thread(make_index, hashes, notes)
+        if self._index != index:
+            self._index = index
+            self._notify()
+        self._index_revision = revision
+        self._observe("index", perf_counter() - start)
 
     async def _settle(self) -> None:
         """Update the entries of every group that may have changed, in slices of time."""
@@ -261,14 +174,14 @@ class Documents:
     async def _still(self, key: str, digest: str) -> bytes:
         made = await self._made(key)
         if made is None or made.hash != digest:
-            raise DocumentUnavailable(key, "it is another by now")
+            raise DocumentUnavailable(key, "it has changed")
         return made.data
 
     def _use(self) -> None:
         """Note a request, and retry failed documents that are due: their fallbacks are served."""
         if not self._is_used:
             self._is_used = True
-            self._tell()
+            self._notify()
         for entry in self._known.due(asyncio.get_running_loop().time()):
             task = asyncio.create_task(self._making.again(entry))
             self._retries.add(task)
@@ -324,8 +237,7 @@ class Documents:
         made = await self._made(key)
         if made is None:
             return None
-        encode = self._encoders.v3
-        data = await self._bodies.make(made.hash, made.data, form, coding, encode)
+        data = await self._bodies.make(made.hash, made.data, form, coding, encode_v3)
         return Body(key, made.hash, *data)
 
     async def _made(self, key: str) -> Made | None:
@@ -355,8 +267,7 @@ class Documents:
         if cached:
             return cached
         return await self._merged_once.run(
-            (index.etag, form, coding),
-            lambda: self._merging.make(form, coding, self._encoders.v2),
+            (index.etag, form, coding), lambda: self._merging.make(form, coding)
         )
 
     async def v2_body(self, packed: Packed, form: Form, coding: Coding) -> Body | PackedBody:
@@ -365,15 +276,14 @@ class Documents:
         Raises:
             InvalidOpenAPI: It cannot be encoded in that form.
         """
-        return await self._bodies.whole(packed, form, coding, self._encoders.v2)
+        return await self._bodies.whole(packed, form, coding)
 
     def warnings(self) -> list[str]:
         """Return a line for each known problem of documents."""
         about: dict[str, list[str]] = {}
         for key in sorted(e.key for e in self._known.entries.values() if e.failure):
             about.setdefault(_remark(self._known.entries[key]), []).append(key)
-        said = [f"{_names(keys)}: {remark}" for remark, keys in about.items()]
-        return said + self._merging.notes()
+        return [f"{_names(keys)}: {remark}" for remark, keys in about.items()] + self._merging.notes
 
 
 def _remark(entry: Entry) -> str:

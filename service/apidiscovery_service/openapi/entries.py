@@ -66,12 +66,12 @@ class Known:
         self._listed = False
 
     def changed(self, groups: Iterable[str]) -> None:
-        """Note that groups may have changed; they are looked at when somebody asks."""
+        """Note that groups may have changed; they are updated by the next request."""
         self._changed.update(groups)
         self._changed.add(None)
         self.noted += 1
         if not self._listed or len(self._changed) > 2 * len(self._keys) + _MANY_CHANGED:
-            # Nobody asks, and groups come and go: all groups will be looked at, and need no note.
+            # Without requests, groups come and go: the next request updates all of them.
             self._changed &= self._keys.keys()
             self._listed = False
 
@@ -174,7 +174,7 @@ class Known:
 
 
 def _is_same(entry: Entry, recipe: Recipe) -> bool:
-    """Tell whether a recipe makes the document that an entry serves."""
+    """Return whether a recipe makes the document that an entry serves."""
     if entry.recipe.fingerprint != recipe.fingerprint:
         return False
     if not entry.failure or not entry.hash or recipe.fallback is None:

@@ -1,6 +1,6 @@
 """Documents generated from discovery, for group-versions whose source publishes none.
 
-Discovery tells paths, operations and kinds, but no fields: clients find each resource, and may send
+Discovery has paths, operations and kinds, but no fields: clients find each resource, and may send
 any field. Watch paths are left out: they are deprecated, and documents of CustomResourceDefinitions
 have none either.
 """
@@ -34,7 +34,7 @@ _SUBRESOURCE: Final = (
 _RESERVED: Final = frozenset("/{}?#%")
 
 
-# Allows any field: discovery does not tell them.
+# Allows any field: discovery has none.
 OPEN: Final[Mapping[str, object]] = {
     "type": "object",
     "x-kubernetes-preserve-unknown-fields": True,

@@ -6,7 +6,7 @@ from typing import Any, TypeAlias, TypeGuard
 
 import orjson
 
-# JSON text that stands for itself wherever `go_json.dumps` meets it.
+# JSON text that `go_json.dumps` writes as it is.
 Fragment: TypeAlias = orjson.Fragment
 
 _CONTAINERS = (dict, list)
@@ -20,12 +20,12 @@ _INT64 = 2**63
 
 
 def is_object(value: object) -> TypeGuard[dict[str, Any]]:
-    """Tell whether a JSON value is an object."""
+    """Return whether a JSON value is an object."""
     return isinstance(value, dict)
 
 
 def is_array(value: object) -> TypeGuard[list[Any]]:
-    """Tell whether a JSON value is an array."""
+    """Return whether a JSON value is an array."""
     return isinstance(value, list)
 
 

@@ -1,4 +1,4 @@
-"""Makes documents: a few at a time, each once for all who wait for it."""
+"""Makes documents, a few at a time, and each once for concurrent callers."""
 
 import asyncio
 import hashlib
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class Once(Generic[K, T]):
-    """Runs at most one task for each key at a time; all who ask meanwhile share it."""
+    """Runs at most one task for each key at a time; concurrent callers share it."""
 
     def __init__(self) -> None:
         self._tasks: dict[K, asyncio.Task[T]] = {}
@@ -38,6 +38,10 @@ class Once(Generic[K, T]):
         finally:
             # A traceback keeps this frame, which would keep the task with the error.
             del task
+
+    def is_running(self, key: K) -> bool:
+        """Return whether a task runs for a key."""
+        return key in self._tasks
 
     def _end(self, key: K, done: asyncio.Task[T]) -> None:
         del self._tasks[key]
@@ -64,8 +68,8 @@ _TIMEOUT_S = 30.0
 
 # After a failure to read; an invalid document is not tried again.
 _RETRY_S = 60.0
-_UNKNOWN_REASON = "the document could not be had"
-_TOO_LATE = "the document was not there in time"
+_UNKNOWN_REASON = "the document could not be read"
+_TOO_LATE = "the document took too long"
 _MAX_REASON = 1000
 
 
@@ -199,7 +203,7 @@ class Making:
 
 
 def _reason(error: Exception) -> str:
-    """Return what clients are told; the log has the details of unexpected errors."""
+    """Return the reason for clients; the log has the details of unexpected errors."""
     if isinstance(error, InvalidOpenAPI):
         return str(error)[:_MAX_REASON]
     return _TOO_LATE if isinstance(error, TimeoutError) else _UNKNOWN_REASON
@@ -214,6 +218,6 @@ def _report(entry: Entry, reason: str, error: Exception) -> None:
     if isinstance(error, InvalidOpenAPI):
         log.warning("an OpenAPI document cannot be made")
     elif isinstance(error, DiscoveryError | TimeoutError):
-        log.warning("an OpenAPI document could not be had")
+        log.warning("an OpenAPI document could not be read")
     else:
-        log.error("an OpenAPI document could not be had", exc_info=error)
+        log.error("an OpenAPI document could not be read", exc_info=error)

@@ -1,22 +1,21 @@
 """The OpenAPI v2 document of everything that is served, merged from all v3 documents."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Literal, TypeAlias
 
 from apidiscovery_releases import Release
 
+from apidiscovery_service import workers
 from apidiscovery_service.encoding.compression import Coding, compress
 from apidiscovery_service.openapi.bodies import WHOLE_KEY, Bodies
 from apidiscovery_service.openapi.body import Body, Form, Index, Packed, PackedBody
 from apidiscovery_service.openapi.making import DocumentUnavailable, Made, Observer, Once
-from apidiscovery_service.openapi.v2.merged import Merged, TooLarge
-from apidiscovery_service.workers import WorkerFailed
+from apidiscovery_service.openapi.v2 import merged
 
 Fetch: TypeAlias = Callable[[str], Coroutine[None, None, Made | None]]
-Merge: TypeAlias = Callable[[Sequence[tuple[str, bytes]], frozenset[str]], Awaitable[Merged]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,18 +37,18 @@ class Merging:
     Args:
         index: Returns the current index.
         fetch: Returns the current document of a key; None when there is none.
-        merge: Given keys and documents, each compressed by zstd, in the order of the keys, and the
-            keys of documents that are the recorded release's, returns the merged document.
         bodies: Makes and caches bodies.
         observe: Told what was made and the seconds it took.
         release: The recorded release, whose documents are not converted.
+
+    Attributes:
+        notes: A line for each thing that the last merge left out, with the reason.
     """
 
-    def __init__(  # noqa: PLR0913 - it joins them
+    def __init__(
         self,
         index: Callable[[], Awaitable[Index]],
         fetch: Fetch,
-        merge: Merge,
         bodies: Bodies,
         observe: Observer,
         *,
@@ -57,20 +56,14 @@ class Merging:
     ) -> None:
         self._index = index
         self._fetch = fetch
-        self._merge_all = merge
         self._bodies = bodies
         self._release = release
         self._observe = observe
         self._once: Once[Literal["merge"], _Result] = Once()
-        self._running = False
         self._last = _Result("", Packed(b"", "", 0))
         # The ETag of the index whose merged document is too large, and the error.
         self._refused: tuple[str, DocumentUnavailable] | None = None
-        self._notes: list[str] = []
-
-    def notes(self) -> list[str]:
-        """Return a line for each thing that the last merge left out, with the reason."""
-        return list(self._notes)
+        self.notes: list[str] = []
 
     def cached(self, index: Index, form: Form, coding: Coding) -> Body | PackedBody | None:
         """Return the merged document of an index if it was made already.
@@ -86,20 +79,17 @@ class Merging:
             else None
         )
 
-    async def make(
-        self, form: Form, coding: Coding, encode: Callable[[bytes], Awaitable[bytes]]
-    ) -> Body | PackedBody:
+    async def make(self, form: Form, coding: Coding) -> Body | PackedBody:
         """Return the merged document of the current index; packed if it is large.
 
         Raises:
             DocumentUnavailable: It is too large.
             InvalidOpenAPI: It cannot be made, or cannot be encoded in that form.
         """
-        packed = (await self._result()).packed
-        return await self._bodies.whole(packed, form, coding, encode)
+        return await self._bodies.whole((await self._result()).packed, form, coding)
 
     async def _result(self) -> _Result:
-        if self._running:
+        if self._once.is_running("merge"):
             under_way = await self._run()  # it may miss later changes
             if under_way.etag == (await self._index()).etag:
                 return under_way
@@ -110,27 +100,27 @@ class Merging:
         return await self._once.run("merge", self._merge)
 
     async def _merge(self) -> _Result:
-        self._running = True
+        index = await self._index()
+        start = perf_counter()
+        release = self._release.openapi_hashes
+        packaged = {key for key, stated in index.entries.items() if release.get(key) == stated}
+        others = {key: index.entries[key] for key in index.entries if key not in packaged}
+        documents, are_as_listed = await self._documents(others)
         try:
-            index = await self._index()
-            start = perf_counter()
-            release = self._release.openapi_hashes
-            packaged = {key for key, stated in index.entries.items() if release.get(key) == stated}
-            others = {key: index.entries[key] for key in index.entries if key not in packaged}
-            documents, are_as_listed = await self._documents(others)
-            try:
-                merged = await self._merge_all(documents, frozenset(packaged))
-            except (TooLarge, WorkerFailed) as error:
-                refused = DocumentUnavailable(WHOLE_KEY, str(error))
-                self._refused = (index.etag, refused)
-                raise refused from None
-            etag = index.etag if are_as_listed else ""
-            self._notes = merged.notes
-            if merged.document.hash != self._last.packed.hash:
-                self._bodies.remove(self._last.packed.hash)
-            self._last = _Result(etag, merged.document)
-        finally:
-            self._running = False
+            made = await workers.run(
+                merged.merged,
+                documents,
+                self._release.openapi_info,
+                merged.MAX_BYTES,
+                packaged,
+                self._release,
+            )
+        except (merged.TooLarge, workers.WorkerFailed) as error:
+            refused = DocumentUnavailable(WHOLE_KEY, str(error))
+            self._refused = (index.etag, refused)
+            raise refused from None
+        self.notes = made.notes
+        self._last = _Result(index.etag if are_as_listed else "", made.document)
         self._observe("merged", perf_counter() - start)
         return self._last
 

@@ -8,7 +8,6 @@ What documents say of the server: k8s.io/apiserver pkg/endpoints/discovery/legac
 from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
-from types import MappingProxyType
 from typing import Any, Final, cast
 
 import orjson
@@ -16,7 +15,6 @@ from apidiscovery_releases import newest
 
 from apidiscovery_service.core.model import GroupVersionKind
 from apidiscovery_service.kube import go_json
-from apidiscovery_service.openapi import json_text
 from apidiscovery_service.openapi.json_text import Fragment
 from apidiscovery_service.openapi.references import reached, references_in
 
@@ -50,7 +48,7 @@ def components(*, scale: bool) -> Mapping[str, bytes]:
         for name, schema in schemas.items()
     }
     names = sorted(reached(roots, edges))
-    return MappingProxyType({name: go_json.dumps(schemas[name]) for name in names})
+    return {name: go_json.dumps(schemas[name]) for name in names}
 
 
 @cache
@@ -60,16 +58,14 @@ def parameters() -> Mapping[str, tuple[Mapping[str, Any], ...]]:
     Each has `name` and `in`; they are sorted by these.
     """
     found = cast("dict[str, list[dict[str, Any]]]", _data()["parameters"])
-    return MappingProxyType({action: tuple(several) for action, several in found.items()})
+    return {action: tuple(several) for action, several in found.items()}
 
 
 @cache
 def type_meta() -> Mapping[str, Fragment]:
     """Return the schemas of the fields `apiVersion` and `kind` of an object."""
     fields = _schemas()[STATUS]["properties"]
-    return MappingProxyType(
-        {name: Fragment(go_json.dumps(fields[name])) for name in ("apiVersion", "kind")}
-    )
+    return {name: Fragment(go_json.dumps(fields[name])) for name in ("apiVersion", "kind")}
 
 
 def kinds_extension(kind: GroupVersionKind) -> dict[str, object]:
@@ -84,19 +80,17 @@ def embedded_meta() -> Mapping[str, Fragment]:
 
     Source: apiextensions-apiserver pkg/controller/openapi/builder/builder.go:addEmbeddedProperties.
     """
-    return MappingProxyType(
-        {
-            "apiVersion": _text(
-                "apiVersion defines the versioned schema of this representation of an object. "
-                f"{_CONVENTIONS}#resources"
-            ),
-            "kind": _text(
-                "kind is a string value representing the type of this object. In CamelCase. "
-                f"{_CONVENTIONS}#types-kinds"
-            ),
-            "metadata": object_meta(),
-        }
-    )
+    return {
+        "apiVersion": _text(
+            "apiVersion defines the versioned schema of this representation of an object. "
+            f"{_CONVENTIONS}#resources"
+        ),
+        "kind": _text(
+            "kind is a string value representing the type of this object. In CamelCase. "
+            f"{_CONVENTIONS}#types-kinds"
+        ),
+        "metadata": object_meta(),
+    }
 
 
 @cache
@@ -213,11 +207,11 @@ def resource_list(tag: str, operation_id: str) -> dict[str, object]:
 
 
 @cache
-def list_schemas() -> Mapping[str, json_text.Fragment]:
+def list_schemas() -> Mapping[str, Fragment]:
     """Return the schemas of a list of resources, by name."""
     document: Any = orjson.loads(newest().openapi_v3("apis/apps/v1"))
     found = document["components"]["schemas"]
     return {
-        name: json_text.Fragment(go_json.dumps(without_empty_defaults(found[name])))
+        name: Fragment(go_json.dumps(without_empty_defaults(found[name])))
         for name in (_RESOURCE_LIST, f"{META}APIResource")
     }

@@ -6,7 +6,6 @@ kube-openapi pkg/builder3/openapi.go; k8s.io/apiserver pkg/endpoints/installer.g
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, Final
 
 from apidiscovery_service.core.model import GroupVersionKind
@@ -173,7 +172,6 @@ _VERBS = (
 _VOWELS = frozenset("aeiou")
 
 
-@lru_cache(maxsize=1024)
 def camel(text: str, *, capital: bool) -> str:
     """Return text in camel case: letters, digits and underscores, without a digit at the start.
 
@@ -215,13 +213,9 @@ def operation_id(stem: str, group: str, version: str) -> str:
 
     Source: k8s.io/apiserver pkg/endpoints/openapi/openapi.go:GetOperationIDAndTags.
     """
-    verb = min(_verbs_of(stem), key=len)
+    verb = min(filter(stem.startswith, _VERBS), key=len)
     words = (group.removesuffix(".k8s.io"), version, stem[len(verb) :])
     return verb + "".join(camel(word, capital=True) for word in words)
-
-
-def _verbs_of(stem: str) -> Iterable[str]:
-    return (verb for verb in _VERBS if stem.startswith(verb))
 
 
 def tag(group: str, version: str) -> str:

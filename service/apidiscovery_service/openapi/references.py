@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
-from typing import Final, Generic, TypeVar
+from typing import Final, TypeVar
 from urllib.parse import unquote
 
 from apidiscovery_service.kube.go_json import JSONValue
@@ -140,63 +140,46 @@ def reached(start: Iterable[Node], edges: Mapping[Node, Collection[Node]]) -> se
 def components(edges: Mapping[Node, Collection[Node]]) -> Iterator[list[Node]]:
     """Yield the strongly connected components of a graph, each after all that it leads to.
 
-    Edges to unknown nodes are ignored.
+    Edges to unknown nodes are ignored. This is Tarjan's algorithm without recursion: a chain of
+    references can have any length.
     """
-    search = _Search(edges)
-    for node in edges:
-        yield from search.from_node(node)
+    numbers: dict[Node, int] = {}
+    # The number of the earliest node that is known to be reached; behind all for closed ones.
+    earliest: dict[Node, int] = {}
+    opened: list[Node] = []
+    calls: list[tuple[Node, Iterator[Node]]] = []
+
+    def enter(node: Node) -> None:
+        numbers[node] = earliest[node] = len(numbers)
+        opened.append(node)
+        calls.append((node, iter(edges[node])))
+
+    for start in edges:
+        if start not in numbers:
+            enter(start)
+        while calls:
+            node, following = calls[-1]
+            for other in following:
+                if other in numbers:
+                    earliest[node] = min(earliest[node], earliest[other])
+                elif other in edges:
+                    enter(other)
+                    break
+            else:
+                calls.pop()
+                if calls:
+                    caller = calls[-1][0]
+                    earliest[caller] = min(earliest[caller], earliest[node])
+                if earliest[node] == numbers[node]:
+                    yield _closed(node, opened, earliest, len(edges))
 
 
-class _Search(Generic[Node]):
-    """Tarjan's algorithm without recursion: a chain of references can have any length."""
-
-    def __init__(self, edges: Mapping[Node, Collection[Node]]) -> None:
-        self._edges = edges
-        # The number of the earliest node that is known to be reached; behind all for closed ones.
-        self._earliest: dict[Node, int] = {}
-        self._open: list[Node] = []
-        self._calls: list[tuple[Node, int, Iterator[Node]]] = []
-
-    def from_node(self, node: Node) -> Iterator[list[Node]]:
-        """Yield the components that are reached from a node and have not been yielded."""
-        if node not in self._earliest:
-            self._enter(node)
-        while self._calls:
-            if not self._step():
-                component = self._leave()
-                if component:
-                    yield component
-
-    def _enter(self, node: Node) -> None:
-        number = self._earliest[node] = len(self._earliest)
-        self._open.append(node)
-        self._calls.append((node, number, iter(self._edges[node])))
-
-    def _step(self) -> bool:
-        """Follow the edges of the innermost node; return whether one leads to a new node."""
-        node, _, following = self._calls[-1]
-        for other in following:
-            if other in self._earliest:
-                self._lower(node, other)
-            elif other in self._edges:
-                self._enter(other)
-                return True
-        return False
-
-    def _lower(self, node: Node, other: Node) -> None:
-        self._earliest[node] = min(self._earliest[node], self._earliest[other])
-
-    def _leave(self) -> list[Node]:
-        """Go back from the innermost node; return the component that it closes, if it does."""
-        node, number, _ = self._calls.pop()
-        if self._calls:
-            self._lower(self._calls[-1][0], node)
-        if self._earliest[node] != number:
-            return []
-        start = len(self._open) - 1
-        while self._open[start] != node:
-            start -= 1
-        component = self._open[start:]
-        del self._open[start:]
-        self._earliest.update(dict.fromkeys(component, len(self._edges)))
-        return component
+def _closed(
+    node: Node, opened: list[Node], earliest: dict[Node, int], behind_all: int
+) -> list[Node]:
+    """Take a node and all that were opened after it."""
+    component: list[Node] = []
+    while not component or component[-1] != node:
+        component.append(opened.pop())
+        earliest[component[-1]] = behind_all
+    return component

@@ -100,7 +100,7 @@ _TextKey: TypeAlias = tuple[str, Kind, bool]
 
 
 class Schemas:
-    """Makes schemas, each once for all who wait for it. For the event loop's thread.
+    """Makes schemas, each once for concurrent callers. For the event loop's thread.
 
     Args:
         cache_bytes: Of the memory for schemas.
@@ -116,7 +116,7 @@ class Schemas:
     async def listing(self, documents: DocumentSource) -> Listing:
         """Return the kinds of all documents.
 
-        A document that cannot be had or read is told among the failures.
+        A document that cannot be read is listed among the failures.
 
         Raises:
             DiscoveryError: There is no index of the documents now.
@@ -141,7 +141,7 @@ class Schemas:
         """Return a schema as JSON; None if there is no such kind.
 
         Raises:
-            DiscoveryError: Its document cannot be had or read now.
+            DiscoveryError: Its document cannot be read now.
         """
         table = await self._kinds(documents, named.key)
         kind = next((kind for kind in table if kind.name.lower() == named.kind), None)

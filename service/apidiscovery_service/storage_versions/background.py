@@ -43,7 +43,7 @@ async def follow_events(collection: Collection, handle: Callable[[Event], None])
     """Hand over the objects of a collection, then all events, until cancelled.
 
     After missed events all objects are handed over again, as ADDED, with the BOOKMARK that ends
-    them: nothing else tells of removals among the missed events.
+    them: no event reports the removals among the missed events.
     """
     backoff = Backoff(0.1, 5.0)
     while True:

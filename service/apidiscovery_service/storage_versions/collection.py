@@ -269,7 +269,7 @@ class Collection:
         return self._marks.get(entry.key) != entry.mark
 
     def _is_restored(self, listing: Listing, news: list[Entry]) -> bool:
-        """Tell whether the store was restored from a backup: revisions go back."""
+        """Return whether the store was restored from a backup: revisions go back."""
         return listing.revision < self._revision or (
             bool(news) and news[0].revision <= self._revision
         )
@@ -281,51 +281,45 @@ class Collection:
         self._initial_events.clear()
         self._marks.clear()
         for entry in listing.entries:
-            self._steps(Change(entry.key, entry))
+            self._take(entry.key, entry)
         self._loaded = True
         self._revision = listing.revision
         self._history.restart(listing.revision)
 
     def _apply(self, changes: Iterable[Change], revision: int) -> None:
         gaps: list[Gap] = []
-        steps: list[Step] = []
+        removals: list[Removal] = []
+        writes: list[Write] = []
         for change in changes:
-            if applied := self._steps(change):
-                steps += applied
-            elif change.entry is None or change.key in self._unreadable:
-                until = change.entry.revision if change.entry else revision
+            entry, before = change.entry, self._view.get(self._name(change.key))
+            if before and entry and not self._is_news(entry):
+                continue
+            now = self._take(change.key, entry)
+            until = entry.revision if entry else revision
+            is_same = before and now and before.created == now.created
+            if before and not is_same:
+                removals.append(Removal(before, until - 1 if now else until))
+            if now:
+                writes.append(Write(now, before if is_same else None))
+            elif before is None:
                 gaps.append(Gap(self._revision, until))
-        events = dated(steps, self._revision, revision)
+        events = dated(removals, writes, self._revision, revision)
         self._revision = revision
         self._history.extend([*gaps, *events])
 
-    def _steps(self, change: Change) -> list["Step"]:
-        """Apply one change to the view; return what happened."""
-        name, entry = self._name(change.key), change.entry
-        before = self._view.get(name)
-        if before and entry and not self._is_news(entry):
-            return []
+    def _take(self, key: str, entry: Entry | None) -> StoredObject | None:
+        """Bring the view to the present entry of a key; return its object, None for none."""
+        name = self._name(key)
         self._view.pop(name, None)
         self._initial_events.pop(name, None)
-        self._marks.pop(change.key, None)
-        if entry is not None:
-            self._marks[change.key] = entry.mark
-        now = self._apply_entry(change.key, entry)
-        if now is None:
-            return [Step(None, before, entry.revision if entry else None)] if before else []
-        self._view[name] = now
-        if before and before.created != now.created:
-            # It was removed and created again in between; watchers must see a new object.
-            return [Step(None, before, None, now.revision), Step(now, None, now.revision)]
-        return [Step(now, before, now.revision)]
-
-    def _apply_entry(self, key: str, entry: Entry | None) -> StoredObject | None:
+        self._marks.pop(key, None)
         self._unreadable.pop(key, None)
         if entry is None:
             self._decoded.pop(key, None)
             return None
+        self._marks[key] = entry.mark
         try:
-            return self._stored_object(entry)
+            stored = self._view[name] = self._stored_object(entry)
         except Unreadable as error:
             self._unreadable[key] = error
             _log.error("object cannot be read, it is left out", key=key, error=str(error))
@@ -334,6 +328,7 @@ class Collection:
             decoded = self._decoded.get(key)
             if decoded and decoded[0].revision <= entry.revision:
                 del self._decoded[key]
+        return stored
 
     # The events.
 
@@ -357,8 +352,8 @@ class Collection:
             after: The revision of a list, an object or an event; a future one is waited for. None
                 begins with the current objects, 0 with those of the view: each as ADDED and marked
                 `initial`, by name, then a BOOKMARK with that mark.
-            bookmark_every_s: Interval of BOOKMARKs that tell the revision reached; None for no
-                other than the initial one.
+            bookmark_every_s: Interval of BOOKMARKs with the revision reached; None for none but
+                the initial one.
 
         Raises:
             Expired: Not all events after it are available, the reader was too slow, or an object
@@ -437,50 +432,50 @@ def _decode(entry: Entry, kind: Kind) -> StoredObject:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
-    """One change of one object, before it has the revision of its event.
+class Removal:
+    """The end of the life of an object, at an unknown revision.
 
     Attributes:
-        now: The object after it, None if there is none.
-        before: The object before it, None if there was none.
-        revision: The revision of the change; None when unknown, as for removals.
-        before_revision: For an unknown revision: the change happened before this one, if given.
+        before: The object as it was known last.
+        until: The object was gone at this revision.
     """
 
-    now: StoredObject | None
+    before: StoredObject
+    until: int
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """An object, and the same object before; None when it was created."""
+
+    now: StoredObject
     before: StoredObject | None
-    revision: int | None
-    before_revision: int | None = None
 
 
-def dated(steps: Sequence[Step], reached: int, revision: int) -> list[Event]:
-    """Return the events of changes that arrived together.
+def dated(
+    removals: Sequence[Removal], writes: Sequence[Write], reached: int, revision: int
+) -> list[Event]:
+    """Return the events of changes that arrived together, removals first.
+
+    An object may have been gone before any of the writes, so a reader of these must know that. The
+    last removal has the greatest revision up to which a reader of all removals has seen everything.
 
     Args:
-        steps: In the order in which they happened.
-        reached: The revision after which they happened.
+        removals: In any order.
+        writes: In the order of their revisions.
+        reached: The revision after which all happened.
         revision: The revision up to which these are all changes.
     """
     events: list[Event] = []
-    for step, following in zip(steps, [*steps, None][1:], strict=True):
-        # A removal without a revision gets the greatest one up to which a reader that has this
-        # event, and none after it, has seen everything.
-        if step.revision is not None:
-            reached = step.revision
-        elif following is None:
-            reached = revision
-        elif following.revision is not None:
-            reached = following.revision - 1
-        until = step.before_revision - 1 if step.before_revision else revision
-        events.append(_event(step, reached, step.revision or until))
+    for count, removal in enumerate(removals, 1):
+        if count == len(removals):
+            reached = writes[0].now.revision - 1 if writes else revision
+        before = removal.before.object
+        value = with_resource_version(before, reached)
+        events.append(Event(EventType.DELETED, value, reached, removal.until, before))
+    for write in writes:
+        kind = EventType.MODIFIED if write.before else EventType.ADDED
+        previous = write.before.object if write.before else None
+        at = write.now.revision
+        events.append(Event(kind, write.now.object, at, at, previous))
     return events
-
-
-def _event(step: Step, revision: int, until: int) -> Event:
-    now, before = step.now, step.before
-    previous = before.object if before else None
-    if now is None:
-        removed = with_resource_version(previous or {}, revision)
-        return Event(EventType.DELETED, removed, revision, until, previous)
-    kind = EventType.MODIFIED if before else EventType.ADDED
-    return Event(kind, now.object, revision, until, previous)

@@ -196,7 +196,7 @@ class _Candidates:
             self._add([(name, event.object)])
 
     def handle_lease(self, event: Event) -> None:
-        """Take an event of a lease; the end of a state tells that some may be gone unseen."""
+        """Take an event of a lease; after a new listing, leases may be gone unseen."""
         is_end_of_state = event.type is EventType.BOOKMARK and event.initial
         if event.type is EventType.DELETED or is_end_of_state:
             self.add_all()
@@ -215,5 +215,5 @@ class _Candidates:
 
 
 def _is_abandoned(value: Object) -> bool:
-    """Tell whether an object had entries once, and has none left."""
+    """Return whether an object had entries once, and has none left."""
     return not server_ids(value) and bool(status_of(value).condition)

@@ -30,16 +30,6 @@ _MAX_EARLIER = 32
 
 DEFAULT_DURATION_S = 3600
 
-# k8s.io/api coordination/v1/types.go, LeaseSpec.
-_SPEC_ORDER = (
-    "holderIdentity",
-    "leaseDurationSeconds",
-    "acquireTime",
-    "renewTime",
-    "leaseTransitions",
-    "strategy",
-    "preferredHolder",
-)
 _INT32_MAX = 2**31 - 1
 
 _HASHED_BYTES = 16
@@ -117,7 +107,6 @@ def succeeding(lease: Object, new: LeaseHolder, now: datetime) -> Object:
         "acquireTime": micro_time_text(now),
         "leaseTransitions": min(transitions, _INT32_MAX),
     }
-    spec = {name: spec[name] for name in _SPEC_ORDER if name in spec}
     return successor | {"metadata": metadata, "spec": spec}
 
 
@@ -130,8 +119,8 @@ def renewed(lease: Object, by: LeaseHolder, now: datetime) -> Object:
     metadata = metadata_of(lease)
     labels = dict(reading.string_map(metadata, "labels")) | by.labels
     return lease | {
-        "metadata": metadata | {"labels": dict(sorted(labels.items()))},
-        "spec": {name: spec[name] for name in _SPEC_ORDER if name in spec},
+        "metadata": metadata | {"labels": labels},
+        "spec": spec,
     }
 
 

@@ -212,7 +212,7 @@ def generation_of(value: Object) -> int:
 
 
 def has_finalizers(value: Object) -> bool:
-    """Tell whether something must be done before the object may be removed."""
+    """Return whether something must be done before the object may be removed."""
     return bool(reading.strings(metadata_of(value), "finalizers"))
 
 

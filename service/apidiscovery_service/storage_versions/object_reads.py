@@ -283,7 +283,7 @@ def _continuation(options: ListOptions, given: int) -> Continuation | None:
 
 
 def _wants_exactly(options: ListOptions, given: int) -> bool:
-    """Tell whether only that revision will do, the default of requests with a limit."""
+    """Return whether only that revision will do, the default of requests with a limit."""
     match = options.resource_version_match
     return bool(given) and (match == EXACT or (not match and options.limit > 0))
 

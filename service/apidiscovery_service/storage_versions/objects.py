@@ -14,7 +14,7 @@ from datetime import datetime
 from functools import partial
 from typing import TypeAlias
 
-from apidiscovery_service.kube.go_json import JSONValue, dumps
+from apidiscovery_service.kube.go_json import dumps
 from apidiscovery_service.kube.objects import errors, field_errors, reading, validation
 from apidiscovery_service.kube.objects.decoding import from_value
 from apidiscovery_service.kube.objects.errors import Cause, Details, ObjectError
@@ -150,12 +150,25 @@ class Objects(ObjectReads):
         raise AssertionError("the last attempt returns or raises")
 
     async def update(
-        self, name: str, value: Object, *, dry_run: bool = False, size: int = 0
+        self,
+        name: str,
+        value: Object,
+        *,
+        is_status: bool = False,
+        dry_run: bool = False,
+        size: int = 0,
     ) -> Object:
-        """Replace the object of that name except its status; return it as stored.
+        """Replace the object of that name, or its status; return it as stored.
 
         An update that changes nothing writes nothing. An update that takes the last finalizer from
         an object marked for deletion removes it.
+
+        Args:
+            name: Its name.
+            value: The new object.
+            is_status: Whether its status is replaced and nothing else, or all but the status.
+            dry_run: Whether nothing is written.
+            size: Bytes of the request.
 
         Raises:
             ObjectError: 404 when there is none, 409 when it has changed since the caller read it,
@@ -163,48 +176,33 @@ class Objects(ObjectReads):
                 is too large.
         """
         _check_name(value, name)
-        update = _Update(lambda _: value, is_status=False, uid=_uid(value), size=size)
-        return await self._change(name, update, dry_run=dry_run)
-
-    async def update_status(
-        self, name: str, value: Object, *, dry_run: bool = False, size: int = 0
-    ) -> Object:
-        """Replace the status of an object; return it as stored.
-
-        Raises:
-            ObjectError: As `update`.
-        """
-        _check_name(value, name)
-        update = _Update(lambda _: value, is_status=True, uid=_uid(value), size=size)
+        uid = reading.text(metadata_of(value), "uid") or None
+        update = _Update(lambda _: value, is_status, uid, size)
         return await self._change(name, update, dry_run=dry_run)
 
     async def patch(
-        self, name: str, change: Change, *, dry_run: bool = False, size: int = 0
+        self,
+        name: str,
+        change: Change,
+        *,
+        is_status: bool = False,
+        dry_run: bool = False,
+        size: int = 0,
     ) -> Object:
-        """Patch an object except its status; return it as stored.
+        """Patch an object or its status; return it as stored.
 
         Args:
             name: Its name.
             change: Applies the patch. It is applied again after a concurrent change, unless it
                 sets another resourceVersion than it found.
+            is_status: As for `update`.
             dry_run: Whether nothing is written.
             size: Bytes of the patch.
 
         Raises:
             ObjectError: As `update`, and those of the change.
         """
-        update = _Update(change, is_status=False, uid=None, size=size)
-        return await self._change(name, update, dry_run=dry_run)
-
-    async def patch_status(
-        self, name: str, change: Change, *, dry_run: bool = False, size: int = 0
-    ) -> Object:
-        """Patch the status of an object; return it as stored.
-
-        Raises:
-            ObjectError: As `patch`.
-        """
-        update = _Update(change, is_status=True, uid=None, size=size)
+        update = _Update(change, is_status, None, size)
         return await self._change(name, update, dry_run=dry_run)
 
     async def delete(
@@ -260,7 +258,7 @@ class Objects(ObjectReads):
         if base and not reading.text(given, "name"):
             metadata["name"] = generated_name(base)
         metadata |= {"uid": str(uuid.uuid4()), "creationTimestamp": time_text(self._clock())}
-        new = from_value(_with_status(_with_metadata(value, metadata), {}), self.kind).object
+        new = from_value(value | {"metadata": metadata, "status": {}}, self.kind).object
         self._check(new, validation.created(new, self.kind))
         return new
 
@@ -433,29 +431,19 @@ def _prepared(new: Object, old: Object) -> Object:
     for name in ("uid", "deletionGracePeriodSeconds"):
         if name in current:
             metadata.setdefault(name, current[name])
-    return _with_status(_with_metadata(new, metadata), old.get("status"))
+    return new | {"metadata": metadata, "status": old.get("status")}
 
 
 def _with_new_status(new: Object, old: Object) -> Object:
     """Return the stored object with the status of another."""
     given = {k: v for k, v in metadata_of(new).items() if k in _STATUS_METADATA}
     unchanged = {k: v for k, v in metadata_of(old).items() if k not in _STATUS_METADATA}
-    prepared = _prepared(_with_metadata(old, unchanged | given), old)
-    return _with_status(prepared, new.get("status"))
-
-
-def _with_metadata(value: Object, metadata: Object) -> Object:
-    """Return the object with other metadata, in the same place."""
-    changed: Object = {key: value[key] for key in ("kind", "apiVersion") if key in value}
-    return changed | {"metadata": metadata} | {k: v for k, v in value.items() if k != "metadata"}
-
-
-def _with_status(value: Object, status: JSONValue) -> Object:
-    return value | {"status": status}
+    prepared = _prepared(old | {"metadata": unchanged | given}, old)
+    return prepared | {"status": new.get("status")}
 
 
 def _takes_last_finalizer(new: Object, old: Object) -> bool:
-    """Tell whether an update takes the last finalizer from an object marked for deletion.
+    """Return whether an update takes the last finalizer from an object marked for deletion.
 
     Source: pkg/registry/generic/registry/store.go, ShouldDeleteDuringUpdate.
     """
@@ -467,10 +455,6 @@ def _takes_last_finalizer(new: Object, old: Object) -> bool:
 def _text(value: Object) -> bytes:
     """Return the bytes to store of a canonical object."""
     return dumps(with_resource_version(value, 0))
-
-
-def _uid(value: Object) -> str | None:
-    return reading.text(metadata_of(value), "uid") or None
 
 
 def _check_name(value: Object, name: str) -> None:

@@ -1,6 +1,6 @@
 """Writes the reports of API servers into the StorageVersions.
 
-An acknowledged entry stands for as long as its server is a member. Every write is guarded by the
+An acknowledged entry remains as long as its server is a member. Every write is guarded by the
 server's lease, unbroken since the report began, and by the absence of the leases of all servers
 whose entries it removes. An entry is removed only while its server's lease is absent. So if the
 lease is still the same at the end, no entry has been removed meanwhile.

@@ -23,7 +23,7 @@ from apidiscovery_service.store.wakeup import Wakeup
 OBJECTS = "storageversions/"
 LEASES = f"leases/{leases.NAMESPACE}/"
 
-# A rolling restart changes hundreds of objects; those who wait are notified at this interval.
+# A rolling restart changes hundreds of objects; waiting callers are notified at this interval.
 _NOTIFY_EVERY_S = 0.05
 
 
@@ -146,7 +146,7 @@ class StorageVersions(Source):
             await news.wait()
 
     async def _notify(self) -> None:
-        """Wake those who wait after changes, once for many changes."""
+        """Wake waiting callers after changes, once for many changes."""
         while True:
             changed = self.collection.next_change()
             leases_changed = self.lease_collection.next_change()
@@ -173,7 +173,7 @@ class StorageVersions(Source):
         return now
 
     def _unreported(self) -> tuple[str, ...]:
-        """Return the members that have reported nothing; computed once for all who wait."""
+        """Return the members that have reported nothing; computed once for all callers."""
         revisions = (self.collection.revision, self.lease_collection.revision)
         if self._unreported_at != revisions:
             reporting = {
@@ -219,7 +219,7 @@ def progress(target: Target, value: Object | None, unreported: tuple[str, ...]) 
 
 
 def is_done(progresses: Iterable[Progress]) -> bool:
-    """Tell whether all targets have agreed."""
+    """Return whether all targets have agreed."""
     return all(each.agreed for each in progresses)
 
 

@@ -66,7 +66,7 @@ def test_keys_that_are_twice_in_yaml_are_one_problem_and_the_last_counts() -> No
         ),
     ],
 )
-def test_what_json_cannot_say_is_refused(text: str, problem: str) -> None:
+def test_yaml_without_a_json_value_is_refused(text: str, problem: str) -> None:
     assert refused(text.encode(), YAML).startswith(f"{UNRECOGNIZED}{problem} (")
 
 
@@ -98,7 +98,7 @@ def test_what_json_cannot_say_is_refused(text: str, problem: str) -> None:
         ),
     ],
 )
-def test_what_is_no_protobuf_of_kubernetes_is_refused(body: bytes, problem: str) -> None:
+def test_malformed_protobuf_is_refused(body: bytes, problem: str) -> None:
     assert refused(body, PROTOBUF) == problem
 
 

@@ -97,7 +97,7 @@ def test_aliases_cannot_multiply_without_end() -> None:
         pytest.param(wire(b"\x0a" + b"\xff" * MAX_JSON_BYTES), PROTOBUF, id="protobuf-bytes"),
     ],
 )
-def test_what_costs_too_much_is_too_large(body: bytes, serializer: Serializer) -> None:
+def test_an_expensive_body_is_a_413(body: bytes, serializer: Serializer) -> None:
     with pytest.raises(ObjectError, match=r"^Request entity too large: limit is ") as refusal:
         decode(body, serializer, STORAGE_VERSION)
 

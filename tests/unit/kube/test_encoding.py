@@ -5,7 +5,6 @@ from datetime import datetime
 
 import pytest
 from apidiscovery.coordination.v1 import lease_pb2
-from apidiscovery.storageversion.v1alpha1 import storageversion_pb2
 from apidiscovery_formats.negotiation import JSON, PROTOBUF, YAML, Serializer
 from apidiscovery_service.kube import go_json
 from apidiscovery_service.kube.go_json import JSONValue
@@ -89,30 +88,6 @@ def test_keys_of_maps_are_sorted_wherever_they_come_from() -> None:
     assert b'"labels":{"a":"1","b":"2"}' in encode(item, LEASE, JSON)
     first, second = b"\x5a\x06\x0a\x01a\x12\x011", b"\x5a\x06\x0a\x01b\x12\x012"
     assert first + second in encode(item, LEASE, PROTOBUF)
-
-
-@pytest.mark.parametrize("generation", [1, 127, 128, 2**63 - 1, -1, -(2**63)])
-def test_another_reader_of_protobuf_reads_the_same(generation: int) -> None:
-    item = made(
-        STORAGE_VERSION,
-        metadata={
-            "name": "n" * 300,
-            "generation": generation,
-            "creationTimestamp": "1969-12-31T23:59:59Z",
-            "annotations": {"é" * 200: "x" * 20_000},
-        },
-        status={"commonEncodingVersion": "", "storageVersions": [{"decodableVersions": ["", "b"]}]},
-    )
-
-    raw = raw_of(encode(item, STORAGE_VERSION, PROTOBUF))
-    message = storageversion_pb2.StorageVersion.FromString(raw)
-
-    assert message.metadata.name == "n" * 300
-    assert message.metadata.generation == generation
-    assert message.metadata.creation_timestamp.seconds == -1
-    assert dict(message.metadata.annotations) == {"é" * 200: "x" * 20_000}
-    assert message.status.HasField("common_encoding_version")
-    assert list(message.status.storage_versions[0].decodable_versions) == ["", "b"]
 
 
 def test_a_list_has_its_items_without_their_type() -> None:
@@ -254,13 +229,3 @@ def test_what_is_written_is_read_again(
     assert decoded.object == item
     if serializer is not YAML:  # which sorts what stands in fieldsV1
         assert go_json.dumps(decoded.object) == go_json.dumps(item)
-
-
-def test_messages_of_metadata_read_the_same_elsewhere() -> None:
-    item = decode(sample("HEAD", LEASE, JSON), JSON, LEASE).object
-
-    body = encode(partial(item), PARTIAL_OBJECT_METADATA, PROTOBUF)
-
-    message = lease_pb2.Lease.FromString(raw_of(body)).metadata  # metadata is field 1 there too
-    assert message.name == "nameValue"
-    assert message.managed_fields[0].fields_v1.raw == b"{}"

@@ -9,28 +9,11 @@ from apidiscovery_service.kube.objects.kinds import STORAGE_VERSION
 
 GROUP = "internal.apiserver.k8s.io"
 RESOURCE = f"storageversions.{GROUP}"
-OF_NAME = Details("apps.x", GROUP, "storageversions")
 
 
 @pytest.mark.parametrize(
     ("error", "code", "reason", "message", "details"),
     [
-        pytest.param(
-            errors.not_found(STORAGE_VERSION, "apps.x"),
-            HTTPStatus.NOT_FOUND,
-            "NotFound",
-            f'{RESOURCE} "apps.x" not found',
-            OF_NAME,
-            id="not found",
-        ),
-        pytest.param(
-            errors.already_exists(STORAGE_VERSION, "apps.x"),
-            HTTPStatus.CONFLICT,
-            "AlreadyExists",
-            f'{RESOURCE} "apps.x" already exists',
-            OF_NAME,
-            id="already exists",
-        ),
         pytest.param(
             errors.name_not_generated(STORAGE_VERSION, "apps.x"),
             HTTPStatus.CONFLICT,
@@ -39,15 +22,6 @@ OF_NAME = Details("apps.x", GROUP, "storageversions")
             "the server was not able to generate a unique name for the object",
             Details("apps.x", GROUP, "storageversions", retry_after_s=1),
             id="name not generated",
-        ),
-        pytest.param(
-            errors.conflict(STORAGE_VERSION, "apps.x"),
-            HTTPStatus.CONFLICT,
-            "Conflict",
-            f'Operation cannot be fulfilled on {RESOURCE} "apps.x": the object has been modified; '
-            "please apply your changes to the latest version and try again",
-            OF_NAME,
-            id="conflict",
         ),
         pytest.param(
             errors.forbidden(STORAGE_VERSION, "", "no"),
@@ -66,35 +40,7 @@ OF_NAME = Details("apps.x", GROUP, "storageversions")
             None,
             id="not acceptable",
         ),
-        pytest.param(
-            errors.unsupported_media_type(["a/b", "c/d"]),
-            HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
-            "UnsupportedMediaType",
-            "the body of the request was in an unknown format - "
-            "accepted media types include: a/b, c/d",
-            None,
-            id="unsupported media type",
-        ),
-        pytest.param(
-            errors.too_large("limit is 3"),
-            HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-            "RequestEntityTooLarge",
-            "Request entity too large: limit is 3",
-            None,
-            id="too large",
-        ),
-        pytest.param(
-            errors.expired("too old resource version: 1 (5)"),
-            HTTPStatus.GONE,
-            "Expired",
-            "too old resource version: 1 (5)",
-            None,
-            id="expired",
-        ),
         pytest.param(errors.gone("it is"), HTTPStatus.GONE, "Gone", "it is", None, id="gone"),
-        pytest.param(
-            errors.bad_request("no"), HTTPStatus.BAD_REQUEST, "BadRequest", "no", None, id="bad"
-        ),
         pytest.param(
             errors.timeout("request did not complete", 0),
             HTTPStatus.GATEWAY_TIMEOUT,

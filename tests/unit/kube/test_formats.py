@@ -56,6 +56,6 @@ def test_every_group_and_resource_make_a_name_and_a_version(group: str, resource
 
 
 @given(st.text())
-def test_what_is_a_label_value_and_not_empty_is_a_label_key(text: str) -> None:
+def test_a_label_value_that_is_not_empty_is_a_label_key(text: str) -> None:
     if text and "/" not in text:
         assert bool(formats.label_value(text)) == bool(formats.qualified_name(text))

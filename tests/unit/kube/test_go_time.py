@@ -60,7 +60,7 @@ def test_the_zero_time_has_no_text() -> None:
         ("2026-01-01T00:00:00.1234567Z", RFC3339_MICRO, 'cannot parse "7Z" as "Z07:00"'),
     ],
 )
-def test_what_is_not_in_the_layout_is_told_as_go_does(text: str, layout: str, problem: str) -> None:
+def test_text_outside_the_layout_has_the_error_of_go(text: str, layout: str, problem: str) -> None:
     with pytest.raises(Unparsable) as caught:
         parse(text, layout)
 
@@ -83,7 +83,7 @@ def test_what_is_not_in_the_layout_is_told_as_go_does(text: str, layout: str, pr
         ("2026-01-01T00:00:00Zx", 'extra text: "x"'),
     ],
 )
-def test_what_is_no_time_is_told_as_go_does(text: str, problem: str) -> None:
+def test_an_impossible_time_has_the_error_of_go(text: str, problem: str) -> None:
     with pytest.raises(Unparsable) as caught:
         parse(text, RFC3339)
 

@@ -142,7 +142,7 @@ def test_the_object_that_is_patched_is_not_changed() -> None:
         pytest.param(b"null", "Invalid JSON Patch", id="null"),
     ],
 )
-def test_what_is_no_patch_is_a_bad_request(patch: bytes, message: str) -> None:
+def test_a_malformed_patch_is_a_bad_request(patch: bytes, message: str) -> None:
     error = refused(MERGE_PATCH, patch)
     assert (error.code, error.message) == (400, message)
 
@@ -174,7 +174,7 @@ def test_parameters_of_the_media_type_do_not_matter() -> None:
     assert outcome.object["metadata"] == storage_version()["metadata"]
 
 
-def test_what_makes_no_object_is_invalid() -> None:
+def test_a_patch_with_an_invalid_result_is_a_422() -> None:
     error = refused(MERGE_PATCH, b'{"metadata":{"labels":7}}')
     assert (error.code, error.reason) == (422, "Invalid")
     assert error.message.startswith(' "" is invalid: patch: Invalid value: "{\\"kind\\":')

@@ -6,6 +6,8 @@ pkg/api/validation/objectmeta_test.go, and what they leave out. Lengths are in b
 unset pointer is shown as `null`, since Kubernetes 1.32.
 """
 
+import json
+
 import pytest
 from apidiscovery_service.kube.go_json import JSONValue
 from apidiscovery_service.kube.objects import validation
@@ -26,11 +28,20 @@ QUALIFIED = (
     "with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for "
     "validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
 )
+LABEL_VALUE = (
+    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', "
+    "and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or "
+    "'12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
+)
+THREE_PARTS = (
+    f"a valid label key {QUALIFIED.removeprefix('name part ')} "
+    "with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
+)
 DISAGREE = (
     "should be nil if servers do not agree on the same encoding version, or if there is no server "
     "reporting the supported versions yet"
 )
-SERVER = "status.storageVersions[0]"
+NOT_INCLUDED = "decodableVersions must include encodingVersion"
 
 
 def server(
@@ -51,122 +62,70 @@ def messages(status: dict[str, JSONValue]) -> list[str]:
 @pytest.mark.parametrize(
     ("entry", "expected"),
     [
-        pytest.param(
-            server("-fea", "v1alpha1", ["v1alpha1", "v1"]),
-            [f'{SERVER}.apiServerID: Invalid value: "-fea": {SUBDOMAIN}'],
-            id="server id",
-        ),
-        pytest.param(
+        (server("fea", "v1alpha1", ["v1alpha1", "v1"]), {}),
+        (server("fea", "mygroup.com/v2", ["v1alpha1", "v1", "mygroup.com/v2"]), {}),
+        (server("fea", "v1", ["v1", "v2"], ["v2"]), {}),
+        (server("-fea", "v1alpha1", ["v1alpha1", "v1"]), {"apiServerID": f'"-fea": {SUBDOMAIN}'}),
+        (
             server("fea", "v1alpha1", ["v1beta1", "v1"]),
-            [
-                (
-                    f'{SERVER}.decodableVersions: Invalid value: ["v1beta1","v1"]: '
-                    "decodableVersions must include encodingVersion v1alpha1"
-                )
-            ],
-            id="encoding version is not decodable",
+            {"decodableVersions": f'["v1beta1","v1"]: {NOT_INCLUDED} v1alpha1'},
         ),
-        pytest.param(
+        (
             server("fea", "v1alpha1", []),
-            [
-                (
-                    f"{SERVER}.decodableVersions: Invalid value: null: "
-                    "decodableVersions must include encodingVersion v1alpha1"
-                )
-            ],
-            id="nothing is decodable",
+            {"decodableVersions": f"null: {NOT_INCLUDED} v1alpha1"},
         ),
-        pytest.param(
+        (
             server("fea", "v1alpha1", ["v1alpha1", "v1", "-fea"]),
-            [
-                (
-                    f'{SERVER}.decodableVersions[2]: Invalid value: "-fea": '
-                    f"version part: a DNS-1035 label {LABEL_1035}"
-                )
-            ],
-            id="decodable version",
+            {"decodableVersions[2]": f'"-fea": version part: a DNS-1035 label {LABEL_1035}'},
         ),
-        pytest.param(server("fea", "v1alpha1", ["v1alpha1", "v1"]), [], id="good"),
-        pytest.param(
-            server("fea", "mygroup.com/v2", ["v1alpha1", "v1", "mygroup.com/v2"]),
-            [],
-            id="good group",
-        ),
-        pytest.param(
+        (
             server("fea", "mygroup.com/v2", ["mygroup.com/v2", "/v3"]),
-            [f'{SERVER}.decodableVersions[1]: Invalid value: "/v3": group part: must be non-empty'],
-            id="empty group",
+            {"decodableVersions[1]": '"/v3": group part: must be non-empty'},
         ),
-        pytest.param(
+        (
             server("fea", "mygroup.com/v2", ["mygroup.com/v2", "mygroup.com/"]),
-            [
-                (
-                    f'{SERVER}.decodableVersions[1]: Invalid value: "mygroup.com/": '
-                    "version part: must be non-empty"
-                )
-            ],
-            id="empty version",
+            {"decodableVersions[1]": '"mygroup.com/": version part: must be non-empty'},
         ),
-        pytest.param(
+        (
             server("fea", "/v3", ["mygroup.com/v2", "/v3"]),
-            [
-                f'{SERVER}.encodingVersion: Invalid value: "/v3": group part: must be non-empty',
-                (
-                    f'{SERVER}.decodableVersions[1]: Invalid value: "/v3": '
-                    "group part: must be non-empty"
-                ),
-            ],
-            id="encoding version",
+            {
+                "encodingVersion": '"/v3": group part: must be non-empty',
+                "decodableVersions[1]": '"/v3": group part: must be non-empty',
+            },
         ),
-        pytest.param(
+        (
             server("fea", "v1", ["v1", "mygroup_com/v2"]),
-            [
-                (
-                    f'{SERVER}.decodableVersions[1]: Invalid value: "mygroup_com/v2": '
-                    f"group part: {SUBDOMAIN}"
-                )
-            ],
-            id="group is no subdomain",
+            {"decodableVersions[1]": f'"mygroup_com/v2": group part: {SUBDOMAIN}'},
         ),
-        pytest.param(
-            server("fea", "v1", ["v1", "mygroup.com/v2_"]),
-            [
-                (
-                    f'{SERVER}.decodableVersions[1]: Invalid value: "mygroup.com/v2_": '
-                    f"version part: a DNS-1035 label {LABEL_1035}"
-                )
-            ],
-            id="version is no label",
+        (
+            server("fea", "v1", ["v1", "a.b/v2_"]),
+            {"decodableVersions[1]": f'"a.b/v2_": version part: a DNS-1035 label {LABEL_1035}'},
         ),
-        pytest.param(
+        (
             server("fea", "v1", ["v1", "mygroup.com/v2/myresource"]),
-            [
-                (
-                    f'{SERVER}.decodableVersions[1]: Invalid value: "mygroup.com/v2/myresource": '
-                    f"an apiVersion is a DNS-1035 label, which {LABEL_1035} with an optional DNS "
-                    "subdomain prefix and '/' (e.g. 'example.com/MyVersion')"
-                )
-            ],
-            id="three parts",
+            {
+                "decodableVersions[1]": '"mygroup.com/v2/myresource": an apiVersion is a DNS-1035 '
+                f"label, which {LABEL_1035} with an optional DNS subdomain prefix and '/' "
+                "(e.g. 'example.com/MyVersion')"
+            },
         ),
-        pytest.param(server("fea", "v1", ["v1", "v2"], ["v2"]), [], id="good served version"),
-        pytest.param(
+        (
             server("fea", "v1", ["v1", "v2"], ["v1", "v3"]),
-            [
-                (
-                    f'{SERVER}.servedVersions[1]: Invalid value: "v3": individual served version : '
-                    "v3 must be included in decodableVersions : [v1 v2]"
-                )
-            ],
-            id="served version is not decodable",
+            {
+                "servedVersions[1]": '"v3": individual served version : v3 must be included in '
+                "decodableVersions : [v1 v2]"
+            },
         ),
     ],
 )
 def test_an_entry_keeps_the_rules_of_its_versions(
-    entry: dict[str, JSONValue], expected: list[str]
+    entry: dict[str, JSONValue], expected: dict[str, str]
 ) -> None:
     common = entry["encodingVersion"]
-    assert messages({"storageVersions": [entry], "commonEncodingVersion": common}) == expected
+    assert messages({"storageVersions": [entry], "commonEncodingVersion": common}) == [
+        f"status.storageVersions[0].{field}: Invalid value: {text}"
+        for field, text in expected.items()
+    ]
 
 
 def two(first: str, second: str) -> list[JSONValue]:
@@ -274,70 +233,78 @@ OWNER: dict[str, JSONValue] = {"apiVersion": "v1", "kind": "Pod", "name": "n", "
 
 
 @pytest.mark.parametrize(
+    "metadata",
+    [
+        {},
+        {"annotations": {"UPPER.case/X": "any \n"}},
+        {"annotations": {"a": "b" * (256 * 1024 - 1)}},
+        {"ownerReferences": [OWNER, OWNER | {"controller": True}, OWNER]},
+        {"finalizers": ["example.com/x"]},
+    ],
+)
+def test_valid_metadata_of_a_new_object_has_no_cause(metadata: dict[str, JSONValue]) -> None:
+    assert created(**metadata) == []
+
+
+CONTROLLERS: list[dict[str, JSONValue]] = [
+    OWNER | {"kind": kind, "controller": True} for kind in ("A", "B")
+]
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "expected"),
+    [
+        ("name", "", ["Required value: name or generateName is required"]),
+        ("name", "x", ['Invalid value: "x": name must be in the form of <group>.<resource>']),
+        (
+            *("generateName", "x-"),
+            ['Invalid value: "x-": name must be in the form of <group>.<resource>'],
+        ),
+        ("namespace", "x", ["Forbidden: not allowed on this type"]),
+        ("generation", -1, ["Invalid value: -1: must be greater than or equal to 0"]),
+        (
+            *("labels", {"-a": "ok", "b": "-"}),
+            [f'Invalid value: "-a": {QUALIFIED}', f'Invalid value: "-": {LABEL_VALUE}'],
+        ),
+        ("labels", {"/x": ""}, ['Invalid value: "/x": prefix part must be non-empty']),
+        ("annotations", {"a-": ""}, [f'Invalid value: "a-": {QUALIFIED}']),
+        ("annotations", {"a/b/c": ""}, [f'Invalid value: "a/b/c": {THREE_PARTS}']),
+        (
+            *("annotations", {"a": "b" * (128 * 1024), "c": "é" * (64 * 1024)}),
+            ["Too long: may not be more than 262144 bytes"],
+        ),
+        (
+            *("ownerReferences", CONTROLLERS),
+            [
+                (
+                    f"Invalid value: {json.dumps(CONTROLLERS, separators=(',', ':'))}: Only one "
+                    "reference can have Controller set to true. "
+                    'Found "true" in references for A/n and B/n'
+                )
+            ],
+        ),
+        ("finalizers", ["-"], [f'Invalid value: "-": {QUALIFIED}']),
+        (
+            *("finalizers", ["orphan", "foregroundDeletion"]),
+            [
+                (
+                    'Invalid value: ["orphan","foregroundDeletion"]: '
+                    "finalizer orphan and foregroundDeletion cannot be both set"
+                )
+            ],
+        ),
+    ],
+)
+def test_metadata_of_a_new_object_is_validated(
+    field: str, value: JSONValue, expected: list[str]
+) -> None:
+    assert created(**{field: value}) == [f"metadata.{field}: {text}" for text in expected]
+
+
+@pytest.mark.parametrize(
     ("metadata", "expected"),
     [
-        pytest.param({}, [], id="good"),
-        pytest.param(
-            {"name": ""}, [".name: Required value: name or generateName is required"], id="no name"
-        ),
-        pytest.param(
-            {"name": "x"},
-            ['.name: Invalid value: "x": name must be in the form of <group>.<resource>'],
-            id="name",
-        ),
-        pytest.param(
-            {"generateName": "x-"},
-            ['.generateName: Invalid value: "x-": name must be in the form of <group>.<resource>'],
-            id="generateName",
-        ),
-        pytest.param(
-            {"namespace": "x"}, [".namespace: Forbidden: not allowed on this type"], id="namespace"
-        ),
-        pytest.param(
-            {"generation": -1},
-            [".generation: Invalid value: -1: must be greater than or equal to 0"],
-            id="generation",
-        ),
-        pytest.param(
-            {"labels": {"-a": "ok", "b": "-"}},
-            [
-                f'.labels: Invalid value: "-a": {QUALIFIED}',
-                (
-                    '.labels: Invalid value: "-": a valid label must be an empty string or consist '
-                    "of alphanumeric characters, '-', '_' or '.', and must start and end with an "
-                    "alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex "
-                    "used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
-                ),
-            ],
-            id="labels",
-        ),
-        pytest.param(
-            {"labels": {"/x": ""}},
-            ['.labels: Invalid value: "/x": prefix part must be non-empty'],
-            id="label prefix",
-        ),
-        pytest.param({"annotations": {"UPPER.case/X": "any \n"}}, [], id="good annotation"),
-        pytest.param(
-            {"annotations": {"cantendwithadash-": ""}},
-            [f'.annotations: Invalid value: "cantendwithadash-": {QUALIFIED}'],
-            id="annotation",
-        ),
-        pytest.param(
-            {"annotations": {"only/one/slash": ""}},
-            [
-                '.annotations: Invalid value: "only/one/slash": a valid label key '
-                + QUALIFIED.removeprefix("name part ")
-                + " with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
-            ],
-            id="annotation of three parts",
-        ),
-        pytest.param({"annotations": {"a": "b" * (256 * 1024 - 1)}}, [], id="most annotations"),
-        pytest.param(
-            {"annotations": {"a": "b" * (128 * 1024), "c": "é" * (64 * 1024)}},
-            [".annotations: Too long: may not be more than 262144 bytes"],
-            id="too many annotations",
-        ),
-        pytest.param(
+        (
             {"ownerReferences": [{"apiVersion": "a/b/c"}]},
             [
                 (
@@ -348,9 +315,8 @@ OWNER: dict[str, JSONValue] = {"apiVersion": "v1", "kind": "Pod", "name": "n", "
                 ".ownerReferences[0].name: Required value: must not be empty",
                 ".ownerReferences[0].uid: Required value: must not be empty",
             ],
-            id="owner",
         ),
-        pytest.param(
+        (
             {"ownerReferences": [OWNER | {"kind": "Event"}]},
             [
                 (
@@ -358,47 +324,8 @@ OWNER: dict[str, JSONValue] = {"apiVersion": "v1", "kind": "Pod", "name": "n", "
                     '"name":"n","uid":"1"}: /v1, Kind=Event is disallowed from being an owner'
                 )
             ],
-            id="an event owns nothing",
         ),
-        pytest.param(
-            {"ownerReferences": [OWNER, OWNER | {"controller": True}, OWNER]},
-            [],
-            id="one controller",
-        ),
-        pytest.param(
-            {
-                "ownerReferences": [
-                    {"apiVersion": "v1", "kind": "A", "name": "n", "uid": "1", "controller": True},
-                    {"apiVersion": "v1", "kind": "B", "name": "n", "uid": "2", "controller": True},
-                ]
-            },
-            [
-                (
-                    '.ownerReferences: Invalid value: [{"apiVersion":"v1","kind":"A","name":"n",'
-                    '"uid":"1","controller":true},{"apiVersion":"v1","kind":"B","name":"n","uid":"2",'
-                    '"controller":true}]: Only one reference can have Controller set to true. '
-                    'Found "true" in references for A/n and B/n'
-                )
-            ],
-            id="two controllers",
-        ),
-        pytest.param({"finalizers": ["example.com/x"]}, [], id="good finalizer"),
-        pytest.param(
-            {"finalizers": ["-"]},
-            [f'.finalizers: Invalid value: "-": {QUALIFIED}'],
-            id="finalizer",
-        ),
-        pytest.param(
-            {"finalizers": ["orphan", "foregroundDeletion"]},
-            [
-                (
-                    '.finalizers: Invalid value: ["orphan","foregroundDeletion"]: '
-                    "finalizer orphan and foregroundDeletion cannot be both set"
-                )
-            ],
-            id="finalizers that contradict each other",
-        ),
-        pytest.param(
+        (
             {
                 "managedFields": [
                     {"operation": "Update", "manager": "kubectl", "fieldsType": "FieldsV1"},
@@ -420,11 +347,12 @@ OWNER: dict[str, JSONValue] = {"apiVersion": "v1", "kind": "Pod", "name": "n", "
                 ".managedFields[2].manager: Too long: may not be more than 128 bytes",
                 ".managedFields[2].subresource: Too long: may not be more than 256 bytes",
             ],
-            id="managers",
         ),
     ],
 )
-def test_metadata_of_a_new_object(metadata: dict[str, JSONValue], expected: list[str]) -> None:
+def test_owners_and_managers_of_a_new_object_are_validated(
+    metadata: dict[str, JSONValue], expected: list[str]
+) -> None:
     assert created(**metadata) == [f"metadata{text}" for text in expected]
 
 
@@ -464,97 +392,59 @@ def test_metadata_of_a_lease(metadata: dict[str, JSONValue], expected: list[str]
 KEPT: dict[str, JSONValue] = {"resourceVersion": "1", "uid": "u", "generation": 5}
 IMMUTABLE = "field is immutable"
 AT, LATER = "1970-01-01T00:16:40Z", "1970-01-01T00:33:20Z"
+DELETED: dict[str, JSONValue] = {"deletionTimestamp": AT, "deletionGracePeriodSeconds": 30}
 
 
 @pytest.mark.parametrize(
     ("old", "new", "expected"),
     [
-        pytest.param({}, {}, [], id="the same"),
-        pytest.param({}, {"generation": 6}, [], id="a greater generation"),
-        pytest.param(
-            {},
-            {"generation": 4},
-            [".generation: Invalid value: 4: must not be decremented"],
-            id="a lesser generation",
-        ),
-        pytest.param(
-            {},
-            {"resourceVersion": ""},
+        ({}, {}, []),
+        ({}, {"generation": 6}, []),
+        ({}, {"generation": 4}, [".generation: Invalid value: 4: must not be decremented"]),
+        (
+            *({}, {"resourceVersion": ""}),
             ['.resourceVersion: Invalid value: "": must be specified for an update'],
-            id="no resourceVersion",
         ),
-        pytest.param(
-            {}, {"name": "a.b"}, [f'.name: Invalid value: "a.b": {IMMUTABLE}'], id="another name"
-        ),
-        pytest.param(
-            {}, {"uid": "v"}, [f'.uid: Invalid value: "v": {IMMUTABLE}'], id="another uid"
-        ),
-        pytest.param(
-            {},
-            {"creationTimestamp": AT},
+        ({}, {"name": "a.b"}, [f'.name: Invalid value: "a.b": {IMMUTABLE}']),
+        ({}, {"uid": "v"}, [f'.uid: Invalid value: "v": {IMMUTABLE}']),
+        (
+            *({}, {"creationTimestamp": AT}),
             [f'.creationTimestamp: Invalid value: "{AT}": {IMMUTABLE}'],
-            id="set creationTimestamp",
         ),
-        pytest.param(
-            {"creationTimestamp": AT},
-            {},
+        (
+            *({"creationTimestamp": AT}, {}),
             [f".creationTimestamp: Invalid value: null: {IMMUTABLE}"],
-            id="clear creationTimestamp",
         ),
-        pytest.param(
-            {"deletionTimestamp": AT, "deletionGracePeriodSeconds": 30},
-            {"deletionTimestamp": AT, "deletionGracePeriodSeconds": 30},
-            [],
-            id="the same deletion",
-        ),
-        pytest.param(
-            {},
-            {"deletionTimestamp": AT},
+        (DELETED, DELETED, []),
+        (
+            *({}, {"deletionTimestamp": AT}),
             [f'.deletionTimestamp: Invalid value: "{AT}": {IMMUTABLE}'],
-            id="set deletionTimestamp",
         ),
-        pytest.param(
-            {"deletionTimestamp": AT},
-            {},
+        (
+            *({"deletionTimestamp": AT}, {}),
             [f".deletionTimestamp: Invalid value: null: {IMMUTABLE}"],
-            id="clear deletionTimestamp",
         ),
-        pytest.param(
-            {"deletionTimestamp": AT},
-            {"deletionTimestamp": LATER},
+        (
+            *({"deletionTimestamp": AT}, {"deletionTimestamp": LATER}),
             [f'.deletionTimestamp: Invalid value: "{LATER}": {IMMUTABLE}'],
-            id="change deletionTimestamp",
         ),
-        pytest.param(
-            {"deletionGracePeriodSeconds": 30},
-            {"deletionGracePeriodSeconds": 40},
+        (
+            *(DELETED, DELETED | {"deletionGracePeriodSeconds": 40}),
             [f".deletionGracePeriodSeconds: Invalid value: 40: {IMMUTABLE}"],
-            id="change deletionGracePeriodSeconds",
         ),
-        pytest.param(
-            {"deletionTimestamp": AT, "finalizers": ["x/a"]},
-            {"deletionTimestamp": AT, "finalizers": ["x/a", "y/b"]},
+        (
+            *(DELETED | {"finalizers": ["x/a"]}, DELETED | {"finalizers": ["x/a", "y/b"]}),
             [
                 (
                     ".finalizers: Forbidden: no new finalizers can be added if the object is being "
                     'deleted, found new finalizers []string{"y/b"}'
                 )
             ],
-            id="a finalizer too late",
         ),
-        pytest.param(
-            {"deletionTimestamp": AT, "finalizers": ["x/a", "y/b"]},
-            {"deletionTimestamp": AT, "finalizers": ["x/a"]},
-            [],
-            id="a finalizer is done",
-        ),
-        pytest.param({"finalizers": ["x/a"]}, {"finalizers": ["y/b"]}, [], id="other finalizers"),
-        pytest.param(
-            {},
-            {"labels": {"a": "-"}},
-            [created(labels={"a": "-"})[0].removeprefix("metadata")] * 2,
-            id="a label is wrong twice",
-        ),
+        (DELETED | {"finalizers": ["x/a", "y/b"]}, DELETED | {"finalizers": ["x/a"]}, []),
+        ({"finalizers": ["x/a"]}, {"finalizers": ["y/b"]}, []),
+        # A wrong label is reported twice.
+        ({}, {"labels": {"-": ""}}, [f'.labels: Invalid value: "-": {QUALIFIED}'] * 2),
     ],
 )
 def test_metadata_of_an_update(

@@ -10,8 +10,13 @@ import pytest
 from apidiscovery_service.openapi.crd import document as module
 from apidiscovery_service.openapi.crd.document import Definition, crd_document
 from apidiscovery_service.openapi.errors import InvalidOpenAPI
+from apidiscovery_service.openapi.operations import (
+    article,
+    camel,
+    operation_id,
+)
 from crd_goldens import definition, definitions, document, group_versions, hashes
-from crd_manifests import CRONTABS, edited, simple
+from crd_manifests import CRONTABS, simple
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from json_walks import checkable, references
@@ -77,60 +82,8 @@ def test_the_order_of_definitions_does_not_matter(several: list[Definition]) -> 
 class TestCronTab:
     """What the project's conformance check of OpenAPI looks at."""
 
-    def test_delete_of_the_collection_is_split_after_the_shortest_verb(self) -> None:
-        path = made(crontabs())["paths"][f"/apis/{GROUP}/v1/namespaces/{{namespace}}/crontabs"]
-        expected = "deleteStableExampleComV1CollectionNamespacedCronTab"
-        assert path["delete"]["operationId"] == expected
-
-    def test_patch_takes_field_validation(self) -> None:
-        patch = made(crontabs())["paths"][ITEM]["patch"]
-        assert "fieldValidation" in [one["name"] for one in patch["parameters"]]
-
-    def test_an_operation_names_one_kind_and_a_schema_a_list_of_kinds(self) -> None:
-        data = made(crontabs())
-        kind = {"group": GROUP, "kind": "CronTab", "version": "v1"}
-        gvk = "x-kubernetes-group-version-kind"
-        assert data["paths"][ITEM]["get"][gvk] == kind
-        assert data["paths"][f"{ITEM}/scale"]["get"][gvk] == kind
-        assert data["components"]["schemas"][CRONTAB][gvk] == [kind]
-        assert data["components"]["schemas"][CRONTAB_LIST][gvk] == [kind | {"kind": "CronTabList"}]
-
     def test_is_a_valid_document(self) -> None:
         validate(checkable(made(crontabs())))
-
-    def test_paths_of_a_namespaced_resource_with_subresources(self) -> None:
-        base = f"/apis/{GROUP}/v1"
-        root = f"{base}/namespaces/{{namespace}}/crontabs"
-        methods = {
-            path: sorted(item.keys() - {"parameters"})
-            for path, item in made(crontabs())["paths"].items()
-        }
-        assert methods == {
-            f"{base}/crontabs": ["get"],
-            root: ["delete", "get", "post"],
-            f"{root}/{{name}}": ["delete", "get", "patch", "put"],
-            f"{root}/{{name}}/scale": ["get", "patch", "put"],
-            f"{root}/{{name}}/status": ["get", "patch", "put"],
-        }
-
-
-class TestClusterScope:
-    def test_has_no_path_for_all_namespaces_and_none_with_a_namespace(self) -> None:
-        cluster = definition(edited(CRONTABS, "spec.scope", "Cluster"))
-        base = f"/apis/{GROUP}/v1/crontabs"
-        paths = made(cluster)["paths"]
-        assert list(paths) == [
-            base,
-            f"{base}/{{name}}",
-            f"{base}/{{name}}/scale",
-            f"{base}/{{name}}/status",
-        ]
-        assert paths[base]["get"]["operationId"] == "listStableExampleComV1CronTab"
-        assert [one["name"] for one in paths[base]["parameters"]] == ["pretty"]
-        assert [one["name"] for one in paths[f"{base}/{{name}}"]["parameters"]] == [
-            "name",
-            "pretty",
-        ]
 
 
 class TestComponents:
@@ -142,7 +95,7 @@ class TestComponents:
         assert f"{ITEM}/scale" not in without["paths"]
 
     @pytest.mark.parametrize("subresources", [{}, None, {"status": None, "scale": None}])
-    def test_what_is_null_is_absent(self, subresources: object) -> None:
+    def test_null_counts_as_absent(self, subresources: object) -> None:
         paths = made(crontabs(subresources=subresources))["paths"]
         assert not [path for path in paths if path.endswith(("/status", "/scale"))]
 
@@ -171,7 +124,7 @@ class TestSelectableFields:
 
 
 class TestConflicts:
-    def test_a_kind_that_is_the_list_of_another_is_told_with_both_names(self) -> None:
+    def test_a_kind_that_is_the_list_of_another_is_refused_with_both_names(self) -> None:
         other = simple("lists", GROUP, kind="CronTabList")
         with pytest.raises(InvalidOpenAPI) as caught:
             made(crontabs(), definition(other))
@@ -209,7 +162,7 @@ class TestWhoServes:
 
 class TestWhatIsNoDefinition:
     @pytest.mark.parametrize("text", [b"", b"{", b"[1,", b"\xff"])
-    def test_text_that_is_not_json_is_told(self, text: bytes) -> None:
+    def test_text_that_is_not_json_is_refused(self, text: bytes) -> None:
         with pytest.raises(InvalidOpenAPI, match="crontabs: is not JSON"):
             made(replace(crontabs(), version=text))
 
@@ -221,3 +174,58 @@ class TestSize:
         monkeypatch.setattr(module, "MAX_DOCUMENT_BYTES", 20_000)
         with pytest.raises(InvalidOpenAPI, match=r"crontabs\.stable.*larger than 20000 bytes"):
             made(crontabs())
+
+
+@pytest.mark.parametrize(
+    ("stem", "group", "expected"),
+    [
+        ("listXForAllNamespaces", "a.example", "listAExampleV1XForAllNamespaces"),
+        ("createNamespacedX", "a.example", "createAExampleV1NamespacedX"),
+        (
+            "deletecollectionNamespacedX",
+            "a.example",
+            "deleteAExampleV1CollectionNamespacedX",
+        ),
+        ("patchNamespacedXStatus", "apps.k8s.io", "patchAppsV1NamespacedXStatus"),
+        ("readX", "gateway.networking.k8s.io", "readGatewayNetworkingV1X"),
+        ("readX", "gateway.networking.x-k8s.io", "readGatewayNetworkingXK8sIoV1X"),
+        ("replaceX", "1a.2b", "replaceA2bV1X"),
+    ],
+)
+def test_operation_ids(stem: str, group: str, expected: str) -> None:
+    assert operation_id(stem, group, "v1") == expected
+
+
+def test_an_operation_without_a_verb_has_no_id() -> None:
+    with pytest.raises(ValueError, match="empty"):
+        operation_id("makeX", "a.example", "v1")
+
+
+@pytest.mark.parametrize(
+    ("text", "capital", "expected"),
+    [
+        ("stable.example.com", True, "StableExampleCom"),
+        ("stable.example.com", False, "stableExampleCom"),
+        ("x-k8s_a.io", False, "xK8s_aIo"),
+        ("9to5", False, "To5"),
+        ("", True, ""),
+        ("größe.ß", True, "Größeß"),
+    ],
+)
+def test_camel(text: str, capital: bool, expected: str) -> None:  # noqa: FBT001 - a table
+    assert camel(text, capital=capital) == expected
+
+
+@pytest.mark.parametrize(
+    ("noun", "expected"),
+    [
+        ("CronTab", " a "),
+        ("Issuer", " an "),
+        ("order", " an "),
+        ("Prometheus", " "),
+        ("GatewayClass", " a "),
+        ("s", " "),
+    ],
+)
+def test_articles(noun: str, expected: str) -> None:
+    assert article(noun) == expected

@@ -53,7 +53,7 @@ class TestDepth:
         assert depth == (MAX_DEPTH - 2) // 2
 
     @pytest.mark.parametrize("levels", [MAX_DEPTH + 2, 230])
-    def test_deeper_is_told(self, levels: int) -> None:
+    def test_deeper_is_refused(self, levels: int) -> None:
         with pytest.raises(
             InvalidOpenAPI, match=f"things.a.example: is nested more than {MAX_DEPTH}"
         ) as caught:
@@ -61,14 +61,14 @@ class TestDepth:
         assert caught.value.path == PATH
 
     @pytest.mark.parametrize("word", ["default", "example", "enum", "x-stranger"])
-    def test_so_is_depth_in_values(self, word: str) -> None:
+    def test_deep_values_are_refused(self, word: str) -> None:
         value: object = []
         for _ in range(MAX_DEPTH):
             value = [value]
         with pytest.raises(InvalidOpenAPI, match="levels deep"):
             made({"type": "object", word: value})
 
-    def test_depth_beyond_what_python_can_recurse_into_is_told(self) -> None:
+    def test_depth_beyond_the_recursion_limit_is_refused(self) -> None:
         schema: dict[str, Any] = nested(100_000)
         assert list(structural.violations(schema, PATH)) == [
             (PATH, f"is nested more than {MAX_DEPTH} levels deep")
@@ -76,14 +76,14 @@ class TestDepth:
         while schema := schema.pop("properties", {}).pop("a", {}):
             pass
 
-    def test_a_document_nested_beyond_what_is_parsed_is_told(self) -> None:
+    def test_depth_beyond_the_limit_of_the_parser_is_refused(self) -> None:
         deep = replace(definition(simple("things")), version=b"[" * 100_000)
         with pytest.raises(InvalidOpenAPI, match="things: is not JSON"):
             crd_document("a.example", "v1", [deep])
 
 
 class TestNumberOfValues:
-    def test_too_many_are_told(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_too_many_are_refused(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(problems, "MAX_VALUES", 100)
         schema = {"type": "object", "properties": {f"f{n}": {"type": "string"} for n in range(100)}}
         with pytest.raises(InvalidOpenAPI, match="more than 100 values") as caught:
@@ -121,12 +121,12 @@ class TestNumberOfProblems:
         found = list(structural.violations(schema))
         assert MAX_PROBLEMS <= len(found) <= 4 * MAX_PROBLEMS
 
-    def test_of_rules_on_one_schema_is_bounded(self) -> None:
+    def test_is_bounded_for_rules_on_one_schema(self) -> None:
         rules = [{"rule": ""}] * 5000
         found = list(structural.violations({"type": "object", "x-kubernetes-validations": rules}))
         assert len(found) == MAX_PROBLEMS
 
-    def test_of_fields_that_conditions_alone_speak_of_is_bounded(self) -> None:
+    def test_is_bounded_for_fields_in_conditions_only(self) -> None:
         members = {f"f{n}": {"minLength": 1} for n in range(5000)}
         found = list(structural.violations({"type": "object", "anyOf": [{"properties": members}]}))
         assert len(found) == MAX_PROBLEMS
@@ -135,13 +135,13 @@ class TestNumberOfProblems:
 class TestWrongTypes:
     @settings(deadline=None)
     @given(ANYTHING)
-    def test_anything_is_published_or_told(self, schema: object) -> None:
+    def test_any_schema_is_published_or_reported(self, schema: object) -> None:
         found = made(schema)["components"]["schemas"]["example.a.v1.Thing"]
         assert found["type"] == "object" or "type" not in found
 
     @settings(deadline=None)
     @given(ANYTHING)
-    def test_what_is_wrong_is_told_in_order_and_once(self, schema: object) -> None:
+    def test_violations_are_reported_once(self, schema: object) -> None:
         found = list(structural.violations(schema, PATH))
         assert len(found) == len(set(found))
         assert all(path[: len(PATH)] == PATH for path, _ in found)
@@ -166,9 +166,7 @@ class TestWrongTypes:
             ({"type": "object", "\udfff": 1}, (r"\udfff", r'unknown field "\udfff"')),
         ],
     )
-    def test_what_cannot_be_sent_is_told_in_text_that_can(
-        self, schema: object, told: tuple[str, str]
-    ) -> None:
+    def test_messages_are_valid_unicode(self, schema: object, told: tuple[str, str]) -> None:
         found = [
             (structural.field_path(path), told) for path, told in structural.violations(schema)
         ]

@@ -10,8 +10,9 @@ from apidiscovery_service.openapi import json_text
 from apidiscovery_service.openapi.crd.document import crd_document
 from crd_goldens import definition, thing_document
 from crd_manifests import simple
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from json_walks import leaves, references
 
 MODEL = "example.a.v1.Thing"
 BARE = {
@@ -137,7 +138,7 @@ class TestFields:
         ],
         ids="-".join,
     )
-    def test_that_say_nothing_or_are_unknown_are_left_out(self, fields: dict[str, Any]) -> None:
+    def test_with_zero_values_or_unknown_names_are_left_out(self, fields: dict[str, Any]) -> None:
         assert field(type="string", **fields) == {"type": "string"}
 
     def test_false_additional_properties_are_dropped_in_conditions(self) -> None:
@@ -232,7 +233,7 @@ class TestText:
 
 
 class TestIntOrString:
-    def test_says_what_it_is(self) -> None:
+    def test_gets_its_alternatives(self) -> None:
         found = field(**{"x-kubernetes-int-or-string": True, "description": "d"})
         assert found == {
             "description": "d",
@@ -246,7 +247,7 @@ class TestIntOrString:
         [{"anyOf": INT_OR_STRING}, {"allOf": [{"anyOf": INT_OR_STRING}, {"pattern": "a"}]}],
         ids=["anyOf", "allOf"],
     )
-    def test_stays_when_it_says_so_already(self, given_fields: dict[str, Any]) -> None:
+    def test_is_unchanged_with_its_alternatives(self, given_fields: dict[str, Any]) -> None:
         fields = given_fields | {"x-kubernetes-int-or-string": True}
         assert field(**fields) == fields
 
@@ -322,3 +323,70 @@ class TestObjectFields:
         )
         assert list(found)[:3] == ["type", "required", "properties"]
         assert found["required"] == ["kind", "apiVersion"]
+
+
+NAMES = st.sampled_from(["spec", "status", "a", "b.c", "d/e", "~", "ü", "$ref", "items", "type"])
+TEXT = st.text(st.characters(codec="utf-8"), min_size=1, max_size=8)
+CONDITIONS = st.fixed_dictionaries(
+    {},
+    optional={
+        "pattern": TEXT,
+        "maxLength": st.integers(0, 2**63 - 1),
+        "required": st.lists(TEXT, min_size=1, max_size=2),
+        "enum": st.lists(
+            TEXT | st.integers(-(2**63), 2**63 - 1) | st.none(), min_size=1, max_size=2
+        ),
+    },
+)
+
+
+def described(kind: dict[str, Any]) -> st.SearchStrategy[dict[str, Any]]:
+    return st.fixed_dictionaries(
+        {},
+        optional={
+            "description": TEXT,
+            "nullable": st.just(value=True),
+            "anyOf": st.lists(CONDITIONS, min_size=1, max_size=2),
+            "not": CONDITIONS,
+            "default": TEXT | st.lists(TEXT, max_size=2) | st.dictionaries(TEXT, TEXT, max_size=2),
+        },
+    ).map(lambda fields: fields | kind)
+
+
+LEAVES = st.sampled_from(["string", "integer", "number", "boolean"]).flatmap(
+    lambda name: described({"type": name})
+)
+
+
+def larger(inner: st.SearchStrategy[dict[str, Any]]) -> st.SearchStrategy[dict[str, Any]]:
+    members = st.dictionaries(NAMES, inner, min_size=1, max_size=3)
+    return (
+        members.flatmap(lambda found: described({"type": "object", "properties": found}))
+        | inner.flatmap(lambda item: described({"type": "array", "items": item}))
+        | inner.flatmap(lambda one: described({"type": "object", "additionalProperties": one}))
+    )
+
+
+ROOTS = st.dictionaries(
+    NAMES, st.recursive(LEAVES, larger, max_leaves=8), min_size=1, max_size=3
+).map(lambda members: {"type": "object", "properties": members})
+
+
+@settings(deadline=None)
+@given(ROOTS)
+def test_a_structural_schema_is_published_without_loss(schema: dict[str, Any]) -> None:
+    added = {("properties", name) for name in ("apiVersion", "kind", "metadata")}
+    found = {one for one in leaves(published(schema)) if one[:2] not in added}
+    gvk = ("x-kubernetes-group-version-kind", 0)
+    expected = set(leaves(schema))
+    assert {one for one in found if one[:2] != gvk} == expected
+
+
+@settings(deadline=None)
+@given(ROOTS)
+def test_every_reference_of_kubernetes_resolves(schema: dict[str, Any]) -> None:
+    document = json.loads(thing_document(schema))
+    own = document["components"]["schemas"].pop("example.a.v1.Thing")
+    names = {f"#/components/schemas/{name}" for name in document["components"]["schemas"]}
+    targets = set(references(document)) | set(references(own["properties"]["metadata"]))
+    assert targets - {"#/components/schemas/example.a.v1.Thing"} <= names

@@ -2,8 +2,10 @@
 
 import asyncio
 import gzip
-import os
+import pickle
 import tracemalloc
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 
 import orjson
 import pytest
@@ -12,17 +14,30 @@ from apidiscovery_service import workers
 from apidiscovery_service.encoding.compression import Coding
 from apidiscovery_service.openapi import bodies
 from apidiscovery_service.openapi.bodies import BodyCache
-from apidiscovery_service.openapi.body import Body, Form, make_index
-from apidiscovery_service.openapi.documents import Documents, Limits
+from apidiscovery_service.openapi.body import Body, Form, make_index, pack
+from apidiscovery_service.openapi.documents import Documents
 from apidiscovery_service.openapi.entries import group_of
 from apidiscovery_service.openapi.errors import InvalidOpenAPI
 from apidiscovery_service.openapi.making import DocumentUnavailable
-from openapi_recipes import CountingEncoders, FakeRecipes, LoopLag, documents_of, recipes_of, sha512
+from apidiscovery_service.openapi.v2 import merged
+from openapi_recipes import FakeRecipes, FakeWorkers, LoopLag, recipes_of, sha512
 from repository import GOLDEN
+
+pytestmark = pytest.mark.usefixtures("fake_workers")
 
 GOLDEN_INDEX = GOLDEN / "crds" / "openapi" / "openapi.v3.index.json"
 
 LARGE = b'{"large":"' + b"x" * 5000 + b'"}'
+
+
+@contextmanager
+def traced() -> Generator[Callable[[], int]]:
+    """Trace memory; return what returns the bytes that are in use."""
+    tracemalloc.start()
+    try:
+        yield lambda: tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.parametrize(
@@ -57,7 +72,7 @@ async def test_index_states_the_hash_of_each_document() -> None:
     recipes = recipes_of("apis/b.example/v1", "api/v1", "apis/a.example/v2", "apis/a.example/v1")
     recipes.shared["version"] = b"{}"
     recipes.notes["api/v1"] = "made up"
-    index = await documents_of(recipes).index()
+    index = await Documents(recipes).index()
     assert list(index.entries) == [
         "api/v1",
         "apis/a.example/v1",
@@ -70,12 +85,12 @@ async def test_index_states_the_hash_of_each_document() -> None:
 
 
 async def test_an_empty_index_is_an_index() -> None:
-    assert (await documents_of(FakeRecipes({})).index()).body == b'{"paths":{}}'
+    assert (await Documents(FakeRecipes({})).index()).body == b'{"paths":{}}'
 
 
 async def test_nothing_is_made_before_it_is_asked_for() -> None:
     recipes = recipes_of("apis/a.example/v1", "apis/b.example/v1")
-    documents = documents_of(recipes)
+    documents = Documents(recipes)
     documents.changed(["a.example"])
     assert not recipes.makes
     assert not recipes.looked_at
@@ -85,7 +100,7 @@ async def test_nothing_is_made_before_it_is_asked_for() -> None:
 
 async def test_one_change_makes_one_document() -> None:
     recipes = recipes_of(*(f"apis/g{number}.example/v1" for number in range(50)))
-    documents = documents_of(recipes)
+    documents = Documents(recipes)
     before = await documents.index()
     recipes.makes.clear()
     recipes.looked_at.clear()
@@ -100,7 +115,7 @@ async def test_one_change_makes_one_document() -> None:
 
 async def test_an_index_of_the_same_documents_is_the_same() -> None:
     recipes = recipes_of("apis/a.example/v1")
-    documents = documents_of(recipes)
+    documents = Documents(recipes)
     before = await documents.index()
     documents.changed(["a.example"])
     assert await documents.index() is before
@@ -108,7 +123,7 @@ async def test_an_index_of_the_same_documents_is_the_same() -> None:
 
 async def test_groups_come_and_go() -> None:
     recipes = recipes_of("apis/a.example/v1", "apis/b.example/v1")
-    documents = documents_of(recipes)
+    documents = Documents(recipes)
     await documents.index()
     recipes.texts["c.example"] = {"apis/c.example/v1": b"{}"}
     del recipes.texts["a.example"]
@@ -122,14 +137,13 @@ async def test_groups_come_and_go() -> None:
 async def test_a_document_out_of_place_is_not_served() -> None:
     recipes = recipes_of("apis/a.example/v1")
     recipes.texts["a.example"]["apis/b.example/v1"] = b"{}"
-    assert list((await documents_of(recipes).index()).entries) == ["apis/a.example/v1"]
+    assert list((await Documents(recipes).index()).entries) == ["apis/a.example/v1"]
 
 
-async def test_all_who_wait_get_what_is_made_once() -> None:
+async def test_concurrent_callers_share_one_document(fake_workers: FakeWorkers) -> None:
     recipes = recipes_of("apis/a.example/v1", "apis/b.example/v1", "apis/c.example/v1")
     recipes.gate = asyncio.Event()
-    counting = CountingEncoders()
-    documents = Documents(recipes, encoders=counting.encoders())
+    documents = Documents(recipes)
     key = "apis/b.example/v1"
     asked = [asyncio.ensure_future(documents.index()) for _ in range(3)]
     hashes = [asyncio.ensure_future(documents.hash_of(key)) for _ in range(3)]
@@ -142,13 +156,13 @@ async def test_all_who_wait_get_what_is_made_once() -> None:
     found = await asyncio.gather(*bodies)
     assert {body.data for body in found if body} == {b'v3:{"of":"apis/b.example/v1"}'}
     assert set(recipes.makes.values()) == {1}
-    assert counting.calls["v3"] == 1
+    assert fake_workers.calls["v3"] == 1
 
 
 async def test_at_most_two_are_made_at_a_time() -> None:
     keys = [f"apis/g{number}.example/v1" for number in range(20)]
     recipes = recipes_of(*keys)
-    documents = documents_of(recipes)
+    documents = Documents(recipes)
     await asyncio.gather(documents.index(), *map(documents.body, keys))
     assert recipes.at_once == 2
 
@@ -156,7 +170,7 @@ async def test_at_most_two_are_made_at_a_time() -> None:
 async def test_a_cancelled_caller_does_not_cancel_the_others() -> None:
     recipes = recipes_of("apis/a.example/v1")
     recipes.gate = asyncio.Event()
-    documents = documents_of(recipes)
+    documents = Documents(recipes)
     impatient = asyncio.create_task(documents.index())
     patient = asyncio.create_task(documents.index())
     await asyncio.sleep(0)
@@ -169,7 +183,7 @@ async def test_a_cancelled_caller_does_not_cancel_the_others() -> None:
 async def test_an_index_has_what_changed_before_it_was_asked_for() -> None:
     recipes = recipes_of("apis/a.example/v1", "apis/b.example/v1")
     recipes.gate = asyncio.Event()
-    documents = documents_of(recipes)
+    documents = Documents(recipes)
     first = asyncio.create_task(documents.index())
     await recipes.until_begun("apis/a.example/v1")
     recipes.texts["a.example"]["apis/a.example/v1"] = b"{}"
@@ -181,9 +195,9 @@ async def test_an_index_has_what_changed_before_it_was_asked_for() -> None:
     assert (await second).entries["apis/a.example/v1"] == sha512(b"{}")
 
 
-async def test_what_changes_during_a_run_is_listed_with_the_hash_that_it_had() -> None:
+async def test_a_document_that_changes_during_a_run_is_listed_with_a_valid_hash() -> None:
     recipes = recipes_of("apis/a.example/v1", "apis/b.example/v1")
-    documents = documents_of(recipes)
+    documents = Documents(recipes)
     before = await documents.index()
     recipes.gate = asyncio.Event()
     recipes.texts["b.example"]["apis/b.example/v1"] = b"{}"
@@ -207,7 +221,7 @@ async def test_what_changes_during_a_run_is_listed_with_the_hash_that_it_had() -
 async def test_a_body_has_the_hash_of_its_own_document() -> None:
     recipes = recipes_of("apis/a.example/v1")
     recipes.gate = asyncio.Event()
-    documents = documents_of(recipes)
+    documents = Documents(recipes)
     key = "apis/a.example/v1"
     early = asyncio.create_task(documents.body(key))
     await recipes.until_begun(key)
@@ -232,7 +246,7 @@ def decoded(body: Body) -> bytes:
 @pytest.mark.parametrize(("form", "text"), [(Form.JSON, LARGE), (Form.PROTOBUF, b"v3:" + LARGE)])
 async def test_bodies_come_in_forms_and_codings(form: Form, text: bytes, coding: Coding) -> None:
     recipes = FakeRecipes({"": {"api/v1": LARGE}})
-    documents = documents_of(recipes)
+    documents = Documents(recipes)
     bodies = [await documents.body("api/v1", form, coding) for _ in range(2)]
     for body in bodies:
         assert body is not None
@@ -242,7 +256,7 @@ async def test_bodies_come_in_forms_and_codings(form: Form, text: bytes, coding:
 
 
 async def test_small_bodies_are_not_compressed() -> None:
-    documents = documents_of(recipes_of("api/v1"))
+    documents = Documents(recipes_of("api/v1"))
     for _ in range(2):
         body = await documents.body("api/v1", Form.PROTOBUF, "zstd")
         assert body is not None
@@ -252,7 +266,7 @@ async def test_small_bodies_are_not_compressed() -> None:
 async def test_evicted_bodies_are_made_again() -> None:
     texts = {f"apis/a.example/v{number}": LARGE + b" " * number for number in range(1, 5)}
     recipes = FakeRecipes({"a.example": texts})
-    documents = documents_of(recipes, cache_bytes=2 * 6000)
+    documents = Documents(recipes, cache_bytes=2 * 6000)
     for _ in range(2):
         for key, text in texts.items():
             body = await documents.body(key)
@@ -279,7 +293,7 @@ def test_the_cache_never_holds_more_than_it_may() -> None:
 
 async def test_a_document_is_made_once_for_its_hash_and_its_body() -> None:
     recipes = recipes_of("apis/a.example/v1")
-    documents = documents_of(recipes)
+    documents = Documents(recipes)
     await documents.hash_of("apis/a.example/v1")
     await documents.body("apis/a.example/v1", Form.PROTOBUF)
     assert recipes.makes == {"apis/a.example/v1": 1}
@@ -288,18 +302,14 @@ async def test_a_document_is_made_once_for_its_hash_and_its_body() -> None:
 @pytest.mark.parametrize("asked_before", [False, True])
 async def test_groups_that_come_and_go_leave_nothing(*, asked_before: bool) -> None:
     recipes = recipes_of("apis/a.example/v1", "apis/b.example/v1")
-    documents = documents_of(recipes)
+    documents = Documents(recipes)
     if asked_before:
         await documents.index()
     documents.changed(["warm.example"])
-    tracemalloc.start()
-    try:
+    with traced() as size:
         for number in range(100_000):
             documents.changed([f"gone{number}.example"])
-        size, _ = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert size < 3_000_000
+        assert size() < 3_000_000
     recipes.texts["c.example"] = {"apis/c.example/v1": b"{}"}
     del recipes.texts["b.example"]
     documents.changed(["b.example", "c.example"])
@@ -307,23 +317,19 @@ async def test_groups_that_come_and_go_leave_nothing(*, asked_before: bool) -> N
 
 
 async def test_requests_for_unknown_documents_take_no_memory() -> None:
-    documents = documents_of(recipes_of("apis/a.example/v1"))
+    documents = Documents(recipes_of("apis/a.example/v1"))
     await documents.index()
     generation = documents.generation
-    tracemalloc.start()
-    try:
+    with traced() as size:
         for number in range(10_000):
             assert await documents.body(f"apis/none{number}.example/v1") is None
-        size, _ = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert size < 200_000 + 100 * 10_000  # the recipes that are asked count what they are asked for
+        assert size() < 200_000 + 100 * 10_000  # the recipes count what they are asked for
     assert documents.generation == generation
 
 
 async def test_protobuf_of_what_is_too_large_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bodies, "ENCODED_BYTES", 100)
-    documents = documents_of(FakeRecipes({"": {"api/v1": LARGE}}))
+    documents = Documents(FakeRecipes({"": {"api/v1": LARGE}}))
     with pytest.raises(InvalidOpenAPI, match="takes 5012 bytes as JSON; up to 100 "):
         await documents.body("api/v1", Form.PROTOBUF)
     assert await documents.body("api/v1") is not None
@@ -332,15 +338,10 @@ async def test_protobuf_of_what_is_too_large_is_refused(monkeypatch: pytest.Monk
 @pytest.mark.parametrize("form", Form)
 @pytest.mark.parametrize("coding", ["identity", "gzip", "zstd"])
 async def test_the_merged_document_is_cached_without_room_for_bodies(
-    form: Form, coding: Coding
+    form: Form, coding: Coding, fake_workers: FakeWorkers
 ) -> None:
     recipes = FakeRecipes({"": {"api/v1": LARGE}})
-    counting = CountingEncoders()
-    documents = Documents(
-        recipes,
-        encoders=counting.encoders(),
-        limits=Limits(cache_bytes=0),
-    )
+    documents = Documents(recipes, cache_bytes=0)
     text = b"Kubernetes|api/v1=" + LARGE
     for _ in range(3):
         body = await documents.merged_v2(form, coding)
@@ -348,17 +349,15 @@ async def test_the_merged_document_is_cached_without_room_for_bodies(
         assert isinstance(body, Body)
         assert decoded(body) == (text if form is Form.JSON else b"v2:" + text)
         assert body.hash == sha512(text)
-    assert counting.calls["merged"] == 1
+    assert fake_workers.calls["merged"] == 1
 
 
-async def test_what_is_too_large_is_not_merged() -> None:
+async def test_a_merged_document_that_is_too_large_is_unavailable(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     recipes = FakeRecipes({"": {"api/v1": LARGE, "api/v2": LARGE, "api/v3": LARGE}})
-    counting = CountingEncoders()
-    documents = Documents(
-        recipes,
-        encoders=counting.encoders(),
-        limits=Limits(merged_bytes=8000),
-    )
+    monkeypatch.setattr(merged, "MAX_BYTES", 8000)
+    documents = Documents(recipes)
     await documents.index()
     recipes.makes.clear()
     for _ in range(2):
@@ -370,10 +369,9 @@ async def test_what_is_too_large_is_not_merged() -> None:
     assert (await documents.merged_v2()).data == b"Kubernetes|api/v1=" + LARGE
 
 
-async def test_the_merged_document_is_made_once_for_an_index() -> None:
+async def test_the_merged_document_is_made_once_for_an_index(fake_workers: FakeWorkers) -> None:
     recipes = recipes_of("apis/a.example/v1", "apis/b.example/v1")
-    counting = CountingEncoders()
-    documents = Documents(recipes, encoders=counting.encoders())
+    documents = Documents(recipes)
     text = (
         b'Kubernetes|apis/a.example/v1={"of":"apis/a.example/v1"}'
         b'|apis/b.example/v1={"of":"apis/b.example/v1"}'
@@ -383,38 +381,24 @@ async def test_the_merged_document_is_made_once_for_an_index() -> None:
     assert [body.data for body in found] == [text, b"v2:" + text, text]
     assert {body.hash for body in found} == {sha512(text)}
     await documents.merged_v2(Form.PROTOBUF)
-    assert counting.calls == {"merged": 1, "v2": 1}
+    assert fake_workers.calls == {"merged": 1, "v2": 1}
     assert documents.warnings() == ["a note of merging"]
     recipes.texts["b.example"]["apis/b.example/v1"] = b"{}"
     documents.changed(["b.example"])
     body = await documents.merged_v2()
     assert isinstance(body, Body)
     assert body.data.endswith(b"|apis/b.example/v1={}")
-    assert counting.calls["merged"] == 2
+    assert fake_workers.calls["merged"] == 2
 
 
-async def test_a_merged_document_that_is_replaced_leaves_no_bodies() -> None:
-    recipes = FakeRecipes({"": {"api/v1": LARGE}})
-    documents = Documents(recipes, encoders=CountingEncoders().encoders())
-    tracemalloc.start()
-    try:
-        for _ in range(50):
-            recipes.texts[""] = {"api/v1": os.urandom(20_000)}
-            documents.changed([""])
-            await documents.merged_v2(Form.PROTOBUF, "gzip")
-        size, _ = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert size < 50 * 20_000
-
-
-async def test_a_merge_under_way_serves_only_those_for_whom_it_is_new_enough() -> None:
+async def test_a_merge_under_way_serves_only_those_for_whom_it_is_new_enough(
+    fake_workers: FakeWorkers,
+) -> None:
     recipes = recipes_of("apis/a.example/v1", "apis/b.example/v1")
-    counting = CountingEncoders()
-    counting.go_on.clear()
-    documents = Documents(recipes, encoders=counting.encoders(), limits=Limits(cache_bytes=0))
+    fake_workers.go_on.clear()
+    documents = Documents(recipes, cache_bytes=0)
     early = asyncio.create_task(documents.merged_v2())
-    await counting.merging.wait()
+    await fake_workers.merging.wait()
     same = asyncio.create_task(documents.merged_v2(Form.PROTOBUF))
     await asyncio.sleep(0)
     recipes.texts["b.example"]["apis/b.example/v1"] = b"{}"
@@ -422,19 +406,19 @@ async def test_a_merge_under_way_serves_only_those_for_whom_it_is_new_enough() -
     await documents.index()
     late = [asyncio.create_task(documents.merged_v2(form)) for form in Form]
     await asyncio.sleep(0)
-    counting.go_on.set()
+    fake_workers.go_on.set()
     await asyncio.gather(early, same)
     for body in await asyncio.gather(*late):
         assert isinstance(body, Body)
         assert body.data.endswith(b"|apis/b.example/v1={}")
-    assert counting.calls["merged"] == 2
+    assert fake_workers.calls["merged"] == 2
 
 
 async def test_a_hash_that_is_known_beforehand_needs_no_document() -> None:
     recipes = recipes_of("apis/a.example/v1", "apis/b.example/v1")
     right = sha512(b'{"of":"apis/a.example/v1"}')
     recipes.stated = {"apis/a.example/v1": right, "apis/b.example/v1": "WRONG"}
-    documents = documents_of(recipes)
+    documents = Documents(recipes)
     assert dict((await documents.index()).entries) == recipes.stated
     assert not recipes.makes
     for key in recipes.stated:
@@ -444,11 +428,10 @@ async def test_a_hash_that_is_known_beforehand_needs_no_document() -> None:
         assert (await documents.index()).entries[key] == body.hash
 
 
-async def test_what_was_made_is_observed() -> None:
+async def test_durations_are_observed() -> None:
     seen: list[str] = []
     recipes = FakeRecipes({"": {"api/v1": LARGE}})
-    encoders = CountingEncoders().encoders()
-    documents = Documents(recipes, lambda what, _: seen.append(what), encoders=encoders)
+    documents = Documents(recipes, lambda what, _: seen.append(what))
     await documents.index()
     await documents.body("api/v1", Form.PROTOBUF, "gzip")
     await documents.merged_v2()
@@ -457,7 +440,7 @@ async def test_what_was_made_is_observed() -> None:
 
 async def test_the_loop_goes_on_while_an_index_is_made() -> None:
     recipes = recipes_of(*(f"apis/g{number}.example/v1" for number in range(2000)))
-    documents = documents_of(recipes)
+    documents = Documents(recipes)
     async with LoopLag() as lag:
         index = await documents.index()
     assert len(index.entries) == 2000
@@ -469,16 +452,11 @@ async def test_documents_that_nobody_asked_for_take_no_memory_but_their_hash() -
     recipes = FakeRecipes(texts)
     for group, of_group in texts.items():
         of_group[f"apis/{group}/v1"] = orjson.dumps({"title": group, "text": "x" * 2000})
-    documents = documents_of(recipes)
-    tracemalloc.start()
-    try:
-        before, _ = tracemalloc.get_traced_memory()
+    documents = Documents(recipes)
+    with traced() as size:
         index = await documents.whole_index()
-        after, _ = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    # The body is there twice, and orjson may have taken half as much again to write it.
-    assert (after - before - 2.5 * len(index.body)) / len(index.entries) < 1200
+        # The body is there twice, and orjson may have taken half as much again to write it.
+        assert (size() - 2.5 * len(index.body)) / len(index.entries) < 1200
 
 
 async def test_a_document_that_no_worker_can_encode_is_told(
@@ -493,3 +471,20 @@ async def test_a_document_that_no_worker_can_encode_is_told(
     monkeypatch.setattr(workers, "run", fail)
     with pytest.raises(InvalidOpenAPI, match="cannot be written as protobuf: it takes more than"):
         await documents.body("api/v1", Form.PROTOBUF)
+
+
+TEXT = bytes(range(256)) * 8
+
+
+def test_concurrent_readers_share_one_text() -> None:
+    packed = pack(TEXT)
+    first = packed.unpacked()
+    assert first.text == TEXT
+    assert packed.part(5, 10).unpacked() is first
+
+
+def test_a_packed_text_is_pickled_compressed() -> None:
+    packed = pack(TEXT)
+    packed.unpacked()
+    assert len(pickle.dumps(packed)) < len(TEXT)
+    assert pickle.loads(pickle.dumps(packed)) == packed  # noqa: S301 - our own

@@ -7,17 +7,20 @@ import orjson
 import pytest
 from apidiscovery_service.openapi import documents as documents_module
 from apidiscovery_service.openapi import making
+from apidiscovery_service.openapi.documents import Documents
 from apidiscovery_service.openapi.errors import InvalidOpenAPI
 from apidiscovery_service.openapi.making import DocumentUnavailable
 from apidiscovery_service.openapi.recipe import Recipe
-from openapi_recipes import FakeRecipes, documents_of, recipes_of, sha512
+from openapi_recipes import FakeRecipes, recipes_of, sha512
 from structlog.testing import capture_logs
+
+pytestmark = pytest.mark.usefixtures("fake_workers")
 
 
 async def test_a_document_that_cannot_be_made_is_replaced() -> None:
     recipes = recipes_of("apis/a.example/v1", "apis/b.example/v1")
     recipes.failing["apis/a.example/v1"] = InvalidOpenAPI(("spec", 0), "wanted more")
-    documents = documents_of(recipes, cache_bytes=0)
+    documents = Documents(recipes, cache_bytes=0)
     instead = b'{"why":"$.spec[0]: wanted more"}'
     with capture_logs() as logs:
         index = await documents.index()
@@ -38,16 +41,18 @@ async def test_a_document_that_could_not_be_had_is_tried_again(
     key = "apis/a.example/v1"
     recipes = recipes_of(key)
     recipes.failing[key] = OSError("the secret place is not there")
-    documents = documents_of(recipes)
+    documents = Documents(recipes)
     monkeypatch.setattr(making, "_RETRY_S", 0.0)
-    instead = sha512(b'{"why":"the document could not be had"}')
+    instead = sha512(b'{"why":"the document could not be read"}')
     with capture_logs() as logs:
         while recipes.makes[key] < 3:
             await asyncio.sleep(0)
             assert (await documents.index()).entries == {key: instead}
             assert await documents.hash_of(key) == instead
-            assert documents.warnings() == [f"{key}: cannot be made: the document could not be had"]
-    assert str(logs).count("an OpenAPI document could not be had") == 1
+            assert documents.warnings() == [
+                f"{key}: cannot be made: the document could not be read"
+            ]
+    assert str(logs).count("an OpenAPI document could not be read") == 1
     recipes.failing.clear()
     async with asyncio.timeout(20):
         while True:
@@ -63,10 +68,10 @@ async def test_a_document_that_is_known_is_not_replaced_while_it_cannot_be_had()
     recipes = recipes_of(key)
     known = recipes.stated[key] = sha512(recipes.texts["a.example"][key])
     recipes.failing[key] = OSError("the store is away")
-    documents = documents_of(recipes)
+    documents = Documents(recipes)
     for _ in range(2):
         assert (await documents.index()).entries == {key: known}
-        with pytest.raises(DocumentUnavailable, match="could not be had"):
+        with pytest.raises(DocumentUnavailable, match="could not be read"):
             await documents.body(key)
     recipes.failing.clear()
     body = await documents.body(key)
@@ -78,7 +83,7 @@ async def test_a_failure_is_not_tried_again_at_once() -> None:
     key = "apis/a.example/v1"
     recipes = recipes_of(key)
     recipes.failing[key] = OSError("not there")
-    documents = documents_of(recipes)
+    documents = Documents(recipes)
     await documents.index()
     recipes.failing.clear()
     await documents.index()
@@ -90,7 +95,7 @@ async def test_without_a_document_in_its_place_it_is_unavailable() -> None:
     recipes = recipes_of("apis/a.example/v1", "apis/b.example/v1")
     recipes.fallbacks = False
     recipes.failing["apis/a.example/v1"] = InvalidOpenAPI((), "is bad")
-    documents = documents_of(recipes)
+    documents = Documents(recipes)
     for _ in range(2):
         assert list((await documents.index()).entries) == ["apis/b.example/v1"]
         with pytest.raises(DocumentUnavailable, match=r"apis/a.example/v1 .* is bad"):
@@ -109,7 +114,7 @@ async def test_equal_failures_are_one_warning() -> None:
     recipes.failing = {key: InvalidOpenAPI((), "is bad") for key in recipes.texts["g0.example"]}
     for number in range(1, 5):
         recipes.failing[f"apis/g{number}.example/v1"] = InvalidOpenAPI((), "is worse")
-    documents = documents_of(recipes)
+    documents = Documents(recipes)
     await documents.index()
     names = "apis/g1.example/v1, apis/g2.example/v1, apis/g3.example/v1 and 1 more"
     assert documents.warnings() == [
@@ -121,7 +126,7 @@ async def test_equal_failures_are_one_warning() -> None:
 async def test_a_note_is_no_warning() -> None:
     recipes = recipes_of("apis/a.example/v1")
     recipes.notes = {"apis/a.example/v1": "from discovery"}
-    documents = documents_of(recipes)
+    documents = Documents(recipes)
     assert (await documents.index()).notes == recipes.notes
     assert documents.warnings() == []
 
@@ -130,7 +135,7 @@ async def test_a_document_in_the_place_of_another_is_the_one_that_is_stated() ->
     key = "apis/a.example/v1"
     recipes = recipes_of(key)
     recipes.failing[key] = InvalidOpenAPI((), "is bad")
-    documents = documents_of(recipes)
+    documents = Documents(recipes)
     before = await documents.hash_of(key)
     recipes.discovery = '"new":1,'
     documents.changed(["a.example"])
@@ -141,30 +146,28 @@ async def test_a_document_in_the_place_of_another_is_the_one_that_is_stated() ->
     assert (await documents.index()).entries == {key: body.hash}
 
 
-async def test_what_never_comes_has_another_in_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_document_that_never_arrives_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     keys = [f"apis/g{number}.example/v1" for number in range(100)]
     recipes = recipes_of(*keys)
     recipes.hanging = set(keys[:50])
     monkeypatch.setattr(making, "_TURN_S", 0.001)
     monkeypatch.setattr(making, "_TIMEOUT_S", 0.01)
-    documents = documents_of(recipes)
+    documents = Documents(recipes)
     async with asyncio.timeout(20):
         index = await documents.index()
     late = {key for key in keys if index.notes.get(key)}
     assert late == recipes.hanging
-    assert {index.entries[key] for key in late} == {
-        sha512(b'{"why":"the document was not there in time"}')
-    }
+    assert {index.entries[key] for key in late} == {sha512(b'{"why":"the document took too long"}')}
     assert recipes.at_once <= 16
 
 
-async def test_what_does_not_come_keeps_nobody_waiting_for_others(
+async def test_a_document_that_does_not_arrive_delays_no_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     keys = [f"apis/g{number}.example/v1" for number in range(30)]
     recipes = recipes_of(*keys)
     monkeypatch.setattr(making, "_TURN_S", 0.001)
-    documents = documents_of(recipes)
+    documents = Documents(recipes)
     before = await documents.index()
     monkeypatch.setattr(documents_module, "_INDEX_WAIT_S", 0.05)
     for number, key in enumerate(keys):
@@ -193,7 +196,7 @@ async def test_the_first_index_lists_without_a_hash_what_takes_long(
     recipes = recipes_of(slow, quick)
     recipes.hanging.add(slow)
     monkeypatch.setattr(documents_module, "_INDEX_WAIT_S", 0.5)
-    documents = documents_of(recipes)
+    documents = Documents(recipes)
     async with asyncio.timeout(20):
         index = await documents.index()
         monkeypatch.setattr(documents_module, "_INDEX_WAIT_S", 1000.0)
@@ -216,7 +219,7 @@ async def test_a_document_that_is_asked_for_waits_for_few_of_an_index() -> None:
     keys = [f"apis/g{number}.example/v1" for number in range(100)]
     recipes = recipes_of(*keys)
     recipes.gate = asyncio.Event()
-    documents = documents_of(recipes)
+    documents = Documents(recipes)
     index = asyncio.create_task(documents.index())
     for _ in range(50):
         await asyncio.sleep(0)
@@ -237,7 +240,7 @@ async def test_the_merged_document_waits_for_what_an_index_does_not(
     recipes = recipes_of(slow, quick)
     recipes.hanging.add(slow)
     monkeypatch.setattr(documents_module, "_INDEX_WAIT_S", 0.5)
-    documents = documents_of(recipes)
+    documents = Documents(recipes)
     merging = asyncio.create_task(documents.merged_v2())
     assert "" in (await documents.index()).entries.values()
     recipes.released.set()
@@ -252,7 +255,7 @@ async def test_a_new_try_changes_nothing_until_it_comes_to_something(
     key = "apis/a.example/v1"
     recipes = recipes_of(key)
     recipes.failing[key] = OSError("not there")
-    documents = documents_of(recipes)
+    documents = Documents(recipes)
     monkeypatch.setattr(making, "_RETRY_S", 0.0)
     before = await documents.index()
     recipes.hanging.add(key)
@@ -271,7 +274,7 @@ async def test_a_document_that_was_there_stays_listed_while_it_cannot_be_had() -
     key = "apis/a.example/v1"
     recipes = recipes_of(key)
     recipes.fallbacks = False
-    documents = documents_of(recipes)
+    documents = Documents(recipes)
     before = await documents.index()
     recipes.texts["a.example"][key] = b"{}"
     recipes.failing[key] = OSError("not there")
@@ -291,7 +294,7 @@ async def test_a_group_that_could_not_be_looked_at_is_looked_at_again() -> None:
             return super().of_group(group)
 
     recipes = Broken({"a.example": {"apis/a.example/v1": b"{}"}})
-    documents = documents_of(recipes)
+    documents = Documents(recipes)
     with pytest.raises(OSError, match=r"a\.example"):
         await documents.index()
     recipes.broken = False

@@ -65,7 +65,7 @@ def after_both_ways(document: Json) -> Json:
 
 
 @pytest.mark.parametrize("name", PAIRS)
-def test_there_and_back_comes_what_was_there(name: str) -> None:
+def test_a_document_converted_twice_is_the_same(name: str) -> None:
     """But for schemes, security of the whole, whether bodies are required, and defaults."""
     source = golden(f"v2_{name}")
 
@@ -247,7 +247,7 @@ def test_operations_say_the_same() -> None:
     }
 
 
-def test_what_operations_refer_to_says_the_same() -> None:
+def test_components_of_operations_say_the_same() -> None:
     result = downgraded(paths={"/a": {"post": POST}}, components=COMPONENTS)
 
     assert result["parameters"] == {

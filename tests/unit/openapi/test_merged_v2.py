@@ -81,7 +81,7 @@ def expanded(value: Json, schema: Json, levels: int) -> Json:
     }
 
 
-def test_bodies_called_as_parameters_get_names_in_little_time() -> None:
+def test_bodies_named_as_parameters_get_names_in_linear_time() -> None:
     nothing: Json = {}
     names = ["a" + "_body" * count for count in range(1000)]
     components: Json = {
@@ -100,7 +100,7 @@ def test_bodies_called_as_parameters_get_names_in_little_time() -> None:
 @pytest.mark.parametrize(
     ("taken", "free"), [(["a"], "a_body"), (["a", "a_body"], "a_body2"), (["b"], "a")]
 )
-def test_a_body_called_as_a_parameter_is_called_otherwise(taken: list[str], free: str) -> None:
+def test_a_body_named_as_a_parameter_gets_another_name(taken: list[str], free: str) -> None:
     nothing: Json = {}
     parameter: Json = {"name": "x", "in": "query", "schema": nothing}
     components: Json = {
@@ -142,7 +142,7 @@ def test_the_packaged_documents_are_the_one_that_a_kube_apiserver_serves() -> No
     assert result.document.unpacked().text == recorded
 
 
-def test_of_the_packaged_document_stays_what_served_documents_need() -> None:
+def test_the_packaged_document_keeps_only_served_paths_and_their_definitions() -> None:
     """Another one of a group-version takes its place, under names that do not clash."""
     others = set(newest().openapi_hashes) - {"apis/apps/v1"}
     name = "io.k8s.api.apps.v1.Deployment"
@@ -261,7 +261,7 @@ def test_the_first_document_with_a_path_wins_with_a_note() -> None:
         (b'{"openapi":' + b"[" * 500 + b"]" * 500 + b"}", "nests deeper than 200 levels"),
     ],
 )
-def test_what_is_no_document_is_left_out_and_it_is_told(text: bytes, reason: str) -> None:
+def test_an_invalid_document_is_left_out_with_a_note(text: bytes, reason: str) -> None:
     good = document("apis/a/v1", "A", A={"title": "a"})
 
     result = merged([good, ("apis/b/v1", text)], INFO)
@@ -356,7 +356,7 @@ WHOLE = v3(
     st.sampled_from(places(WHOLE)),
     st.sampled_from([None, True, 5, 1.5, "x", [], {}, [None], [{}], {"a": None}, {"$ref": 5}]),
 )
-def test_a_value_of_another_type_is_told_or_does_not_matter(
+def test_a_value_of_another_type_is_noted_or_does_not_matter(
     path: tuple[str | int, ...], other: Json
 ) -> None:
     result = merged([("a", go_json.dumps(replaced(WHOLE, path, other)))], INFO)
@@ -365,7 +365,7 @@ def test_a_value_of_another_type_is_told_or_does_not_matter(
     assert not dangling(orjson.loads(result.document.unpacked().text))
 
 
-def test_a_header_that_everybody_refers_to_does_not_make_gigabytes() -> None:
+def test_a_shared_header_is_not_repeated_without_limit() -> None:
     headers = {"H": {"$ref": "#/components/headers/H"}}
     response = {"200": {"description": "", "headers": headers}}
     paths = {f"/{number}": {"get": operation(responses=response)} for number in range(1000)}

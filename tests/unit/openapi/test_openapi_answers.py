@@ -161,7 +161,7 @@ async def test_another_hash_leads_to_the_document_as_it_is(stale: str) -> None:
     assert not documents.made
 
 
-async def test_of_hash_and_etag_the_former_counts() -> None:
+async def test_hash_takes_precedence_over_etag() -> None:
     assert (await ask(f"{PATH}?etag=DEAD&hash={HASH}")).status == 200
     assert (await ask(f"{PATH}?etag=DEAD")).status == 301
 
@@ -243,7 +243,7 @@ def test_old_kube_apiservers_name_no_media_types(
 
 
 @pytest.mark.parametrize("query", ["", f"?hash={HASH}"])
-async def test_who_has_a_document_gets_304(query: str) -> None:
+async def test_a_matching_etag_gets_304(query: str) -> None:
     answer = await ask(PATH + query, if_none_match=f'"{HASH}"')
     assert (answer.status, answer.body) == (304, b"")
     assert "content-type" not in answer.headers
@@ -326,7 +326,7 @@ async def test_the_merged_document_has_the_hash_of_its_json() -> None:
 
 
 @pytest.mark.parametrize("path", [PATH, "/openapi/v3", "/openapi/v2"])
-async def test_what_cannot_be_made_now_is_no_empty_answer(path: str) -> None:
+async def test_an_unavailable_document_is_a_503(path: str) -> None:
     answer = await ask(path, MadeUp(error=DiscoveryError("the store is away")))
     assert answer.status == 503
     assert answer.headers["retry-after"] == "1"

@@ -2,13 +2,11 @@
 
 import gzip
 import json
-import re
 import struct
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
-import yaml
 from apidiscovery.openapi.v3 import openapi_pb2
 from apidiscovery_service.kube.go_json import JSONValue
 from apidiscovery_service.openapi.errors import InvalidOpenAPI
@@ -235,18 +233,6 @@ def test_extensions_are_yaml_as_the_reference_writes_it(text: str, written: str)
     assert extension(text) == written
 
 
-# PyYAML's, of YAML 1.2's JSON schema: no `yes`, no dates, no `1:30`.
-RESOLVERS = {
-    letter: [(f"tag:yaml.org,2002:{tag}", re.compile(f"(?:{pattern})$"))]
-    for tag, letters, pattern in (
-        ("bool", "tf", "true|false"),
-        ("null", "n", "null"),
-        ("int", "-0123456789", "-?(?:0|[1-9][0-9]*)"),
-    )
-    for letter in letters
-}
-
-
 def _texts() -> st.SearchStrategy[str]:
     pieces = "a b : - # ' \" \\ [ ] { } , & * ! | > % @ ` ? yes no on off true null ~ 1 . 0x1 é 😀"
     words = st.sampled_from([*pieces.split(), " ", "\t", "\x07", "\x85", "\ufeff", "\u2028"])
@@ -267,13 +253,6 @@ def test_any_value_comes_back_from_an_extension_an_example_and_an_enumeration(va
     schema = {"example": value, "enum": [value], "x-a": value}
     document = {"components": {"schemas": {"A": schema}}}
     assert decode(encode(document)) == document
-
-
-@given(value=VALUES)
-def test_a_yaml_parser_reads_the_value(value: JSON) -> None:
-    loader = yaml.SafeLoader(extension(json.dumps(value)))
-    loader.yaml_implicit_resolvers = RESOLVERS
-    assert loader.get_single_data() == value
 
 
 # --------------------------------------------------------------------------------------------------

@@ -53,7 +53,7 @@ async def test_the_core_group_has_its_own_key() -> None:
 @pytest.mark.parametrize(
     "named", [Named(GROUP, "v1", "pod"), Named(GROUP, "v2", "thing"), Named("none", "v1", "x")]
 )
-async def test_what_is_not_there_has_no_schema(named: Named) -> None:
+async def test_an_unknown_kind_has_no_schema(named: Named) -> None:
     documents = made_up()
     schemas = Schemas()
     assert await schemas.text(documents, named) is None

@@ -121,7 +121,7 @@ def test_many_definitions_in_a_chain_and_a_circle_are_no_trouble() -> None:
     assert len(orjson.loads(documents["version"])["components"]["schemas"]) == count
 
 
-def test_what_every_document_would_repeat_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_repeated_components_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(split_module, "MAX_SPLIT_BYTES", 1_000_000)
     paths = {f"/apis/g{i}/v1/": path_to("A") for i in range(100)}
     source = v2(paths=paths, definitions={"A": {"description": "x" * 20_000}})

@@ -164,7 +164,7 @@ GOLDENS = [file for folder in FOLDERS for file in folder.glob("*__*.json.gz")]
 
 
 @pytest.mark.parametrize("file", GOLDENS, ids=lambda file: file.name)
-def test_what_kubernetes_publishes_passes_byte_for_byte(file: FilePath) -> None:
+def test_documents_of_kubernetes_pass_byte_for_byte(file: FilePath) -> None:
     data = gzip.decompress(file.read_bytes())
     compact = data.startswith(b'{"')
     assert validate(data) == (data if compact else go_json.dumps(json.loads(data)))
@@ -296,6 +296,11 @@ def test_ten_megabytes_take_about_a_second() -> None:
 # The tables.
 
 
+GET = "$.paths['/a'].get"
+PARTS = "$.components"
+TYPES = "want one of array, boolean, integer, number, object, string"
+
+
 @pytest.mark.parametrize(
     ("value", "expected"),
     [
@@ -310,7 +315,7 @@ def test_ten_megabytes_take_about_a_second() -> None:
         (document(tags=[{"name": "t"}, {"name": "t"}]), ["$.tags[1].name: 't' is there already"]),
         (document(paths=[]), ["$.paths: want an object, got a list"]),
         (document(paths={"a": {}}), ["$.paths.a: want a path that begins with / as name"]),
-        (with_path({"get": {}}), ["$.paths['/a'].get: responses is required"]),
+        (with_path({"get": {}}), [f"{GET}: responses is required"]),
         (with_path({"GET": {}}), ["$.paths['/a'].GET: OpenAPI 3.0 has no such field here"]),
         (
             with_path({"$ref": "#/paths/b"}),
@@ -320,44 +325,39 @@ def test_ten_megabytes_take_about_a_second() -> None:
             with_path({"get": {"responses": {"20": {"description": ""}, "200": {}}}}),
             [
                 (
-                    "$.paths['/a'].get.responses['20']: want a status code, such as 200 or 2XX, or "
+                    f"{GET}.responses['20']: want a status code, such as 200 or 2XX, or "
                     "default as name"
                 ),
-                "$.paths['/a'].get.responses['200']: description is required",
+                f"{GET}.responses['200']: description is required",
             ],
         ),
-        (with_operation(tags=["a", None]), ["$.paths['/a'].get.tags[1]: want a string, got null"]),
-        (
-            with_operation(deprecated="yes"),
-            ["$.paths['/a'].get.deprecated: want true or false, got 'yes'"],
-        ),
+        (with_operation(tags=["a", None]), [f"{GET}.tags[1]: want a string, got null"]),
+        (with_operation(deprecated="yes"), [f"{GET}.deprecated: want true or false, got 'yes'"]),
         (
             with_operation(security=[{"nobody": []}]),
-            ["$.paths['/a'].get.security[0].nobody: no security scheme has this name"],
+            [f"{GET}.security[0].nobody: no security scheme has this name"],
         ),
         (document(components=1), ["$.components: want an object, got 1"]),
         (
             document(components={"schemas": {"a/b": {}}}),
-            [
-                "$.components.schemas['a/b']: want letters, digits, '.', '_' and '-' as name",
-            ],
+            [f"{PARTS}.schemas['a/b']: want letters, digits, '.', '_' and '-' as name"],
         ),
         (
             document(components={"securitySchemes": {"a": {"type": "apiKey"}}}),
             [
-                "$.components.securitySchemes.a: name is required, for type is apiKey",
-                "$.components.securitySchemes.a: in is required, for type is apiKey",
+                f"{PARTS}.securitySchemes.a: name is required, for type is apiKey",
+                f"{PARTS}.securitySchemes.a: in is required, for type is apiKey",
             ],
         ),
         (
             document(components={"examples": {"e": {"value": 1, "externalValue": "u"}}}),
-            ["$.components.examples.e: want either value or externalValue"],
+            [f"{PARTS}.examples.e: want either value or externalValue"],
         ),
         (
             document(components={"links": {"l": {"operationId": "none"}, "m": {}}}),
             [
-                "$.components.links.m: want either operationRef or operationId",
-                "$.components.links.l.operationId: no operation is 'none'",
+                f"{PARTS}.links.m: want either operationRef or operationId",
+                f"{PARTS}.links.l.operationId: no operation is 'none'",
             ],
         ),
     ],
@@ -368,14 +368,8 @@ def test_fields_are_there_and_of_their_types(value: JSONValue, expected: Sequenc
 
 SCHEMAS: Sequence[tuple[JSONValue, str]] = [
     (True, ": want an object, got true"),
-    (
-        {"type": "null"},
-        (".type: want one of array, boolean, integer, number, object, string, got 'null'"),
-    ),
-    (
-        {"type": ["string"]},
-        (".type: want one of array, boolean, integer, number, object, string, got a list"),
-    ),
+    ({"type": "null"}, f".type: {TYPES}, got 'null'"),
+    ({"type": ["string"]}, f".type: {TYPES}, got a list"),
     ({"type": "array"}, ": items is required, for type is array"),
     ({"items": [{}]}, ".items: want an object, got a list"),
     ({"required": ["a", "a"]}, ".required[1]: 'a' stands more than once"),
@@ -393,10 +387,7 @@ SCHEMAS: Sequence[tuple[JSONValue, str]] = [
     ({"readOnly": True, "writeOnly": True}, ": want readOnly or writeOnly, not both"),
     ({"properties": {"a": 1}}, ".properties.a: want an object, got 1"),
     ({"additionalProperties": 1}, ".additionalProperties: want an object, got 1"),
-    (
-        {"allOf": [{"type": 1}]},
-        (".allOf[0].type: want one of array, boolean, integer, number, object, string, got 1"),
-    ),
+    ({"allOf": [{"type": 1}]}, f".allOf[0].type: {TYPES}, got 1"),
     ({"discriminator": {}}, ".discriminator: propertyName is required"),
     (
         {"discriminator": {"propertyName": "p", "mapping": {"b": "B"}}},
@@ -404,22 +395,19 @@ SCHEMAS: Sequence[tuple[JSONValue, str]] = [
     ),
     (
         {"$ref": "#/components/schemas/B"},
-        ("['$ref']: '#/components/schemas/B' is not in the document"),
+        "['$ref']: '#/components/schemas/B' is not in the document",
     ),
     ({"$ref": "other.json"}, "['$ref']: want #/components/schemas/NAME, got 'other.json'"),
     (
         {"$ref": "#/components/responses/A"},
-        ("['$ref']: want #/components/schemas/NAME, got '#/components/responses/A'"),
+        "['$ref']: want #/components/schemas/NAME, got '#/components/responses/A'",
     ),
     ({"$ref": 1}, "['$ref']: want #/components/schemas/NAME, got 1"),
     (
         {"$ref": "#/components/schemas/C", "default": 1},
         ".default: want nothing beside $ref but summary and description",
     ),
-    (
-        {"$ref": "#/components/schemas/C", "description": 1},
-        ".description: want a string, got 1",
-    ),
+    ({"$ref": "#/components/schemas/C", "description": 1}, ".description: want a string, got 1"),
 ]
 
 
@@ -438,7 +426,7 @@ def test_schemas_are_sane(schema: JSONValue, expected: str) -> None:
         ({"schema": None, "content": {}}, ".content: want one media type, got 0"),
         (
             {"style": "matrix"},
-            (".style: want one of form, spaceDelimited, pipeDelimited, deepObject, got 'matrix'"),
+            ".style: want one of form, spaceDelimited, pipeDelimited, deepObject, got 'matrix'",
         ),
         ({"example": 1, "examples": {}}, ": want either example or examples"),
     ],
@@ -514,7 +502,9 @@ def ref(name: str) -> Object:
         ({"A": {"allOf": [ref("B"), ref("C")]}, "B": ref("C"), "C": {}}, []),
     ],
 )
-def test_only_what_stands_for_itself_is_a_loop(schemas: Object, expected: Sequence[str]) -> None:
+def test_only_schemas_that_are_nothing_but_references_are_a_loop(
+    schemas: Object, expected: Sequence[str]
+) -> None:
     found = errors(document(components={"schemas": schemas}))
     assert found == [
         f"$.components.schemas.{one[0]}: stands for nothing but itself, through {one[3]}"
@@ -570,9 +560,7 @@ VALUES = st.sampled_from(cast("list[JSONValue]", [None, True, 0, -1, 0.5, "", "x
 
 
 @given(st.sampled_from([(), *places(FULL)]), VALUES)
-def test_a_wrong_value_anywhere_is_told_with_a_path_and_nothing_else(
-    path: Path, other: JSONValue
-) -> None:
+def test_a_wrong_value_anywhere_is_reported_with_a_path(path: Path, other: JSONValue) -> None:
     value = replaced(FULL, path, other)
     data = json.dumps(value).encode()
     wrong = found_in(data, DEFAULT_LIMITS)

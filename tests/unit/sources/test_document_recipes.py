@@ -302,7 +302,7 @@ async def test_a_document_that_cannot_be_made_comes_from_discovery(served: Serve
     served.upstreams.recipes["upstream:a", "apis/a.example/v1"] = Recipe("broken", broken)
     document = await served.document("apis/a.example/v1")
     assert document[MARK] == (
-        "from discovery, for the document cannot be made: the document could not be had"
+        "from discovery, for the document cannot be made: the document could not be read"
     )
     assert "/apis/a.example/v1/namespaces/{namespace}/widgets" in document["paths"]
 

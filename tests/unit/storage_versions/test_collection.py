@@ -76,7 +76,7 @@ def told(event: Event) -> tuple[str, str, int]:
 # The store.
 
 
-async def test_what_is_created_is_read_again_with_the_revision_as_resource_version(
+async def test_a_created_object_has_the_revision_as_resource_version(
     store: Store,
 ) -> None:
     collection = Collection(store, STORAGE_VERSION, PREFIX)
@@ -138,7 +138,7 @@ async def test_an_object_larger_than_a_store_takes_is_refused(store: Store) -> N
         await collection.create(a_storage_version(a="x" * 1024 * 1024))
 
 
-async def test_no_writer_loses_what_another_wrote(store: Store) -> None:
+async def test_concurrent_writers_lose_no_update(store: Store) -> None:
     collection = Collection(store, STORAGE_VERSION, PREFIX)
     await collection.create(a_storage_version(count="0"))
 
@@ -164,7 +164,7 @@ async def test_no_writer_loses_what_another_wrote(store: Store) -> None:
 # The events.
 
 
-async def test_a_life_is_added_modified_and_deleted(store: Store) -> None:
+async def test_an_object_is_added_modified_and_deleted(store: Store) -> None:
     async with following(store) as collection:
         events = collection.events(collection.revision)
         first = await collection.create(a_storage_version())
@@ -230,7 +230,7 @@ async def test_a_watch_goes_on_after_any_revision_that_is_kept(store: Store) -> 
             await events.aclose()
 
 
-async def test_what_is_to_come_is_waited_for(store: Store) -> None:
+async def test_a_watch_waits_for_a_future_revision(store: Store) -> None:
     async with following(store) as collection:
         next_one = asyncio.create_task(take(collection.events(3), 1))
         await collection.create(a_storage_version("a.a"))
@@ -239,7 +239,7 @@ async def test_what_is_to_come_is_waited_for(store: Store) -> None:
         assert [told(event) for event in await next_one] == [("ADDED", "c.c", 4)]
 
 
-async def test_who_comes_too_late_must_list_again(store: Store) -> None:
+async def test_a_watcher_after_an_old_revision_must_list_again(store: Store) -> None:
     async with following(store, history=2) as collection:
         for name in ("a.a", "b.b", "c.c", "d.d"):
             last = await collection.create(a_storage_version(name))
@@ -250,7 +250,7 @@ async def test_who_comes_too_late_must_list_again(store: Store) -> None:
         assert len(await take(collection.events(3), 2)) == 2
 
 
-async def test_who_reads_too_slowly_must_list_again(store: Store) -> None:
+async def test_a_slow_watcher_must_list_again(store: Store) -> None:
     async with following(store, history=2) as collection:
         events = collection.events(collection.revision)
         await collection.seen((await collection.create(a_storage_version("a.a"))).revision)
@@ -262,7 +262,7 @@ async def test_who_reads_too_slowly_must_list_again(store: Store) -> None:
             await take(events, 1)
 
 
-async def test_what_happened_before_the_view_was_loaded_is_not_kept(store: Store) -> None:
+async def test_events_before_the_view_was_loaded_are_not_available(store: Store) -> None:
     for name in ("a.a", "b.b"):
         await Collection(store, STORAGE_VERSION, PREFIX).create(a_storage_version(name))
     async with following(store) as collection:
@@ -305,7 +305,7 @@ async def test_a_thousand_watchers_share_one_event(store: Store) -> None:
     assert all(event is first for (event,) in seen)
 
 
-async def test_a_name_that_was_given_anew_between_is_another_life() -> None:
+async def test_an_object_created_again_in_between_is_deleted_and_added() -> None:
     store = MemoryStore()
     async with following(store) as collection:
         first = await collection.create(a_storage_version())
@@ -318,7 +318,7 @@ async def test_a_name_that_was_given_anew_between_is_another_life() -> None:
     assert (added.type, added.object, added.previous) == (EventType.ADDED, again.object, None)
 
 
-async def test_removals_that_came_together_can_be_gone_on_after_one_by_one() -> None:
+async def test_a_watch_can_continue_after_each_of_several_removals() -> None:
     store = MemoryStore()
     async with following(store) as collection:
         both = [await collection.create(a_storage_version(name)) for name in ("a.a", "b.b")]
@@ -350,7 +350,9 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("value", [pytest.param(value, id=name) for name, value in BROKEN.items()])
-async def test_what_is_no_object_is_named_and_left_out_until_it_is_one(value: bytes) -> None:
+async def test_an_unreadable_value_is_left_out_with_a_warning_until_it_is_readable(
+    value: bytes,
+) -> None:
     store = MemoryStore()
     await store.put(PREFIX + "apps.whole", json.dumps(a_storage_version("apps.whole")).encode())
     good = await store.put(PREFIX + NAME, json.dumps(a_storage_version()).encode())
@@ -385,7 +387,7 @@ async def test_a_broken_entry_that_is_there_at_the_start_is_named_too() -> None:
         assert (collection.warnings(), list(collection.view)) == ([], ["a.a"])
 
 
-async def test_what_changed_while_the_store_was_away_is_told_afterwards() -> None:
+async def test_changes_during_an_outage_of_the_store_become_events() -> None:
     store = InterruptedStore(MemoryStore())
     writer = Collection(store.store, STORAGE_VERSION, PREFIX)
     gone = await writer.create(a_storage_version("a.a"))
@@ -402,7 +404,7 @@ async def test_what_changed_while_the_store_was_away_is_told_afterwards() -> Non
         assert [told(event) for event in news] == [("DELETED", "a.a", 1), ("ADDED", "b.b", 2)]
 
 
-async def test_another_past_with_the_same_revisions_is_taken_whole() -> None:
+async def test_a_restored_store_with_the_same_revisions_is_read_again() -> None:
     store, backup = RestorableStore(), MemoryStore()
     before, restored = (Collection(s, STORAGE_VERSION, PREFIX) for s in (store.store, backup))
     for name in ("a.a", "b.b"):
@@ -421,7 +423,7 @@ async def test_another_past_with_the_same_revisions_is_taken_whole() -> None:
         assert annotations == {"of": "backup"}
 
 
-async def test_what_the_store_forgot_is_told_as_the_difference() -> None:
+async def test_changes_that_the_store_forgot_become_events() -> None:
     store = MemoryStore(history=2)
     writer = Collection(store, STORAGE_VERSION, PREFIX)
     first = [await writer.create(a_storage_version(name)) for name in ("a.a", "b.b", "c.c", "d.d")]
@@ -442,7 +444,7 @@ async def test_what_the_store_forgot_is_told_as_the_difference() -> None:
         assert sorted(collection.view) == ["b.b", "c.c", "e.e"]
 
 
-async def test_a_store_that_was_put_back_begins_anew_for_all() -> None:
+async def test_a_restored_store_expires_all_watches() -> None:
     store = InterruptedStore(MemoryStore())
     writer = Collection(store.store, STORAGE_VERSION, PREFIX)
     for name in ("a.a", "b.b", "c.c"):

@@ -10,7 +10,7 @@ from apidiscovery_service.kube.objects.metadata import metadata_of
 from apidiscovery_service.kube.objects.watch_events import EventType
 from apidiscovery_service.storage_versions.collection import Collection, Event, Expired
 from apidiscovery_service.store.memory import MemoryStore
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 PREFIX = "storageversions/"
@@ -128,7 +128,20 @@ async def check_events(
                 assert applied(seen, await other.events(told[cut - 1].revision)) == truth
 
 
+# An object is gone before another one is written, and what is listed later is another value.
+REMADE = [
+    *(("write", "a.a"), ("pause", "second"), ("remove", "a.a"), ("write", "b.b")),
+    *(("pause", "first"), ("break", "a.a")),
+]
+BROKEN = [
+    *(("write", "a.a"), ("write", "b.b"), ("pause", "second"), ("remove", "a.a")),
+    *(("break", "b.b"), ("pause", "first"), ("break", "b.b")),
+]
+
+
 @settings(max_examples=150, deadline=None)
+@example(REMADE, 2)
+@example(BROKEN, 2)
 @given(steps, st.sampled_from((2, 5, 1000)))
 def test_view_and_events_agree_with_the_store_on_every_replica(
     actions: list[tuple[str, str]], history: int

@@ -69,7 +69,7 @@ def test_the_core_group_is_compared_too() -> None:
     assert found.verdict is HashVerdict.SAME
 
 
-def test_what_is_stored_in_another_group_has_the_hash_of_that() -> None:
+def test_a_resource_stored_in_another_group_has_the_hash_of_that_group() -> None:
     (found,) = compare([("apps.deployments", common("extensions/v1beta1"))], snapshot())
     assert found.reported_hash == storage_version_hash("extensions", "v1beta1", "Deployment")
 
@@ -79,7 +79,7 @@ def test_a_resource_of_unknown_kind_has_no_hash_to_compare() -> None:
     assert found == HashComparison("apps.jobs", "hash", "")
 
 
-def test_what_discovery_does_not_know_is_left_out_and_the_rest_in_order() -> None:
+def test_resources_unknown_to_discovery_are_left_out() -> None:
     names = ["core.pods", "apps.none", "other.deployments", "apps.deployments", "core.deployments"]
     found = compare([(name, common("v1")) for name in names], snapshot())
     assert [each.name for each in found] == ["core.pods", "apps.deployments"]

@@ -7,11 +7,10 @@ from itertools import cycle
 from pathlib import Path
 
 import pytest
-from apidiscovery_service.storage_versions.members import NotMember
 from apidiscovery_service.store import Store
 from apidiscovery_service.store.memory import MemoryStore
 from apidiscovery_service.store.sqlite import SqliteStore
-from storage_version_replicas import Replica, ticking, until, writes, written
+from storage_version_replicas import Replica, ticking, until, written
 
 Replicas = Callable[[], Awaitable[Replica]]
 
@@ -84,41 +83,3 @@ async def are_left(replica: Replica, servers: list[str]) -> bool:
     found = [await replica.written(f"apps.{name}") or {} for name in RESOURCES]
     assert all(each.keys() >= set(servers) for each in found)
     return all(each == dict.fromkeys(servers, "apps/v3") for each in found)
-
-
-async def test_a_server_that_comes_back_before_its_entries_are_removed_keeps_what_it_reports(
-    open_replica: Replicas,
-) -> None:
-    one, other = await open_replica(), await open_replica()
-    guard = await one.take_claim()
-    for _ in range(10):
-        server = await one.join("a")
-        await one.says(server, jobs="v1")
-        await one.members.depart(server)
-
-        async def return_at_once(server: str = server) -> None:
-            await other.join("a")
-            await other.says(server, jobs="v1")
-
-        await asyncio.gather(one.garbage.clear({"apps.jobs"}, guard), return_at_once())
-        assert await one.written("apps.jobs") == {server: "apps/v1"}
-
-
-async def test_a_report_beside_a_departure_is_taken_or_refused_and_leaves_nothing_in_the_end(
-    open_replica: Replicas,
-) -> None:
-    one, other = await open_replica(), await open_replica()
-    guard = await one.take_claim()
-    names = {f"apps.{name}" for name in RESOURCES}
-    for _ in range(10):
-        server = await one.join("a")
-        resources = [writes(name, "v1") for name in RESOURCES]
-        reported, was_member = await asyncio.gather(
-            one.reports.report(server, resources),
-            other.members.depart(server),
-            return_exceptions=True,
-        )
-        assert was_member is True
-        assert isinstance(reported, NotMember | list)
-        await asyncio.gather(one.garbage.clear(names, guard), other.garbage.clear(names, guard))
-        assert (await one.objects.read_all())[0] == ()

@@ -42,7 +42,7 @@ def test_a_look_before_it_is_due_is_none() -> None:
     assert observed.due(110.0) == [(A, 1)]
 
 
-def test_to_see_a_lease_again_does_not_prolong_it() -> None:
+def test_observing_an_unchanged_lease_does_not_prolong_it() -> None:
     observed = ObservedLeases()
     observed.observe(A, 1, 30, 0.0)
     observed.observe(A, 1, 30, 9.0)
@@ -66,7 +66,7 @@ def test_all_begin_anew_when_leases_could_not_be_seen() -> None:
     assert checks_until_the_end(observed, 29.0) == 59.0
 
 
-def test_what_has_been_due_longest_is_looked_at_first() -> None:
+def test_the_longest_overdue_lease_is_checked_first() -> None:
     observed = ObservedLeases()
     observed.observe("b", 1, 60, 0.0)
     observed.observe("a", 2, 90, 0.0)
@@ -74,7 +74,7 @@ def test_what_has_been_due_longest_is_looked_at_first() -> None:
     assert observed.due(50.0) == [("b", 1), ("a", 2)]
 
 
-def test_what_is_gone_is_forgotten_but_not_what_came_after_it() -> None:
+def test_a_removed_lease_is_forgotten_but_not_a_later_one() -> None:
     observed = ObservedLeases()
     assert observed.next_check == math.inf
     observed.observe(A, 2, 30, 0.0)

@@ -46,7 +46,7 @@ def metadata(stored: StoredObject | None) -> Object:
 # When it is looked at.
 
 
-async def test_the_entries_of_whose_lease_is_removed_are_removed(replica: Replica) -> None:
+async def test_entries_are_removed_with_the_lease_of_their_server(replica: Replica) -> None:
     guard = await replica.take_claim()
     a, b = await replica.join("a"), await replica.join("b")
     await replica.says(a, jobs="v1", cronjobs="v1")
@@ -62,7 +62,7 @@ async def test_the_entries_of_whose_lease_is_removed_are_removed(replica: Replic
     assert status.condition.status == "True"
 
 
-async def test_what_is_garbage_when_it_begins_is_removed(replica: Replica) -> None:
+async def test_garbage_from_before_the_start_is_removed(replica: Replica) -> None:
     a = await replica.join("a")
     await replica.says(a, jobs="v1")
     await replica.members.depart(a)
@@ -71,7 +71,7 @@ async def test_what_is_garbage_when_it_begins_is_removed(replica: Replica) -> No
         await until(lambda: is_away(replica, JOBS))
 
 
-async def test_an_object_that_comes_with_a_stranger_is_looked_at(
+async def test_an_object_written_with_an_entry_of_a_non_member_is_checked(
     replica: Replica, store: DisturbedStore
 ) -> None:
     """As when somebody writes a status over HTTP."""
@@ -85,7 +85,7 @@ async def test_an_object_that_comes_with_a_stranger_is_looked_at(
         await until(lambda: is_away(replica, JOBS))
 
 
-async def test_all_is_looked_at_now_and_then_whatever_is_told(store: DisturbedStore) -> None:
+async def test_all_objects_are_checked_periodically(store: DisturbedStore) -> None:
     """A removal of a lease that the views did not hear of is noticed by the clock."""
     replica = Replica(store, collect_every_s=0.2)
     guard = await replica.take_claim()
@@ -135,45 +135,6 @@ async def test_an_object_that_never_had_an_entry_is_left(replica: Replica) -> No
 # What is not removed.
 
 
-async def test_who_came_back_before_it_is_looked_at_keeps_its_entries(replica: Replica) -> None:
-    guard = await replica.take_claim()
-    a = await replica.join("a")
-    await replica.says(a, jobs="v1")
-    await replica.members.depart(a)
-    await replica.join("a")
-    await replica.garbage.clear({JOBS}, guard)
-    assert await replica.written(JOBS) == {a: "apps/v1"}
-
-
-@pytest.mark.parametrize("others", [0, 1], ids=["the last entry", "one of two"])
-async def test_who_comes_back_between_look_and_removal_keeps_its_entry(
-    replica: Replica, store: DisturbedStore, others: int
-) -> None:
-    guard = await replica.take_claim()
-    a = await replica.join("a")
-    await replica.says(a, jobs="v1")
-    for _ in range(others):
-        await replica.says(await replica.join("b"), jobs="v2")
-    await replica.members.depart(a)
-    operation = "put" if others else "delete"
-    store.before = once(operation, object_key(JOBS), lambda: replica.join("a"))
-    await replica.garbage.clear({JOBS}, guard)
-    assert a in (await replica.written(JOBS) or {})
-
-
-async def test_a_report_between_look_and_removal_is_not_lost(
-    replica: Replica, store: DisturbedStore
-) -> None:
-    other = Replica(store.store)
-    guard = await replica.take_claim()
-    a, b = await replica.join("a"), await replica.join("b")
-    await replica.says(a, jobs="v1")
-    await replica.members.depart(a)
-    store.before = once("delete", object_key(JOBS), lambda: other.says(b, jobs="v2"))
-    await replica.garbage.clear({JOBS}, guard)
-    assert await replica.written(JOBS) == {b: "apps/v2"}
-
-
 async def test_a_lease_that_cannot_be_read_is_not_absent(
     replica: Replica, store: DisturbedStore
 ) -> None:
@@ -192,7 +153,7 @@ async def test_a_lease_that_cannot_be_read_is_not_absent(
         await until(lambda: only(replica, b))
 
 
-async def test_with_the_store_away_nothing_is_removed_and_the_work_goes_on(
+async def test_collecting_continues_after_an_outage_of_the_store(
     replica: Replica, store: DisturbedStore
 ) -> None:
     guard = await replica.take_claim()
@@ -208,7 +169,9 @@ async def test_with_the_store_away_nothing_is_removed_and_the_work_goes_on(
         await until(lambda: only(replica, b))
 
 
-async def test_a_lease_that_is_no_object_is_there(replica: Replica, store: DisturbedStore) -> None:
+async def test_an_unreadable_lease_counts_as_present(
+    replica: Replica, store: DisturbedStore
+) -> None:
     guard = await replica.take_claim()
     a = await replica.join("a")
     await replica.says(a, jobs="v1")
@@ -217,16 +180,16 @@ async def test_a_lease_that_is_no_object_is_there(replica: Replica, store: Distu
     assert await only(replica, a)
 
 
-async def test_an_object_that_cannot_be_read_is_left_to_people(
-    replica: Replica, store: DisturbedStore
-) -> None:
+async def test_an_unreadable_object_is_left_alone(replica: Replica, store: DisturbedStore) -> None:
     guard = await replica.take_claim()
     await store.put(object_key(JOBS), b"no object")
     await replica.garbage.clear({JOBS}, guard)
     assert await store.get(object_key(JOBS)) is not None
 
 
-async def test_who_lost_the_claim_removes_nothing(replica: Replica, store: DisturbedStore) -> None:
+async def test_nothing_is_removed_after_the_claim_is_lost(
+    replica: Replica, store: DisturbedStore
+) -> None:
     guard = await replica.take_claim()
     a, b = await replica.join("a"), await replica.join("b")
     await replica.says(a, jobs="v1", cronjobs="v1")
@@ -263,21 +226,6 @@ async def test_an_object_with_finalizers_is_emptied_and_marked(replica: Replica)
 
 
 # More than one collector.
-
-
-async def test_two_collectors_do_no_harm_to_each_other(store: DisturbedStore) -> None:
-    one, other = Replica(store, now=ticking()), Replica(store, now=ticking())
-    guard = await one.take_claim()
-    servers = [await one.join(f"node-{n}") for n in range(6)]
-    names = {f"r{n}": "v1" for n in range(20)}
-    for server in servers:
-        await one.says(server, **names)
-    for server in servers[:3]:
-        await one.members.depart(server)
-    objects = {f"apps.{name}" for name in names}
-    await asyncio.gather(one.garbage.clear(objects, guard), other.garbage.clear(objects, guard))
-    for name in objects:
-        assert await one.written(name) == dict.fromkeys(servers[3:], "apps/v1")
 
 
 async def test_collecting_ends_when_it_is_cancelled(replica: Replica) -> None:

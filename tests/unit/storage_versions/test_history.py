@@ -2,13 +2,17 @@
 
 import asyncio
 from contextlib import ExitStack
-from dataclasses import replace
 
 import pytest
 from apidiscovery_service.kube.objects.kinds import Object
 from apidiscovery_service.kube.objects.metadata import metadata_of
 from apidiscovery_service.kube.objects.watch_events import EventType
-from apidiscovery_service.storage_versions.collection import Step, StoredObject, dated
+from apidiscovery_service.storage_versions.collection import (
+    Removal,
+    StoredObject,
+    Write,
+    dated,
+)
 from apidiscovery_service.storage_versions.history import (
     Event,
     Expired,
@@ -22,45 +26,39 @@ def stored(name: str, revision: int) -> StoredObject:
     return StoredObject({"metadata": {"name": name}}, f"storageversions/{name}", revision, revision)
 
 
-def put(revision: int) -> Step:
-    return Step(stored("a.a", revision), None, revision)
+def put(revision: int) -> Write:
+    return Write(stored("a.a", revision), None)
 
 
-REMOVED = Step(None, stored("b.b", 1), None)
+REMOVED = Removal(stored("b.b", 1), 9)
 
 
 @pytest.mark.parametrize(
-    ("steps", "dates"),
+    ("removals", "writes", "dates"),
     [
-        pytest.param([], [], id="nothing"),
-        pytest.param([put(6), put(8)], [(6, 6), (8, 8)], id="writes have their own"),
-        pytest.param([REMOVED], [(9, 9)], id="a removal alone has that of the batch"),
-        pytest.param([put(6), REMOVED], [(6, 6), (9, 9)], id="a removal at the end"),
-        pytest.param([REMOVED, put(7)], [(6, 9), (7, 7)], id="a removal before a write"),
-        pytest.param([REMOVED, REMOVED], [(5, 9), (9, 9)], id="two removals"),
-        pytest.param(
-            [put(6), REMOVED, REMOVED, put(9)],
-            [(6, 6), (6, 9), (8, 9), (9, 9)],
-            id="removals between writes",
-        ),
-        pytest.param([Step(None, stored("b.b", 1), 7)], [(7, 7)], id="a removal that is dated"),
-        pytest.param([replace(REMOVED, before_revision=8), put(8)], [(7, 7), (8, 8)], id="remade"),
+        pytest.param([], [], [], id="nothing"),
+        pytest.param([], [6, 8], [(6, 6), (8, 8)], id="writes have their own"),
+        pytest.param([REMOVED], [], [(9, 9)], id="a removal alone has that of the batch"),
+        pytest.param([REMOVED], [7, 8], [(6, 9), (7, 7), (8, 8)], id="a removal and writes"),
+        pytest.param([REMOVED] * 3, [], [(5, 9), (5, 9), (9, 9)], id="removals"),
+        pytest.param([REMOVED] * 2, [7], [(5, 9), (6, 9), (7, 7)], id="removals and a write"),
+        pytest.param([Removal(stored("a.a", 1), 7)], [8], [(7, 7), (8, 8)], id="created again"),
     ],
 )
-def test_who_goes_on_after_an_event_has_seen_all_up_to_its_revision(
-    steps: list[Step], dates: list[tuple[int, int]]
+def test_a_reader_that_continues_after_an_event_has_seen_all_up_to_its_revision(
+    removals: list[Removal], writes: list[int], dates: list[tuple[int, int]]
 ) -> None:
-    events = dated(steps, 5, 9)
+    events = dated(removals, [put(revision) for revision in writes], 5, 9)
     assert [(event.revision, event.until) for event in events] == dates
     for event in events:
         if event.type is EventType.DELETED:
             assert metadata_of(event.object)["resourceVersion"] == str(event.revision)
 
 
-def test_who_may_have_seen_what_came_and_went_must_list_again() -> None:
+def test_a_watcher_that_started_within_a_gap_must_list_again() -> None:
     history = History(10)
     history.restart(5)
-    history.extend([Gap(5, 9), *dated([put(11)], 9, 11)])
+    history.extend([Gap(5, 9), *dated([], [put(11)], 9, 11)])
     for begun in (6, 8):
         with pytest.raises(Expired):
             history.at(history.after(begun), begun, begun)
@@ -103,7 +101,7 @@ def test_a_bookmark_is_for_everybody() -> None:
     assert narrowed(event, lambda _: False) is event
 
 
-async def test_watchers_are_woken_by_turns_and_none_is_left_out() -> None:
+async def test_all_watchers_are_woken_in_groups() -> None:
     history = History(10)
     woken = list[int]()
 
@@ -125,7 +123,7 @@ async def test_watchers_are_woken_by_turns_and_none_is_left_out() -> None:
     assert sorted(woken) == list(range(100))
 
 
-def test_who_watches_no_more_has_no_turn() -> None:
+def test_closed_watchers_are_not_woken() -> None:
     history = History(10)
     with ExitStack() as watchers:
         bells = {watchers.enter_context(history.wakeup()) for _ in range(100)}

@@ -16,10 +16,20 @@ from apidiscovery_service.storage_versions.members import (
     Heartbeat,
     MembershipCache,
     NotMember,
+    Superseded,
 )
 from apidiscovery_service.store import ABSENT, Fenced, Guard, StoreUnavailable
 from apidiscovery_service.store.memory import MemoryStore
-from storage_version_replicas import NOON, Replica, end, lease_key, ticking, until
+from storage_version_replicas import (
+    NOON,
+    Replica,
+    end,
+    lease_key,
+    object_key,
+    ticking,
+    until,
+    writes,
+)
 from store_wrapper import DisturbedStore, failing, once
 
 NODE_1 = "apiserver-lgabes5ywnaqeagh5dny4zlzs4"
@@ -141,7 +151,7 @@ async def test_without_an_instance_a_heartbeat_is_of_whoever_holds_the_lease(
     assert spec(again.lease.object)["holderIdentity"] == holder
 
 
-async def test_of_two_first_heartbeats_at_once_one_joins(
+async def test_one_of_two_concurrent_first_heartbeats_joins(
     replica: Replica, store: DisturbedStore
 ) -> None:
     store.before = once("put", lease_key(NODE_1), lambda: replica.beat("node-1"))
@@ -202,7 +212,7 @@ async def test_a_heartbeat_fails_when_the_store_does(
 # Departures.
 
 
-async def test_who_departs_is_no_member(replica: Replica) -> None:
+async def test_a_departed_server_is_no_member(replica: Replica) -> None:
     await replica.beat("node-1")
     assert await replica.members.depart(NODE_1)
     with pytest.raises(NotMember, match=NODE_1):
@@ -232,7 +242,7 @@ async def test_a_departure_wins_against_a_heartbeat_that_came_between(
     assert await replica.leases.read(NODE_1) is None
 
 
-async def test_what_is_no_identity_cannot_depart(replica: Replica) -> None:
+async def test_an_invalid_identity_cannot_depart(replica: Replica) -> None:
     with pytest.raises(InvalidFields) as refused:
         await replica.members.depart("../claims")
     assert refused.value.violations[0].field == "api_server_id"
@@ -337,7 +347,9 @@ async def test_while_the_store_cannot_be_read_no_lease_ends(
         await end(task)
 
 
-async def test_who_lost_the_claim_removes_nothing(replica: Replica, store: DisturbedStore) -> None:
+async def test_nothing_is_removed_after_the_claim_is_lost(
+    replica: Replica, store: DisturbedStore
+) -> None:
     guard = await replica.take_claim()
     await store.delete(guard.key)
     async with replica.following():
@@ -367,3 +379,62 @@ async def test_after_the_process_stood_still_leases_last_on(store: DisturbedStor
         await until(lambda: is_gone(replica, NODE_1))
         assert asyncio.get_running_loop().time() - leapt >= 2
         await end(task)
+
+
+async def test_a_report_of_an_earlier_life_that_is_late_changes_nothing() -> None:
+    shared = MemoryStore()
+    cut_off = DisturbedStore(shared)  # the replica that is cut off from the store
+    old, new = Replica(cut_off), Replica(shared)
+    beat = await new.members.heartbeat(Heartbeat("one", instance="first"))
+    server_id = beat.api_server_id
+    await new.says(server_id, deployments="v2")
+
+    on_its_way, mended = asyncio.Event(), asyncio.Event()
+
+    async def hold(operation: str, key: str) -> None:
+        if (operation, key) == ("put", object_key("apps.deployments")):
+            on_its_way.set()
+            await mended.wait()
+
+    cut_off.before = hold
+    late = asyncio.create_task(old.says(server_id, deployments="v1"))  # rolled back to v1 ...
+    await on_its_way.wait()  # ... and killed
+    await new.members.heartbeat(Heartbeat("one", instance="second"))  # again with v2
+    await new.says(server_id, deployments="v2")  # acknowledged, nothing written
+    mended.set()
+    with pytest.raises(NotMember):
+        await late
+    assert await new.written("apps.deployments") == {server_id: "apps/v2"}
+
+
+async def test_a_report_that_reaches_the_server_late_is_refused() -> None:
+    replica = Replica(MemoryStore())
+    beat = await replica.members.heartbeat(Heartbeat("one", instance="first"))
+    server_id = beat.api_server_id
+    await replica.reports.report(server_id, [writes("deployments", "v2")], "first")
+    await replica.members.heartbeat(Heartbeat("one", instance="second"))
+    with pytest.raises(NotMember, match="another instance"):
+        await replica.reports.report(server_id, [writes("deployments", "v1")], "first")
+    await replica.reports.report(server_id, [writes("deployments", "v2")], "second")
+    assert await replica.written("apps.deployments") == {server_id: "apps/v2"}
+
+
+async def test_a_heartbeat_of_an_earlier_life_that_is_late_ends_no_later_one() -> None:
+    replica = Replica(MemoryStore())
+    for life in ("first", "second", "third"):
+        beat = await replica.members.heartbeat(Heartbeat("one", instance=life))
+    server_id = beat.api_server_id
+    for life in ("second", "first"):
+        with pytest.raises(Superseded, match="another process has become"):
+            await replica.members.heartbeat(Heartbeat("one", instance=life))
+    lease = await replica.leases.read(server_id)
+    assert lease
+    assert lease.object == beat.lease.object
+
+
+async def test_a_superseded_instance_may_join_after_the_later_one_departed() -> None:
+    replica = Replica(MemoryStore())
+    for life in ("first", "second"):
+        beat = await replica.members.heartbeat(Heartbeat("one", instance=life))
+    await replica.members.depart(beat.api_server_id, "second")
+    assert (await replica.members.heartbeat(Heartbeat("one", instance="first"))).joined

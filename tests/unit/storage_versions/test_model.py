@@ -330,7 +330,7 @@ BETWEEN: tuple[Action, ...] = (
 
 
 @pytest.mark.parametrize("situation", SITUATIONS)
-async def test_whatever_comes_between_two_operations_on_the_store_nothing_is_lost(
+async def test_nothing_is_lost_by_any_action_between_two_operations_on_the_store(
     situation: str,
 ) -> None:
     for done in DONE:

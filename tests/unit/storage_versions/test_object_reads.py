@@ -82,79 +82,47 @@ async def test_a_list_is_narrowed_by_labels_and_fields(objects: Objects) -> None
 
 
 @pytest.mark.parametrize(
-    ("options", "code", "message"),
-    [
-        pytest.param({"resource_version": "1"}, 0, "", id="older"),
-        pytest.param({"resource_version": "0"}, 0, "", id="any"),
-        pytest.param({"resource_version": "2", "limit": 1}, 0, "", id="exactly this one"),
-        pytest.param(
-            {"resource_version": "1", "limit": 1}, 410, "resourceVersion for the", id="limit"
-        ),
-        pytest.param(
-            {"resource_version": "1", "resource_version_match": "Exact"},
-            410,
-            "The resourceVersion for the provided list is too old.",
-            id="exactly an older one",
-        ),
-        pytest.param(
-            {"resource_version": "1", "resource_version_match": "NotOlderThan", "limit": 1},
-            0,
-            "",
-            id="not older",
-        ),
-        pytest.param(
-            {"resource_version": "3"},
-            504,
-            "Timeout: Too large resource version: 3, current: 2",
-            id="to come",
-        ),
-        pytest.param(
-            {"resource_version": "x"},
-            400,
-            'invalid resource version: resourceVersion: Invalid value: "x": strconv.ParseUint: '
-            'parsing "x": invalid syntax',
-            id="no version",
-        ),
-        pytest.param(
-            {"resource_version": "18446744073709551616"}, 400, "value out of range", id="huge"
-        ),
-        pytest.param(
-            {"resource_version_match": "Exact"},
-            422,
-            'ListOptions.meta.k8s.io "" is invalid: resourceVersionMatch: Forbidden: '
-            "resourceVersionMatch is forbidden unless resourceVersion is provided",
-            id="match of nothing",
-        ),
-        pytest.param(
-            {"resource_version": "1", "resource_version_match": "Newest"},
-            422,
-            'Unsupported value: "Newest": supported values: "Exact", "NotOlderThan", ""',
-            id="unknown match",
-        ),
-        pytest.param(
-            {"resource_version": "0", "resource_version_match": "Exact"},
-            422,
-            'resourceVersionMatch "exact" is forbidden for resourceVersion "0"',
-            id="exactly any",
-        ),
-        pytest.param(
-            {"continue_token": "?"}, 400, "invalid continue token: continue key", id="no token"
-        ),
-        pytest.param({"continue_token": "e30"}, 400, "continue key is not valid", id="empty token"),
-    ],
+    ("version", "match", "limit"),
+    [("1", "", 0), ("0", "", 0), ("2", "", 1), ("1", "NotOlderThan", 1)],
 )
-async def test_a_list_may_be_of_a_certain_state(
-    objects: Objects, options: dict[str, object], code: int, message: str
+async def test_a_list_accepts_an_older_state(
+    objects: Objects, version: str, match: str, limit: int
 ) -> None:
     for name in ("a.a", "b.b"):
         await objects.create(named(name))
-    asked = ListOptions(**options)  # type: ignore[arg-type]
-    if not code:
-        assert (await objects.list(asked)).metadata.resource_version == "2"
-        return
+    asked = ListOptions(limit=limit, resource_version=version, resource_version_match=match)
+    assert (await objects.list(asked)).metadata.resource_version == "2"
+
+
+@pytest.mark.parametrize(
+    ("version", "match", "code", "message"),
+    [
+        ("1", "", 410, "The resourceVersion for the provided list is too old."),
+        ("1", "Exact", 410, "The resourceVersion for the provided list is too old."),
+        ("3", "", 504, "Timeout: Too large resource version: 3, current: 2"),
+        ("x", "", 400, 'resourceVersion: Invalid value: "x": strconv.ParseUint: parsing "x": inv'),
+        ("18446744073709551616", "", 400, "value out of range"),
+        ("", "Exact", 422, "resourceVersionMatch is forbidden unless resourceVersion is provided"),
+        ("1", "Newest", 422, '"Newest": supported values: "Exact", "NotOlderThan", ""'),
+        ("0", "Exact", 422, 'Match "exact" is forbidden for resourceVersion "0"'),
+    ],
+)
+async def test_a_list_of_another_state_is_refused(
+    objects: Objects, version: str, match: str, code: int, message: str
+) -> None:
+    for name in ("a.a", "b.b"):
+        await objects.create(named(name))
+    asked = ListOptions(limit=1, resource_version=version, resource_version_match=match)
     error = await refusal(objects.list(asked))
     assert error.code == code
     assert message in error.message
+
+
+@pytest.mark.parametrize("token", ["?", "e30"])
+async def test_a_malformed_token_is_refused(objects: Objects, token: str) -> None:
+    error = await refusal(objects.list(ListOptions(continue_token=token)))
+    assert error.code == 400
+    assert "invalid continue token: continue key is not valid" in error.message
 
 
 async def test_a_read_may_not_be_older_than_a_revision(objects: Objects, store: Store) -> None:
@@ -179,7 +147,7 @@ async def test_a_continued_list_takes_no_version_of_its_own(objects: Objects) ->
     assert "specifying resource version is not allowed" in str(await refusal(objects.list(asked)))
 
 
-async def test_what_cannot_be_read_is_said_to_be_broken(objects: Objects, store: Store) -> None:
+async def test_an_unreadable_object_is_a_500(objects: Objects, store: Store) -> None:
     await store.put(PREFIX + NAME, b"?")
     for doing in (objects.get(NAME), objects.create(named(), dry_run=True), objects.delete(NAME)):
         error = await refusal(doing)

@@ -48,7 +48,7 @@ def objects(store: Store, clock: Clock) -> Objects:
 # Creating.
 
 
-async def test_what_is_created_has_no_status_and_what_only_the_server_sets(
+async def test_a_created_object_has_no_status_and_new_system_fields(
     objects: Objects,
 ) -> None:
     created = await objects.create(
@@ -142,7 +142,7 @@ async def test_generating_a_name_gives_up_when_all_are_taken(
         ),
     ],
 )
-async def test_what_breaks_a_rule_is_not_created(
+async def test_an_invalid_object_is_not_created(
     objects: Objects, value: Object, code: int, message: str
 ) -> None:
     error = await refusal(objects.create(value))
@@ -151,7 +151,7 @@ async def test_what_breaks_a_rule_is_not_created(
     assert (await objects.list(ListOptions())).items == ()
 
 
-async def test_what_no_store_takes_is_too_large(objects: Objects) -> None:
+async def test_an_object_too_large_for_a_store_is_a_413(objects: Objects) -> None:
     finalizers: list[JSONValue] = [f"example.com/{n:060}" for n in range(20_000)]
     error = await refusal(objects.create(named(finalizers=finalizers)))
     assert (error.code, error.reason) == (413, "RequestEntityTooLarge")
@@ -162,7 +162,7 @@ async def test_what_no_store_takes_is_too_large(objects: Objects) -> None:
 
 async def test_an_update_changes_metadata_and_keeps_the_status(objects: Objects) -> None:
     created = await objects.create(named())
-    with_status = await objects.update_status(NAME, created | {"status": STATUS})
+    with_status = await objects.update(NAME, created | {"status": STATUS}, is_status=True)
     sent = changed(
         with_status,
         labels={"a": "b"},
@@ -191,7 +191,7 @@ async def test_an_update_of_the_status_keeps_all_else(objects: Objects) -> None:
     created = await objects.create(named() | {"metadata": {"name": NAME, **kept}})
     sent = changed(created, labels={"x": "y"}, annotations=None, finalizers=None)
     sent = changed(sent, managedFields=None, ownerReferences=[{"uid": "1"}])
-    updated = await objects.update_status(NAME, sent | {"status": STATUS})
+    updated = await objects.update(NAME, sent | {"status": STATUS}, is_status=True)
     assert metadata_of(updated) == metadata_of(created) | {"resourceVersion": "2"}
     assert updated["status"] == STATUS
 
@@ -206,10 +206,10 @@ async def test_conditions_of_a_status_are_taken_as_they_are_given(objects: Objec
         "message": "who knows",
     }
     status: Object = {"conditions": [condition]}
-    updated = await objects.update_status(NAME, created | {"status": status})
+    updated = await objects.update(NAME, created | {"status": status}, is_status=True)
     assert updated["status"] == status
     bad: Object = {"conditions": [condition, condition]}
-    error = await refusal(objects.update_status(NAME, updated | {"status": bad}))
+    error = await refusal(objects.update(NAME, updated | {"status": bad}, is_status=True))
     assert error.code == HTTPStatus.UNPROCESSABLE_ENTITY
     assert "the type of the condition is not unique" in error.message
 
@@ -219,7 +219,7 @@ async def test_an_update_that_changes_nothing_writes_nothing(
 ) -> None:
     created = await objects.create(named(labels={"a": "b"}))
     assert await objects.update(NAME, created) == created
-    assert await objects.update_status(NAME, created) == created
+    assert await objects.update(NAME, created, is_status=True) == created
     assert await objects.patch(NAME, lambda current: current) == created
     assert (await store.list(PREFIX)).revision == 1
 
@@ -227,8 +227,10 @@ async def test_an_update_that_changes_nothing_writes_nothing(
 @pytest.mark.parametrize("version", [None, "", "0", "000"])
 async def test_an_update_must_say_what_it_is_of(objects: Objects, version: str | None) -> None:
     created = await objects.create(named())
-    for update in (objects.update, objects.update_status):
-        error = await refusal(update(NAME, changed(created, resourceVersion=version)))
+    for is_status in (False, True):
+        error = await refusal(
+            objects.update(NAME, changed(created, resourceVersion=version), is_status=is_status)
+        )
         assert said(error) == (
             422,
             "Invalid",
@@ -244,21 +246,22 @@ async def test_an_update_must_say_what_it_is_of(objects: Objects, version: str |
 async def test_an_update_of_what_was_changed_meanwhile_is_refused(objects: Objects) -> None:
     created = await objects.create(named())
     await objects.update(NAME, changed(created, labels={"a": "b"}))
-    for update in (objects.update, objects.update_status):
-        assert said(await refusal(update(NAME, created))) == (409, "Conflict", MODIFIED)
+    for is_status in (False, True):
+        error = await refusal(objects.update(NAME, created, is_status=is_status))
+        assert said(error) == (409, "Conflict", MODIFIED)
     error = await refusal(objects.update(NAME, changed(created, resourceVersion="x")))
     assert error.code == HTTPStatus.UNPROCESSABLE_ENTITY
     assert 'strconv.ParseUint: parsing "x": invalid syntax' in error.message
 
 
-async def test_what_is_not_there_cannot_be_changed(objects: Objects) -> None:
+async def test_a_missing_object_is_a_404(objects: Objects) -> None:
     sent = named(resourceVersion="1")
     for doing in (
         objects.get(NAME),
         objects.update(NAME, sent),
-        objects.update_status(NAME, sent),
+        objects.update(NAME, sent, is_status=True),
         objects.patch(NAME, lambda current: current),
-        objects.patch_status(NAME, lambda current: current),
+        objects.patch(NAME, lambda current: current, is_status=True),
         objects.delete(NAME),
         objects.delete(NAME, dry_run=True),
     ):
@@ -318,7 +321,7 @@ async def test_a_patch_is_of_what_stands_there(objects: Objects) -> None:
     patched = await objects.patch(NAME, change)
     assert metadata_of(patched)["labels"] == {"a": "b", "c": "d"}
     assert patched["status"] == {}
-    error = await refusal(objects.patch_status(NAME, change))
+    error = await refusal(objects.patch(NAME, change, is_status=True))
     assert "status.commonEncodingVersion" in error.message
 
 
@@ -345,7 +348,7 @@ async def test_no_patch_is_lost_to_another(objects: Objects) -> None:
     assert metadata_of(now)["labels"] == {f"l{number}": "x" for number in range(20)}
 
 
-async def test_who_comes_between_makes_an_update_conflict_and_a_patch_be_done_again() -> None:
+async def test_a_concurrent_write_conflicts_with_an_update_and_repeats_a_patch() -> None:
     store = DisturbedStore(MemoryStore())
     objects = Objects(Collection(store, STORAGE_VERSION, PREFIX))
     created = await objects.create(named())
@@ -448,9 +451,9 @@ async def test_a_dry_run_judges_and_writes_nothing(objects: Objects, store: Stor
     sent = changed(created, labels={"a": "b"})
     assert await objects.update(NAME, sent, dry_run=True) == sent
     assert await objects.patch(NAME, lambda _: sent, dry_run=True) == sent
-    status = await objects.update_status(NAME, created | {"status": STATUS}, dry_run=True)
+    status = await objects.update(NAME, created | {"status": STATUS}, dry_run=True, is_status=True)
     assert status == created | {"status": STATUS}
-    assert await objects.patch_status(NAME, lambda _: status, dry_run=True) == status
+    assert await objects.patch(NAME, lambda _: status, dry_run=True, is_status=True) == status
     assert "deletionTimestamp" in metadata_of((await objects.delete(NAME, dry_run=True)).object)
     await objects.delete_collection(ListOptions(), dry_run=True)
     invalid = changed(created, labels={"a": "b c"})

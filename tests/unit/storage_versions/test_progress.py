@@ -27,29 +27,29 @@ def one(target: Target, writes: Mapping[str, str]) -> Progress:
     return found
 
 
-def test_all_that_write_the_version_agree() -> None:
+def test_servers_that_write_the_version_agree() -> None:
     found = one(Target("apps.jobs", "apps/v1"), {"b": "apps/v1", "a": "apps/v1"})
     assert (found.agreed, found.agreeing, found.lagging) == (True, ("a", "b"), ())
     assert is_done([found])
 
 
-def test_who_writes_another_version_lags() -> None:
+def test_a_server_that_writes_another_version_lags() -> None:
     found = one(Target("apps.jobs", "apps/v2"), {"b": "apps/v2", "a": "apps/v1"})
     assert (found.agreed, found.agreeing, found.lagging) == (False, ("b",), ("a",))
 
 
-def test_all_may_lag_though_they_agree() -> None:
+def test_all_servers_may_lag() -> None:
     found = one(Target("apps.jobs", "apps/v2"), {"b": "apps/v1", "a": "apps/v1"})
     assert (found.agreed, found.agreeing, found.lagging) == (False, (), ("a", "b"))
 
 
-def test_if_any_version_will_do_the_one_that_most_write_is_waited_for() -> None:
+def test_without_a_target_version_the_most_common_one_is_wanted() -> None:
     writes = {"a": "apps/v2", "b": "apps/v1", "c": "apps/v2"}
     found = one(Target("apps.jobs"), writes)
     assert (found.agreed, found.agreeing, found.lagging) == (False, ("a", "c"), ("b",))
 
 
-def test_of_versions_that_as_many_write_the_first_by_name_is_waited_for() -> None:
+def test_of_equally_common_versions_the_first_by_name_is_wanted() -> None:
     found = one(Target("apps.jobs"), {"a": "apps/v2", "b": "apps/v1"})
     assert (found.agreeing, found.lagging) == (("b",), ("a",))
 

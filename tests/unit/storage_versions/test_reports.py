@@ -112,9 +112,7 @@ async def test_the_same_report_again_writes_nothing(
     assert len(written_objects(store)) == 2
 
 
-async def test_what_changes_is_written_and_nothing_else(
-    replica: Replica, store: DisturbedStore
-) -> None:
+async def test_only_changed_objects_are_written(replica: Replica, store: DisturbedStore) -> None:
     a = await replica.join("a")
     await replica.reports.report(a, [writes("daemonsets", "v1"), writes("deployments", "v1")])
     results = await replica.reports.report(
@@ -139,7 +137,7 @@ async def test_servers_that_write_different_versions_do_not_agree(replica: Repli
     assert await replica.written("apps.jobs") == {a: "apps/v1", b: "apps/v2"}
 
 
-async def test_what_else_stands_in_the_object_is_kept(replica: Replica) -> None:
+async def test_other_fields_of_the_object_are_kept(replica: Replica) -> None:
     a, b = await replica.join("a"), await replica.join("b")
     (first,) = await replica.reports.report(a, [writes("jobs", "v1")])
     metadata = first.stored.object["metadata"]
@@ -179,80 +177,46 @@ def test_the_versions_of_equivalents_come_last_and_once() -> None:
     )
 
 
-def test_what_is_said_twice_alike_counts_once() -> None:
+def test_equal_duplicates_count_once() -> None:
     assert list(entries("a", [PODS, PODS])) == ["core.pods"]
 
 
-VERSIONS_101 = tuple(f"apps/v{n}" for n in range(1, 102))
+VERSIONS_101 = tuple(f"v{n}" for n in range(1, 102))
+
+
+def pods(
+    *decodable: str,
+    group: str = "",
+    resource: str = "pods",
+    encoding: str = "v1",
+    served: tuple[str, ...] = (),
+    equivalents: tuple[GroupVersionResource, ...] = (),
+) -> ReportedResource:
+    return ReportedResource(group, resource, encoding, decodable, served, equivalents)
 
 
 @pytest.mark.parametrize(
     ("resource", "fields"),
     [
-        pytest.param(ReportedResource("", "", "v1", ("v1",)), ["resource"], id="no resource"),
-        pytest.param(ReportedResource("", "Pods", "v1", ("v1",)), ["resource"], id="resource"),
-        pytest.param(
-            ReportedResource("", "pods/status", "v1", ("v1",)), ["resource"], id="subresource"
-        ),
-        pytest.param(
-            ReportedResource("core", "pods", "v1", ("v1",)), ["group"], id="core is no group"
-        ),
-        pytest.param(ReportedResource("a_b", "pods", "v1", ("v1",)), ["group"], id="group"),
-        pytest.param(
-            ReportedResource("", "pods", "", ("v1",)),
-            ["encoding_version", "decodable_versions"],
-            id="no version",
-        ),
-        pytest.param(
-            ReportedResource("", "pods", "a/b/c", ("a/b/c",)),
-            ["encoding_version", "decodable_versions[0]"],
-            id="version",
-        ),
-        pytest.param(
-            ReportedResource("", "pods", "v1", ()), ["decodable_versions"], id="cannot decode"
-        ),
-        pytest.param(
-            ReportedResource("", "pods", "v1", ("v2",)),
-            ["decodable_versions"],
-            id="cannot decode own",
-        ),
-        pytest.param(
-            ReportedResource("", "pods", "v1", ("v1", "v1")), ["decodable_versions[1]"], id="twice"
-        ),
-        pytest.param(
-            ReportedResource("", "pods", "v1", ("v1", "V2")),
-            ["decodable_versions[1]"],
-            id="decodable version",
-        ),
-        pytest.param(
-            ReportedResource("", "pods", "v1", ("v1",), ("v1", "v2")),
-            ["served_versions[1]"],
-            id="served",
-        ),
-        pytest.param(
-            ReportedResource("apps", "jobs", "apps/v1", VERSIONS_101),
-            ["decodable_versions"],
-            id="too many",
-        ),
-        pytest.param(
-            ReportedResource("apps", "jobs", "apps/v1", VERSIONS_101[:100], VERSIONS_101),
-            ["served_versions"],
-            id="too many served",
-        ),
-        pytest.param(
-            ReportedResource(
-                "", "pods", "v1", ("v1",), (), (GroupVersionResource("a_", "V1", ""),)
-            ),
+        (pods("v1", resource=""), ["resource"]),
+        (pods("v1", resource="Pods"), ["resource"]),
+        (pods("v1", resource="pods/status"), ["resource"]),
+        (pods("v1", group="core"), ["group"]),
+        (pods("v1", group="a_b"), ["group"]),
+        (pods("v1", encoding=""), ["encoding_version", "decodable_versions"]),
+        (pods("a/b/c", encoding="a/b/c"), ["encoding_version", "decodable_versions[0]"]),
+        (pods(), ["decodable_versions"]),
+        (pods("v2"), ["decodable_versions"]),
+        (pods("v1", "v1"), ["decodable_versions[1]"]),
+        (pods("v1", "V2"), ["decodable_versions[1]"]),
+        (pods("v1", served=("v1", "v2")), ["served_versions[1]"]),
+        (pods(*VERSIONS_101), ["decodable_versions"]),
+        (pods(*VERSIONS_101[:100], served=VERSIONS_101), ["served_versions"]),
+        (
+            pods("v1", equivalents=(GroupVersionResource("a_", "V1", ""),)),
             ["equivalents[0].group", "equivalents[0].resource", "equivalents[0].version"],
-            id="equivalent",
         ),
-        pytest.param(
-            ReportedResource(
-                "", "pods", "v1", ("v1",), (), (GroupVersionResource("a", "v1", "b"),) * 101
-            ),
-            ["equivalents"],
-            id="too many equivalents",
-        ),
+        (pods("v1", equivalents=(GroupVersionResource("a", "v1", "b"),) * 101), ["equivalents"]),
     ],
 )
 async def test_a_report_that_cannot_be_names_each_field_and_writes_nothing(
@@ -267,7 +231,7 @@ async def test_a_report_that_cannot_be_names_each_field_and_writes_nothing(
     assert written_objects(store) == []
 
 
-def test_what_is_said_twice_and_differently_is_refused() -> None:
+def test_differing_duplicates_are_refused() -> None:
     with pytest.raises(InvalidFields) as refused:
         entries("a", [writes("jobs", "v1"), PODS, writes("jobs", "v2")])
     assert [each.field for each in refused.value.violations] == ["resources[2]"]
@@ -281,13 +245,13 @@ def test_five_thousand_resources_are_taken_and_no_more() -> None:
     assert [each.field for each in refused.value.violations] == ["resources"]
 
 
-def test_no_more_is_said_than_fits_into_an_answer() -> None:
+def test_at_most_fifty_violations_are_reported() -> None:
     with pytest.raises(InvalidFields) as refused:
         entries("a", [ReportedResource("", f"R{n}", "v1", ("v1",)) for n in range(100)])
     assert len(refused.value.violations) == 50
 
 
-async def test_what_is_no_identity_cannot_report(replica: Replica) -> None:
+async def test_an_invalid_identity_cannot_report(replica: Replica) -> None:
     with pytest.raises(InvalidFields) as refused:
         await replica.reports.report("a/b", [PODS])
     assert [each.field for each in refused.value.violations] == ["api_server_id"]
@@ -296,61 +260,13 @@ async def test_what_is_no_identity_cannot_report(replica: Replica) -> None:
 # Membership.
 
 
-async def test_who_is_no_member_cannot_report(replica: Replica, store: DisturbedStore) -> None:
+async def test_a_server_without_a_lease_cannot_report(
+    replica: Replica, store: DisturbedStore
+) -> None:
     with pytest.raises(NotMember) as refused:
         await replica.reports.report("apiserver-a", [PODS])
     assert refused.value.api_server_id == "apiserver-a"
     assert store.puts == []
-
-
-async def test_whose_lease_ends_before_the_write_has_written_nothing(
-    replica: Replica, store: DisturbedStore
-) -> None:
-    a = await replica.join("a")
-    store.before = once("put", object_key("core.pods"), lambda: replica.members.depart(a))
-    with pytest.raises(NotMember):
-        await replica.reports.report(a, [PODS])
-    assert written_objects(store) == []
-
-
-async def test_whose_lease_ends_after_the_write_is_not_told_that_all_is_well(
-    replica: Replica, store: DisturbedStore
-) -> None:
-    a = await replica.join("a")
-    await replica.reports.report(a, [PODS])
-    # Nothing is to be written: the lease is read at the beginning and in the end.
-    store.before = once("list", "storageversions/", lambda: replica.members.depart(a))
-    with pytest.raises(NotMember):
-        await replica.reports.report(a, [PODS])
-
-
-async def test_who_leaves_and_comes_back_meanwhile_must_report_again(
-    replica: Replica, store: DisturbedStore
-) -> None:
-    """Its entry is collected between, after the listing in which the report finds it."""
-    a = await replica.join("a")
-    await replica.reports.report(a, [PODS])
-    guard = await replica.take_claim()
-    leases_read = 0
-
-    async def before(operation: str, key: str) -> None:
-        nonlocal leases_read
-        if (operation, key) != ("get", lease_key(a)):
-            return
-        leases_read += 1
-        if leases_read == 2:  # the last look before it is acknowledged
-            store.before = None
-            await replica.members.depart(a)
-            await replica.garbage.clear({"core.pods"}, guard)
-            assert await replica.objects.read("core.pods") is None
-            await replica.join("a")
-
-    store.before = before
-    with pytest.raises(NotMember):
-        await replica.reports.report(a, [PODS])
-    (result,) = await replica.reports.report(a, [PODS])
-    assert result.outcome is Outcome.CREATED
-    assert await replica.written("core.pods") == {a: "v1"}
 
 
 async def test_entries_of_servers_that_are_gone_are_removed_with_the_same_write(
@@ -366,17 +282,6 @@ async def test_entries_of_servers_that_are_gone_are_removed_with_the_same_write(
     assert result.agreed
     assert await replica.written("apps.jobs") == {a: "apps/v1", b: "apps/v1"}
     assert len(written_objects(store)) == before + 1
-
-
-async def test_an_entry_whose_server_comes_back_before_the_write_is_kept(
-    replica: Replica, store: DisturbedStore
-) -> None:
-    a, b = await replica.join("a"), await replica.join("b")
-    await replica.says(b, jobs="v1")
-    await replica.members.depart(b)
-    store.before = once("put", object_key("apps.jobs"), lambda: replica.join("b"))
-    await replica.says(a, jobs="v1")
-    assert await replica.written("apps.jobs") == {a: "apps/v1", b: "apps/v1"}
 
 
 async def test_a_server_whose_lease_cannot_be_read_keeps_its_entry(
@@ -401,39 +306,6 @@ async def test_a_server_whose_lease_is_no_object_keeps_its_entry(
 
 
 # Others who write.
-
-
-async def test_who_writes_between_is_not_overwritten(
-    replica: Replica, store: DisturbedStore
-) -> None:
-    other = Replica(store.store)
-    a, b = await replica.join("a"), await replica.join("b")
-    await replica.says(a, jobs="v1")
-    store.before = once("put", object_key("apps.jobs"), lambda: other.says(b, jobs="v2"))
-    await replica.says(a, jobs="v2")
-    assert await replica.written("apps.jobs") == {a: "apps/v2", b: "apps/v2"}
-
-
-async def test_who_creates_the_object_between_is_not_overwritten(
-    replica: Replica, store: DisturbedStore
-) -> None:
-    other = Replica(store.store)
-    a, b = await replica.join("a"), await replica.join("b")
-    store.before = once("put", object_key("apps.jobs"), lambda: other.says(b, jobs="v1"))
-    (result,) = await replica.reports.report(a, [writes("jobs", "v1")])
-    assert result.outcome is Outcome.UPDATED
-    assert await replica.written("apps.jobs") == {a: "apps/v1", b: "apps/v1"}
-
-
-async def test_an_object_that_is_removed_between_is_made_anew(
-    replica: Replica, store: DisturbedStore
-) -> None:
-    a = await replica.join("a")
-    await replica.says(a, jobs="v1")
-    key = object_key("apps.jobs")
-    store.before = once("put", key, lambda: store.store.delete(key))
-    (result,) = await replica.reports.report(a, [writes("jobs", "v2")])
-    assert result.outcome is Outcome.CREATED
 
 
 async def test_reports_through_one_process_never_write_in_vain(

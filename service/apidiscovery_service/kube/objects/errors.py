@@ -160,13 +160,13 @@ def invalid_patch(cause: Cause) -> ObjectError:
 
 def _invalid(group: str, kind: str, name: str, causes: Sequence[Cause]) -> ObjectError:
     name = _cut(name)
-    told = tuple(
+    shown = tuple(
         Cause(cause.reason, _cut(cause.message), cause.field) for cause in causes[:_MAX_CAUSES]
     )
     message = f"{_dotted(kind, group)} {quote(name)} is invalid"
-    if told:
-        message += f": {aggregate([str(cause) for cause in told])}"
-    details = Details(name, group, kind, causes=told)
+    if shown:
+        message += f": {aggregate([str(cause) for cause in shown])}"
+    details = Details(name, group, kind, causes=shown)
     return ObjectError(HTTPStatus.UNPROCESSABLE_ENTITY, "Invalid", message, details)
 
 

@@ -1,6 +1,6 @@
 """The Go structs of the kinds: names of fields in JSON, their types, and when Go writes them.
 
-Names, types and order are those of the generated messages. What messages do not tell (pointers,
+Names, types and order are those of the generated messages. What messages do not have (pointers,
 fields without `omitempty`, named types) is listed here. Sources: Go's encoding/json (Marshal);
 k8s.io/apimachinery pkg/apis/meta/v1/types.go; k8s.io/api apiserverinternal/v1alpha1 and
 coordination/v1, types.go.
@@ -124,7 +124,7 @@ _SCALAR_MESSAGES = {
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """What the Go source tells of a struct and its message does not.
+    """Facts of a struct that its message does not have.
 
     Attributes:
         pointers: Fields that are pointers.

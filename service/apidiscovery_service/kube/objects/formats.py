@@ -32,12 +32,12 @@ _EMPTY = "must be non-empty"
 
 
 def is_dns_subdomain(text: str) -> bool:
-    """Tell whether a text is a DNS subdomain (RFC 1123), as the name of an API group is."""
+    """Return whether a text is a DNS subdomain (RFC 1123), as the name of an API group is."""
     return len(text) <= _SUBDOMAIN_MAX and _matches(_DNS1123_SUBDOMAIN, text)
 
 
 def is_dns1035_label(text: str) -> bool:
-    """Tell whether a text is a DNS label (RFC 1035), as the name of an API version is."""
+    """Return whether a text is a DNS label (RFC 1035), as the name of an API version is."""
     return len(text) <= _LABEL_MAX and _matches(_DNS1035_LABEL, text)
 
 

@@ -96,7 +96,7 @@ def _check_depth(text: str) -> None:
 
 def _in_go_words(text: str, error: json.JSONDecodeError) -> NotJSON:
     at = error.pos
-    if error.msg.startswith("Illegal trailing comma"):  # of which Python tells since 3.13
+    if error.msg.startswith("Illegal trailing comma"):  # since Python 3.13
         at += 1
     while at < len(text) and text[at] in _BLANKS and not error.msg.startswith("Invalid"):
         at += 1

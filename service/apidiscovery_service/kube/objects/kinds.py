@@ -28,22 +28,22 @@ class Kind:
         group: The API group.
         version: The version of the group.
         kind: The kind as documents say it, such as `StorageVersion`.
-        plural: The resource, as in paths.
+        message: Its message, which has no `kind` and `apiVersion`.
+        list_message: The message of a list of such objects; None if there are no lists.
+        plural: The resource, as in paths; empty for what is no resource.
         singular: The resource in the singular.
         namespaced: Whether its objects are in namespaces.
-        message: Its message, which has no `kind` and `apiVersion`.
-        list_message: That of a list of such objects; None if there are no lists.
         in_every_group: Whether the kind exists in every version of every group.
     """
 
     group: str
     version: str
     kind: str
-    plural: str
-    singular: str
-    namespaced: bool
     message: type[Message]
     list_message: type[Message] | None = None
+    plural: str = ""
+    singular: str = ""
+    namespaced: bool = False
     in_every_group: bool = False
 
     @property
@@ -68,7 +68,6 @@ STORAGE_VERSION = Kind(
     kind="StorageVersion",
     plural="storageversions",
     singular="storageversion",
-    namespaced=False,
     message=storageversion_pb2.StorageVersion,
     list_message=storageversion_pb2.StorageVersionList,
 )
@@ -89,9 +88,6 @@ DELETE_OPTIONS = Kind(
     group="meta.k8s.io",
     version="v1",
     kind="DeleteOptions",
-    plural="",
-    singular="",
-    namespaced=False,
     message=objects_pb2.DeleteOptions,
     in_every_group=True,
 )
@@ -101,9 +97,6 @@ PARTIAL_OBJECT_METADATA = Kind(
     group="meta.k8s.io",
     version="v1",
     kind="PartialObjectMetadata",
-    plural="",
-    singular="",
-    namespaced=False,
     message=objects_pb2.PartialObjectMetadata,
     list_message=objects_pb2.PartialObjectMetadataList,
 )

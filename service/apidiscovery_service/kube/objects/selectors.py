@@ -11,9 +11,9 @@ fields there are.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import Enum, StrEnum
+from enum import StrEnum
 
 from apidiscovery_formats.go_text import quote
 
@@ -74,7 +74,7 @@ class Requirement:
     values: tuple[str, ...] = ()
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Tell whether labels match."""
+        """Return whether labels match."""
         value = labels.get(self.key)
         match self.operator:
             case Operator.EXISTS:
@@ -94,17 +94,6 @@ class Requirement:
             return False
         return seen > wanted if self.operator is Operator.GREATER_THAN else seen < wanted
 
-    def __str__(self) -> str:
-        if self.operator is Operator.EXISTS:
-            return self.key
-        if self.operator is Operator.DOES_NOT_EXIST:
-            return f"!{self.key}"
-        values = ",".join(self.values)
-        if self.operator in (Operator.IN, Operator.NOT_IN):
-            return f"{self.key} {self.operator} ({values})"
-        symbol = {Operator.GREATER_THAN: ">", Operator.LESS_THAN: "<"}.get(self.operator)
-        return f"{self.key}{symbol or self.operator.value}{values}"
-
 
 @dataclass(frozen=True, slots=True)
 class LabelSelector:
@@ -113,11 +102,8 @@ class LabelSelector:
     requirements: tuple[Requirement, ...] = ()
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Tell whether labels match."""
+        """Return whether labels match."""
         return all(requirement.matches(labels) for requirement in self.requirements)
-
-    def __str__(self) -> str:
-        return ",".join(map(str, self.requirements))
 
 
 def parse_labels(selector: str) -> LabelSelector:
@@ -148,39 +134,20 @@ def _int64(text: str) -> int | None:
     return number if _INT64_MIN <= number <= _INT64_MAX else None
 
 
-class _Token(Enum):
-    END = 0
-    SYMBOL = 1
-    WORD = 2
+_END = ""
 
 
-@dataclass(frozen=True, slots=True)
-class _Item:
-    token: _Token
-    text: str
-
-    @property
-    def is_identifier(self) -> bool:
-        return self.token is _Token.WORD
-
-    @property
-    def is_end(self) -> bool:
-        return self.token is _Token.END
-
-    def is_symbol(self, *symbols: str) -> bool:
-        return self.token is _Token.SYMBOL and self.text in symbols
+def _is_word(item: str) -> bool:
+    return item != _END and item[0] not in _SYMBOL_CHARACTERS
 
 
-_END = _Item(_Token.END, "")
-
-
-def _scan(selector: str) -> list[_Item]:
-    items = list[_Item]()
+def _scan(selector: str) -> list[str]:
+    """Return the words and symbols of a selector, then the empty text that ends it."""
+    items: list[str] = []
     position = 0
     # A NUL ends the text, as in the original.
     while match := _TOKEN.match(selector, position):
-        symbol, word = match.groups()
-        items.append(_Item(_Token.SYMBOL, symbol) if symbol else _Item(_Token.WORD, word))
+        items.append(match[1] or match[2])
         position = match.end()
     return [*items, _END]
 
@@ -192,20 +159,20 @@ class _Parser:
         self._items = _scan(selector)
         self._position = 0
 
-    def _peek(self) -> _Item:
+    def _peek(self) -> str:
         return self._items[min(self._position, len(self._items) - 1)]
 
-    def _next(self) -> _Item:
+    def _next(self) -> str:
         item = self._peek()
         self._position += 1
         return item
 
     def requirements(self) -> list[Requirement]:
         found = list[Requirement]()
-        while not self._peek().is_end:
+        while self._peek() != _END:
             if not _begins_requirement(self._peek()):
                 raise _Malformed(
-                    f"found '{self._peek().text}', expected: !, identifier, or 'end of string'"
+                    f"found '{self._peek()}', expected: !, identifier, or 'end of string'"
                 )
             try:
                 found.append(self._requirement())
@@ -216,27 +183,24 @@ class _Parser:
 
     def _separator(self) -> None:
         item = self._next()
-        if item.is_end:
+        if item == _END:
             return
-        if not item.is_symbol(","):
-            raise _Malformed(f"found '{item.text}', expected: ',' or 'end of string'")
+        if item != ",":
+            raise _Malformed(f"found '{item}', expected: ',' or 'end of string'")
         if not _begins_requirement(self._peek()):
-            raise _Malformed(f"found '{self._peek().text}', expected: identifier after ','")
+            raise _Malformed(f"found '{self._peek()}', expected: identifier after ','")
 
     def _requirement(self) -> Requirement:
-        absent = self._peek().is_symbol("!")
+        absent = self._peek() == "!"
         if absent:
             self._next()
-        item = self._next()
-        if not item.is_identifier:
-            raise _Malformed(f"found '{item.text}', expected: identifier")
-        key = item.text
+        key = self._word()
         wrong = formats.qualified_name(key)
         if wrong:
             raise _Malformed(str(field_errors.invalid("<nil>", key, "; ".join(wrong))))
         if absent:
             return _label_requirement(key, Operator.DOES_NOT_EXIST, set())
-        if self._peek().is_end or self._peek().is_symbol(","):
+        if self._peek() in (_END, ","):
             return _label_requirement(key, Operator.EXISTS, set())
         operator = self._operator()
         if operator in (Operator.IN, Operator.NOT_IN):
@@ -245,29 +209,32 @@ class _Parser:
 
     def _operator(self) -> Operator:
         item = self._next()
-        operator = _SYMBOLS.get(item.text)
+        operator = _SYMBOLS.get(item)
         if operator is None:
-            raise _Malformed(f"found '{item.text}', expected: {', '.join(_BINARY)}")
+            raise _Malformed(f"found '{item}', expected: {', '.join(_BINARY)}")
         return operator
 
     def _exact_value(self) -> str:
-        if self._peek().is_end or self._peek().is_symbol(","):
+        if self._peek() in (_END, ","):
             return ""
+        return self._word()
+
+    def _word(self) -> str:
         item = self._next()
-        if not item.is_identifier:
-            raise _Malformed(f"found '{item.text}', expected: identifier")
-        return item.text
+        if not _is_word(item):
+            raise _Malformed(f"found '{item}', expected: identifier")
+        return item
 
     def _values(self) -> set[str]:
         item = self._next()
-        if not item.is_symbol("("):
-            raise _Malformed(f"found '{item.text}' expected: '('")
+        if item != "(":
+            raise _Malformed(f"found '{item}' expected: '('")
         first = self._peek()
-        if first.is_symbol(")"):
+        if first == ")":
             self._next()
             return {""}
-        if not first.is_identifier and not first.is_symbol(","):
-            raise _Malformed(f"found '{first.text}', expected: ',', ')' or identifier")
+        if not _is_word(first) and first != ",":
+            raise _Malformed(f"found '{first}', expected: ',', ')' or identifier")
         values = self._list()
         self._next()  # the `)` that ends every list
         return values
@@ -277,22 +244,22 @@ class _Parser:
         while True:
             item = self._next()
             following = self._peek()
-            if item.is_identifier:
-                values.add(item.text)
-                if not following.is_symbol(",", ")"):
-                    raise _Malformed(f"found '{following.text}', expected: ',' or ')'")
-            elif item.is_symbol(","):
+            if _is_word(item):
+                values.add(item)
+                if following not in (",", ")"):
+                    raise _Malformed(f"found '{following}', expected: ',' or ')'")
+            elif item == ",":
                 # An empty value stands before the first comma and after any that nothing follows.
-                if not values or following.is_symbol(",", ")"):
+                if not values or following in (",", ")"):
                     values.add("")
             else:
-                raise _Malformed(f"found '{item.text}', expected: ',', or identifier")
-            if following.is_symbol(")"):
+                raise _Malformed(f"found '{item}', expected: ',', or identifier")
+            if following == ")":
                 return values
 
 
-def _begins_requirement(item: _Item) -> bool:
-    return item.is_identifier or item.is_symbol("!")
+def _begins_requirement(item: str) -> bool:
+    return _is_word(item) or item == "!"
 
 
 def _label_requirement(key: str, operator: Operator, values: set[str]) -> Requirement:
@@ -324,7 +291,6 @@ NAMESPACE = "metadata.namespace"
 
 _TERM = re.compile(r"((?:[^\\,]|\\.)*\\?)(?:,|\Z)", re.DOTALL)
 _OPERATOR = re.compile("!=|==|=")
-_ESCAPED = re.compile(r"[\\,=]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -336,12 +302,8 @@ class FieldRequirement:
     equal: bool = True
 
     def matches(self, fields: Mapping[str, str]) -> bool:
-        """Tell whether fields meet the requirement; a missing field is empty."""
+        """Return whether fields meet the requirement; a missing field is empty."""
         return (fields.get(self.field, "") == self.value) is self.equal
-
-    def __str__(self) -> str:
-        escaped = _ESCAPED.sub(r"\\\g<0>", self.value)
-        return f"{self.field}{'=' if self.equal else '!='}{escaped}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -351,7 +313,7 @@ class FieldSelector:
     requirements: tuple[FieldRequirement, ...] = ()
 
     def matches(self, fields: Mapping[str, str]) -> bool:
-        """Tell whether fields, named as in selectors, meet all requirements."""
+        """Return whether fields, named as in selectors, meet all requirements."""
         return all(requirement.matches(fields) for requirement in self.requirements)
 
     def exact(self, field: str) -> str | None:
@@ -361,9 +323,6 @@ class FieldSelector:
                 return requirement.value
         return None
 
-    def __str__(self) -> str:
-        return ",".join(map(str, self.requirements))
-
 
 def parse_fields(selector: str) -> FieldSelector:
     """Parse the query parameter `fieldSelector`.
@@ -372,7 +331,8 @@ def parse_fields(selector: str) -> FieldSelector:
         ObjectError: It is malformed, or names a field that is not supported; 400.
     """
     # Upstream sorts the terms before it reads them, which decides what error comes first.
-    read = [_field_requirement(selector, term) for term in sorted(_terms(selector)) if term]
+    terms = sorted(match[1] for match in _TERM.finditer(selector))
+    read = [_field_requirement(selector, term) for term in terms if term]
     for requirement in read:
         if requirement.field not in {NAME, NAMESPACE}:
             raise errors.bad_request(
@@ -380,11 +340,6 @@ def parse_fields(selector: str) -> FieldSelector:
                 f"only {quote(NAME)}, {quote(NAMESPACE)}"
             )
     return FieldSelector(tuple(read))
-
-
-def _terms(selector: str) -> Iterator[str]:
-    for match in _TERM.finditer(selector):
-        yield match[1]
 
 
 def _field_requirement(selector: str, term: str) -> FieldRequirement:
@@ -438,7 +393,7 @@ class Selection:
         return self.fields.exact(NAME)
 
     def matches(self, candidate: Object) -> bool:
-        """Tell whether an object matches."""
+        """Return whether an object matches."""
         metadata = reading.mapping(candidate, "metadata")
         names = {
             NAME: reading.text(metadata, "name"),

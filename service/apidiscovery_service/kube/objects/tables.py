@@ -89,7 +89,7 @@ def _included(item: Object, include: IncludeObject, version: str) -> JSONValue:
 
 
 def _ends_initial_events(item: Object) -> bool:
-    """Tell whether it is the bookmark that clients must recognise, which needs its metadata."""
+    """Return whether it is the bookmark that clients must recognise, which needs its metadata."""
     annotations = as_mapping(metadata_of(item).get("annotations"))
     return annotations.get(INITIAL_EVENTS_END) == "true"
 

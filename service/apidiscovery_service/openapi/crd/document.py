@@ -4,7 +4,7 @@ It equals Kubernetes' own, byte for byte: pkg/controller/openapiv3/controller.go
 pkg/controller/openapi/builder and pkg/apiserver/schema/unfold.go of apiextensions-apiserver.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from operator import itemgetter
@@ -100,9 +100,7 @@ def crd_document(group: str, version: str, definitions: Sequence[Definition]) ->
     """
     served = [_served(group, version, definition) for definition in definitions]
     served.sort(key=lambda one: (one.name, one.plural))
-    limit = _Limit()
-    paths = _merged(served, "paths", _paths, limit)
-    schemas = _merged(served, "schemas", _schemas, limit)
+    paths, schemas = _parts(served)
     scale = any("scale" in one.subresources for one in served)
     schemas.update(meta_components.components(scale=scale))
     return b"".join(
@@ -245,44 +243,28 @@ def _schemas(one: _Served) -> Iterator[tuple[str, bytes]]:
     yield _model_name(one.list_kind), go_json.dumps(schema)
 
 
-class _Limit:
-    """Counts the bytes of a document."""
-
-    def __init__(self) -> None:
-        self._left = MAX_DOCUMENT_BYTES
-
-    def count(self, data: bytes, name: str) -> None:
-        """Count a part of the document.
-
-        Raises:
-            InvalidOpenAPI: The document is too large.
-        """
-        self._left -= len(data)
-        if self._left < 0:
-            raise InvalidOpenAPI((), f"{name} makes it larger than {MAX_DOCUMENT_BYTES} bytes")
-
-
-def _merged(
-    served: Iterable[_Served],
-    part: str,
-    make: Callable[[_Served], Iterable[tuple[str, bytes]]],
-    limit: _Limit,
-) -> dict[str, bytes]:
-    """Return the members of a part of the document, from all definitions.
+def _parts(served: Iterable[_Served]) -> Iterator[dict[str, bytes]]:
+    """Yield the paths and the schemas of all definitions, by name.
 
     Raises:
-        InvalidOpenAPI: Two definitions have the same member, or the document is too large.
+        InvalidOpenAPI: Two definitions have the same path or schema, or the document is too large.
     """
-    merged: dict[str, bytes] = {}
-    owners = dict.fromkeys(meta_components.components(scale=True), "Kubernetes")
-    for one in served:
-        for name, data in make(one):
-            if name in owners:
-                raise InvalidOpenAPI((part, name), f"both {owners[name]} and {one.name} define it")
-            limit.count(data, one.name)
-            owners[name] = one.name
-            merged[name] = data
-    return merged
+    left = MAX_DOCUMENT_BYTES
+    for part, make in (("paths", _paths), ("schemas", _schemas)):
+        merged: dict[str, bytes] = {}
+        owners = dict.fromkeys(meta_components.components(scale=True), "Kubernetes")
+        for one in served:
+            for name, data in make(one):
+                if name in owners:
+                    message = f"both {owners[name]} and {one.name} define it"
+                    raise InvalidOpenAPI((part, name), message)
+                left -= len(data)
+                if left < 0:
+                    message = f"{one.name} makes it larger than {MAX_DOCUMENT_BYTES} bytes"
+                    raise InvalidOpenAPI((), message)
+                owners[name] = one.name
+                merged[name] = data
+        yield merged
 
 
 def _members(several: Mapping[str, bytes]) -> bytes:

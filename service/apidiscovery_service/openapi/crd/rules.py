@@ -299,7 +299,7 @@ _ESCAPES = {
 
 
 def is_field_path(text: str, schema: Schema) -> bool:
-    """Tell whether a path leads to a field that a schema describes.
+    """Return whether a path leads to a field that a schema describes.
 
     Paths are those of the `fieldPath` of validation rules, such as `.spec['a.b'].replicas`. Source:
     apiextensions-apiserver pkg/apiserver/schema/cel/validation.go:ValidFieldPath.

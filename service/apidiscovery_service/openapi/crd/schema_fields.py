@@ -8,7 +8,7 @@ marshal.go (reading); kube-openapi pkg/validation/spec/schema.go:Schema.MarshalJ
 what is left out).
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, TypeAlias
@@ -25,7 +25,9 @@ from apidiscovery_service.openapi.crd.problems import (
 from apidiscovery_service.openapi.errors import Path
 
 Schema: TypeAlias = dict[str, Any]
-_Read: TypeAlias = Callable[["Reading", Schema, str, Any, Path], None]
+# Returns what is published of a field; `_ABSENT` when it is left out.
+_Read: TypeAlias = Callable[["Reading", str, Any, Path], object]
+_ABSENT = object()
 
 TYPES = ("array", "boolean", "integer", "number", "object", "string")
 
@@ -60,11 +62,10 @@ class Reading:
     embedded: list[Schema] = field(default_factory=list[Schema])
     conditions: int = 0
 
-    def wrong_type(self, path: Path, value: object, wanted: str) -> None:
+    def wrong_type(self, path: Path, value: object, wanted: str) -> object:
+        """Note a value of the wrong type; return that its field is left out."""
         note(self.malformed, path, invalid(_scalar(value), f"must be {wanted}"))
-
-    def null(self, path: Path) -> None:
-        note(self.nulls, path, invalid(None, "must not be null: leave the field out"))
+        return _ABSENT
 
 
 def note(problems: list[Problem], path: Path, message: str) -> None:
@@ -95,92 +96,93 @@ def ordered(schema: Schema) -> Schema:
 
 
 def _schema(reading: Reading, raw: object, path: Path) -> Schema:
-    schema: Schema = {}
     if not json_text.is_object(raw):
         if raw is not None:
             reading.wrong_type(path, raw, "an object")
-        return schema
+        return {}
     if len(raw) == 1 and raw.get("type") in TYPES:  # every other schema of real definitions
         return dict(raw)
     known = raw.keys() & FIELD_NAMES
     if len(known) != len(raw):
         reading.unknown.append((path, [name for name in raw if name not in known]))
-    for name, read_field in _plan(frozenset(known)):
-        value = raw[name]
-        if value is not None:
-            read_field(reading, schema, name, value, path)
-        elif name not in _ANY_VALUE:
-            reading.null((*path, name))
+    schema = _read_fields(reading, raw, path, _plan(frozenset(known)))
+    if "x-kubernetes-int-or-string" in schema:
+        reading.int_or_string.append(schema)
+    if "x-kubernetes-embedded-resource" in schema:
+        reading.embedded.append(schema)
     return schema
 
 
-def _text(reading: Reading, schema: Schema, name: str, value: object, path: Path) -> None:
-    if type(value) is not str:
-        reading.wrong_type((*path, name), value, "a string")
-    elif value:
-        schema[name] = value
+def _read_fields(
+    reading: Reading, raw: Mapping[str, Any], path: Path, plan: Iterable[tuple[str, _Read]]
+) -> dict[str, Any]:
+    """Return the fields that are published, in the order of a plan."""
+    found: dict[str, Any] = {}
+    for name, read_field in plan:
+        value = raw[name]
+        if value is not None:
+            published = read_field(reading, name, value, path)
+            if published is not _ABSENT:
+                found[name] = published
+        elif name not in _ANY_VALUE:
+            message = invalid(None, "must not be null: leave the field out")
+            note(reading.nulls, (*path, name), message)
+    return found
 
 
-def _present_text(reading: Reading, schema: Schema, name: str, value: object, path: Path) -> None:
+def _text(reading: Reading, name: str, value: object, path: Path) -> object:
+    return _present_text(reading, name, value, path) or _ABSENT
+
+
+def _present_text(reading: Reading, name: str, value: object, path: Path) -> object:
     """Read a text that may be empty."""
-    if type(value) is not str:
-        reading.wrong_type((*path, name), value, "a string")
-    else:
-        schema[name] = value
+    if type(value) is str:
+        return value
+    return reading.wrong_type((*path, name), value, "a string")
 
 
-def _type(reading: Reading, schema: Schema, name: str, value: object, path: Path) -> None:
-    _text(reading, schema, name, value, path)
-    if (found := schema.get(name)) is not None and found not in TYPES:
+def _type(reading: Reading, name: str, value: object, path: Path) -> object:
+    found = _text(reading, name, value, path)
+    if found is not _ABSENT and found not in TYPES:
         note(reading.types, (*path, name), unsupported(found, TYPES))
+    return found
 
 
-def _flag(reading: Reading, schema: Schema, name: str, value: object, path: Path) -> None:
-    if value is True:
-        schema[name] = True
-    elif value is not False:
-        reading.wrong_type((*path, name), value, "a boolean")
+def _flag(reading: Reading, name: str, value: object, path: Path) -> object:
+    return _present_flag(reading, name, value, path) or _ABSENT
 
 
-def _preserve(reading: Reading, schema: Schema, name: str, value: object, path: Path) -> None:
-    _flag(reading, schema, name, value, path)
+def _present_flag(reading: Reading, name: str, value: object, path: Path) -> object:
+    """Read a flag that may be false."""
+    if type(value) is bool:
+        return value
+    return reading.wrong_type((*path, name), value, "a boolean")
+
+
+def _preserve(reading: Reading, name: str, value: object, path: Path) -> object:
     if value is False:
         note(reading.unstructural, (*path, name), invalid(value, "must be true or undefined"))
+    return _flag(reading, name, value, path)
 
 
-def _int_or_string(reading: Reading, schema: Schema, name: str, value: object, path: Path) -> None:
-    _flag(reading, schema, name, value, path)
-    if value is True:
-        reading.int_or_string.append(schema)
-
-
-def _embedded(reading: Reading, schema: Schema, name: str, value: object, path: Path) -> None:
-    _flag(reading, schema, name, value, path)
-    if value is True:
-        reading.embedded.append(schema)
-
-
-def _integer(reading: Reading, schema: Schema, name: str, value: object, path: Path) -> None:
+def _integer(reading: Reading, name: str, value: object, path: Path) -> object:
     if type(value) is int and INT64_MIN <= value <= INT64_MAX:
-        schema[name] = value
-    else:
-        reading.wrong_type((*path, name), value, "an integer of 64 bits")
+        return value
+    return reading.wrong_type((*path, name), value, "an integer of 64 bits")
 
 
-def _number(reading: Reading, schema: Schema, name: str, value: object, path: Path) -> None:
+def _number(reading: Reading, name: str, value: object, path: Path) -> object:
     if isinstance(value, int | float) and not isinstance(value, bool):
-        schema[name] = json_text.number(value)
-    else:
-        reading.wrong_type((*path, name), value, "a number")
+        return json_text.number(value)
+    return reading.wrong_type((*path, name), value, "a number")
 
 
-def _texts(reading: Reading, schema: Schema, name: str, value: object, path: Path) -> None:
+def _texts(reading: Reading, name: str, value: object, path: Path) -> object:
     items = _list(reading, name, value, path)
     for index, item in enumerate(items):
         if type(item) is not str:
             reading.wrong_type((*path, name, index), item, "a string")
-    if items:
-        schema[name] = items
+    return items or _ABSENT
 
 
 def _list(reading: Reading, name: str, value: object, path: Path) -> list[Any]:
@@ -190,105 +192,86 @@ def _list(reading: Reading, name: str, value: object, path: Path) -> list[Any]:
     return []
 
 
-def _default(_reading: Reading, schema: Schema, name: str, value: object, _path: Path) -> None:
-    schema[name] = json_text.arbitrary(value)
+def _default(_reading: Reading, _name: str, value: object, _path: Path) -> object:
+    return json_text.arbitrary(value)
 
 
-def _example(_reading: Reading, schema: Schema, name: str, value: object, _path: Path) -> None:
-    if value not in ("", {}, []):
-        schema[name] = json_text.arbitrary(value)
+def _example(_reading: Reading, _name: str, value: object, _path: Path) -> object:
+    return _ABSENT if value in ("", {}, []) else json_text.arbitrary(value)
 
 
-def _enum(reading: Reading, schema: Schema, name: str, value: object, path: Path) -> None:
-    if items := _list(reading, name, value, path):
-        schema[name] = [json_text.arbitrary(item) for item in items]
+def _enum(reading: Reading, name: str, value: object, path: Path) -> object:
+    return [json_text.arbitrary(item) for item in _list(reading, name, value, path)] or _ABSENT
 
 
-def _nested(reading: Reading, schema: Schema, name: str, value: object, path: Path) -> None:
-    schema[name] = _schema(reading, value, (*path, name))
+def _nested(reading: Reading, name: str, value: object, path: Path) -> object:
+    return _schema(reading, value, (*path, name))
 
 
-def _not(reading: Reading, schema: Schema, name: str, value: object, path: Path) -> None:
+def _not(reading: Reading, name: str, value: object, path: Path) -> object:
     reading.conditions += 1
-    _nested(reading, schema, name, value, path)
+    condition = _nested(reading, name, value, path)
     reading.conditions -= 1
+    return condition
 
 
-def _several(reading: Reading, schema: Schema, name: str, value: object, path: Path) -> None:
+def _several(reading: Reading, name: str, value: object, path: Path) -> object:
     reading.conditions += 1
-    if items := _list(reading, name, value, path):
-        schema[name] = [
-            _schema(reading, item, (*path, name, index)) for index, item in enumerate(items)
-        ]
+    items = _list(reading, name, value, path)
+    schemas = [_schema(reading, item, (*path, name, index)) for index, item in enumerate(items)]
     reading.conditions -= 1
+    return schemas or _ABSENT
 
 
-def _items(reading: Reading, schema: Schema, name: str, value: object, path: Path) -> None:
+def _items(reading: Reading, name: str, value: object, path: Path) -> object:
     if type(value) is not list:
-        _nested(reading, schema, name, value, path)
-    elif value:
+        return _nested(reading, name, value, path)
+    if value:
         text = "items must be a schema object and not an array"
         note(reading.unstructural, (*path, name), forbidden(text))
+    return _ABSENT
 
 
-def _properties(reading: Reading, schema: Schema, name: str, value: object, path: Path) -> None:
+def _properties(reading: Reading, name: str, value: object, path: Path) -> object:
     if not json_text.is_object(value):
-        reading.wrong_type((*path, name), value, "an object")
-    elif value:
-        schema[name] = {
-            key: _schema(reading, value[key], (*path, name, key)) for key in sorted(value)
-        }
+        return reading.wrong_type((*path, name), value, "an object")
+    return {
+        key: _schema(reading, value[key], (*path, name, key)) for key in sorted(value)
+    } or _ABSENT
 
 
-def _additional(reading: Reading, schema: Schema, name: str, value: object, path: Path) -> None:
+def _additional(reading: Reading, name: str, value: object, path: Path) -> object:
     if type(value) is bool:
         # Kubernetes does not keep `false` in conditions: schema/convert.go:newNestedValueValidation
-        if value or not reading.conditions:
-            schema[name] = value
-    elif json_text.is_object(value):
-        _nested(reading, schema, name, value, path)
-    else:
-        reading.wrong_type((*path, name), value, "a boolean or a schema")
+        return value if value or not reading.conditions else _ABSENT
+    if json_text.is_object(value):
+        return _nested(reading, name, value, path)
+    return reading.wrong_type((*path, name), value, "a boolean or a schema")
 
 
 def _object(
     reading: Reading, value: object, path: Path, fields: Mapping[str, _Read]
 ) -> dict[str, Any]:
     """Return an object that is no schema, with its fields in the order of `fields`."""
-    found: dict[str, Any] = {}
     if not json_text.is_object(value):
         reading.wrong_type(path, value, "an object")
-        return found
+        return {}
     if not value.keys() <= fields.keys():
         reading.unknown.append((path, [name for name in value if name not in fields]))
-    for name, read_field in fields.items():
-        if (member := value.get(name)) is not None:
-            read_field(reading, found, name, member, path)
-        elif name in value:
-            reading.null((*path, name))
-    return found
+    return _read_fields(reading, value, path, ((n, r) for n, r in fields.items() if n in value))
 
 
-def _docs(reading: Reading, schema: Schema, name: str, value: object, path: Path) -> None:
-    schema[name] = _object(reading, value, (*path, name), {"description": _text, "url": _text})
+def _docs(reading: Reading, name: str, value: object, path: Path) -> object:
+    return _object(reading, value, (*path, name), {"description": _text, "url": _text})
 
 
-def _validations(reading: Reading, schema: Schema, name: str, value: object, path: Path) -> None:
-    if items := _list(reading, name, value, path):
-        schema[name] = [
-            {"rule": ""} | _object(reading, item, (*path, name, index), _RULE)
-            for index, item in enumerate(items)
-        ]
+def _validations(reading: Reading, name: str, value: object, path: Path) -> object:
+    items = _list(reading, name, value, path)
+    rules = (_object(reading, item, (*path, name, i), _RULE) for i, item in enumerate(items))
+    return [{"rule": ""} | rule for rule in rules] or _ABSENT
 
 
-def _present_flag(reading: Reading, schema: Schema, name: str, value: object, path: Path) -> None:
-    if type(value) is bool:
-        schema[name] = value
-    else:
-        reading.wrong_type((*path, name), value, "a boolean")
-
-
-def _unsupported(reading: Reading, _schema: Schema, name: str, value: object, path: Path) -> None:
+def _unsupported(reading: Reading, name: str, value: object, path: Path) -> object:
     """Note a field of JSON Schema that definitions must not have.
 
     A schema with an empty one is published all the same, but for additionalItems.
@@ -298,6 +281,7 @@ def _unsupported(reading: Reading, _schema: Schema, name: str, value: object, pa
         note(reading.unstructural, (*path, name), message)
     elif name not in _EMPTY_ALLOWED:
         note(reading.unsupported, (*path, name), message)
+    return _ABSENT
 
 
 _ANY_VALUE = frozenset({"default", "example"})
@@ -352,8 +336,8 @@ _FIELDS: dict[str, _Read] = {
     "example": _example,
     "$schema": _unsupported,
     "$ref": _unsupported,
-    "x-kubernetes-embedded-resource": _embedded,
-    "x-kubernetes-int-or-string": _int_or_string,
+    "x-kubernetes-embedded-resource": _flag,
+    "x-kubernetes-int-or-string": _flag,
     "x-kubernetes-list-map-keys": _texts,
     "x-kubernetes-list-type": _present_text,
     "x-kubernetes-map-type": _present_text,

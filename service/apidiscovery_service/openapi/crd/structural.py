@@ -73,7 +73,7 @@ def _invariant_problems(schema: Schema, path: Path = ()) -> list[Problem]:
 
 
 def is_int_or_string(several: list[Schema] | None) -> bool:
-    """Tell whether alternatives are those of `x-kubernetes-int-or-string`."""
+    """Return whether alternatives are those of `x-kubernetes-int-or-string`."""
     return several == INT_OR_STRING
 
 
@@ -306,7 +306,7 @@ def violations(
 
 
 def is_structural(reading: Reading) -> bool:
-    """Tell whether Kubernetes publishes the fields of a schema.
+    """Return whether Kubernetes publishes the fields of a schema.
 
     It publishes structural schemas, even with `violations`: it may have accepted them before it
     looked for these.

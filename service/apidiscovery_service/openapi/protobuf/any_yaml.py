@@ -36,7 +36,8 @@ from apidiscovery_formats.yaml_scalars import (
     is_number_or_date,
 )
 
-from apidiscovery_service.openapi.protobuf.encoder import Misfit, Number, Value
+from apidiscovery_service.kube.objects.json_text import Number
+from apidiscovery_service.openapi.protobuf.encoder import Misfit, Value
 
 # Each line of a deep value has its indentation: a few bytes of JSON are up to 256 bytes of YAML.
 MAX_LEVELS = 64

@@ -16,12 +16,12 @@ from apidiscovery.openapi.v3 import openapi_pb2 as v3_pb2
 from google.protobuf.descriptor import Descriptor
 from google.protobuf.message import Message
 
+from apidiscovery_service.kube.objects.json_text import Number
 from apidiscovery_service.openapi.protobuf import any_yaml
 from apidiscovery_service.openapi.protobuf.encoder import (
     Encoder,
     Fill,
     Misfit,
-    Number,
     Special,
     Value,
     characters,
@@ -231,17 +231,15 @@ def _schema_item(value: Mapping[str, Value]) -> str:
 
 def _security(value: Mapping[str, Value]) -> str:
     kind, flow = value.get("type"), value.get("flow")
-    if kind != "oauth2":
-        return _security_of(kind, None, "type", kind)
-    return _security_of(kind, flow, "flow", flow)
-
-
-def _security_of(kind: Value, flow: Value, key: str, seen: Value) -> str:
-    for (known_kind, known_flow), member in _SECURITY.items():
-        if (kind, flow) == (known_kind, known_flow):
+    wanted, key = "basic, apiKey or oauth2", "type"
+    if kind == "oauth2":
+        wanted, key = "implicit, password, application or accessCode", "flow"
+    else:
+        flow = None
+    for known, member in _SECURITY.items():  # a look-up would fail for lists and objects
+        if known == (kind, flow):
             return member
-    wanted = "implicit, password, application or accessCode" if flow else "basic, apiKey or oauth2"
-    raise unlike(wanted, seen).at(key)
+    raise unlike(wanted, value.get(key)).at(key)
 
 
 _ENCODER_V2 = Encoder(

@@ -1,6 +1,6 @@
 """JSON documents as the messages of gnostic, by the messages' descriptors.
 
-Descriptors tell the field of each key (by its JSON name) and its type. They do not tell what
+Descriptors have the field of each key (by its JSON name) and its type. They do not have what
 gnostic does with some messages of both versions of OpenAPI (gnostic-models openapiv2/OpenAPIv2.go
 and openapiv3/OpenAPIv3.go):
 
@@ -21,6 +21,7 @@ from typing import TypeAlias, cast
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import Message
 
+from apidiscovery_service.kube.objects.json_text import Number
 from apidiscovery_service.openapi.errors import InvalidOpenAPI, Path
 
 # Levels of objects and lists in a document. The deepest golden one has 36; manifests may have as
@@ -32,12 +33,6 @@ _MAX_SHOWN = 256  # characters of a key
 _MAX_DIGITS = 400  # of what can be a double
 _EXTENSIONS = frozenset({"specification_extension", "vendor_extension"})
 _REFERENCES = frozenset({"Reference", "JsonReference"})
-
-
-class Number(str):
-    """A number as the text writes it: `1.0` is not `1`."""
-
-    __slots__ = ()
 
 
 Value: TypeAlias = "dict[str, Value] | list[Value] | str | bool | None"

@@ -15,6 +15,8 @@ from apidiscovery_service.kube.go_json import JSONValue
 from apidiscovery_service.openapi.references import MAX_HOPS, UNRESOLVED, escaped, pointed
 from apidiscovery_service.openapi.v2 import key_order, security_schemes
 from apidiscovery_service.openapi.v2.fields import (
+    DESCRIPTION,
+    OPERATION,
     Object,
     SizeLimit,
     as_flag,
@@ -23,10 +25,12 @@ from apidiscovery_service.openapi.v2.fields import (
     as_text,
     as_texts,
     check_depth,
-    described,
     extensions,
     invalid,
+    is_form,
+    parameter_fields,
     paths_of,
+    present,
 )
 from apidiscovery_service.openapi.v2.schemas import SchemasToV2
 
@@ -42,8 +46,9 @@ SECTIONS: Final = {
     "securitySchemes": "securityDefinitions",
 }
 
-_FORM_TYPES: Final = ("application/x-www-form-urlencoded", "multipart/form-data")
 _SIMPLE_TYPES: Final = ("string", "number", "integer", "boolean", "array")
+
+_MAX_ITEM_LEVELS: Final = 4
 
 _COLLECTION_FORMATS: Final = {"spaceDelimited": "ssv", "pipeDelimited": "pipes"}
 
@@ -110,8 +115,8 @@ class Downgrade:
         """Return whether a component is there, by section and name of v3."""
         return entry[1] in self._sections[entry[0]]
 
-    def components(self, entries: Iterable[Entry] | None = None) -> dict[Entry, Component]:
-        """Return components (all, or some) that v2 has too, by section and name of v3."""
+    def components(self, entries: Iterable[Entry]) -> dict[Entry, Component]:
+        """Return those of some components that v2 has too, by section and name of v3."""
         makers = {
             "schemas": self.schemas.root,
             "parameters": self._parameter_component,
@@ -120,7 +125,7 @@ class Downgrade:
             "securitySchemes": security_schemes.downgraded,
         }
         result: dict[Entry, Component] = {}
-        for section, name in self._every() if entries is None else entries:
+        for section, name in entries:
             self._take_referred()
             at: Place = (((None, "components"), section), name)
             made = makers[section](self._sections[section][name], at)
@@ -129,9 +134,6 @@ class Downgrade:
             elif section == "schemas":
                 result[section, name] = Component({}, frozenset())
         return result
-
-    def _every(self) -> list[Entry]:
-        return [(section, name) for section in SECTIONS for name in self._sections[section]]
 
     def _take_referred(self) -> frozenset[Entry]:
         taken = self._referred | {("schemas", name) for name in self.schemas.referred}
@@ -158,7 +160,7 @@ class Downgrade:
 
     def _operation(self, value: JSONValue, at: Place) -> Object:
         source = as_object(value, at)
-        result = described(source, at)
+        result = present(source, at, OPERATION)
         parameters = self._parameters(source.get("parameters", []), (at, "parameters"))
         if "requestBody" in source:
             consumes, inputs = self._inputs(source["requestBody"], (at, "requestBody"))
@@ -230,18 +232,10 @@ class Downgrade:
         return self._parameter(source, at) if source.get("in", "cookie") != "cookie" else {}
 
     def _parameter(self, source: Object, at: Place) -> Object:
-        place = as_text(source.get("in"), (at, "in"))
-        if place not in ("query", "header", "path"):
-            raise invalid((at, "in"), f"{place!r} is not a place of parameters")
-        result = self._simple(source.get("schema", {}), (at, "schema"))
-        result |= {"name": as_text(source.get("name"), (at, "name")), "in": place}
-        if "description" in source:
-            result["description"] = as_text(source["description"], (at, "description"))
-        for name in ("required", "allowEmptyValue"):
-            if name in source and (name == "required" or place == "query"):
-                result[name] = as_flag(source[name], (at, name))
+        result = parameter_fields(source, at)
+        result |= self._simple(source.get("schema", {}), (at, "schema"))
         if result["type"] == "array":
-            result |= _collection_format(source, place)
+            result |= _collection_format(source)
         return key_order.V2_PARAMETER.arranged(result | extensions(source))
 
     def _simple(self, value: JSONValue, at: Place) -> Object:
@@ -277,17 +271,14 @@ class Downgrade:
     def _body(self, source: Object, at: Place) -> Object:
         """Return the parameter of the body; Kubernetes always names it `body`."""
         result: Object = {"name": "body", "in": "body"}
-        if "description" in source:
-            result["description"] = as_text(source["description"], (at, "description"))
-        if "required" in source:
-            result["required"] = as_flag(source["required"], (at, "required"))
+        result |= present(source, at, {**DESCRIPTION, "required": as_flag})
         content = as_object(source.get("content", {}), (at, "content"))
         result["schema"] = self._one_schema(content, (at, "content")) or {}
         return key_order.V2_PARAMETER.arranged(result | extensions(source))
 
     def _form(self, content: Object, at: Place) -> list[JSONValue]:
         """Return the fields of a form; empty when the body is none or has no schema."""
-        if not content or any(name.partition(";")[0] not in _FORM_TYPES for name in content):
+        if not content or not all(map(is_form, content)):
             return []
         name = min(content)
         schema = as_object(content[name], (at, name)).get("schema", {})
@@ -308,9 +299,7 @@ class Downgrade:
         if source.get("format") == "binary":
             del result["format"]
             result["type"] = "file"
-        if "description" in source:
-            result["description"] = as_text(source["description"], (at, "description"))
-        return result | extensions(source)
+        return result | present(source, at, DESCRIPTION) | extensions(source)
 
     def _one_schema(self, content: Object, at: Place) -> Object | None:
         """Return the schema of JSON, or of the first media type that has one."""
@@ -373,8 +362,7 @@ class Downgrade:
     def _header(self, value: JSONValue, at: Place) -> Object:
         source = self._resolved(value, "headers", at)
         result = self._simple(source.get("schema", {}), (at, "schema"))
-        if "description" in source:
-            result["description"] = as_text(source["description"], (at, "description"))
+        result |= present(source, at, DESCRIPTION)
         return key_order.V2_PARAMETER.arranged(result | extensions(source))
 
 
@@ -389,15 +377,15 @@ _SIMPLE: Final = frozenset(
 
 
 def _nests(at: Place) -> bool:
-    """Tell whether items may nest further; references may make them endless."""
+    """Return whether items may nest further; references may make them endless."""
     levels = 0
     while at is not None and at[1] == "items":
         at, levels = at[0], levels + 1
-    return levels < len("deep")
+    return levels < _MAX_ITEM_LEVELS
 
 
-def _collection_format(source: Object, place: str) -> Object:
-    if place == "query" and source.get("explode", True) is True:
+def _collection_format(source: Object) -> Object:
+    if source["in"] == "query" and source.get("explode", True) is True:
         return {"collectionFormat": "multi"}
     form = _COLLECTION_FORMATS.get(str(source.get("style")))
     return {"collectionFormat": form} if form else {}

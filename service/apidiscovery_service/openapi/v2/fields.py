@@ -12,6 +12,11 @@ from apidiscovery_service.openapi.json_text import levels
 
 Object: TypeAlias = dict[str, JSONValue]
 
+# Checks or converts the value at a place.
+Convert: TypeAlias = Callable[[JSONValue, Place], JSONValue]
+
+FORM_TYPES: Final = ("application/x-www-form-urlencoded", "multipart/form-data")
+
 # Allows schemas of 95 levels; the deepest of Kubernetes have 15. A converted document is up to six
 # levels deeper, and orjson writes 254 at most.
 MAX_DEPTH: Final = 200
@@ -27,7 +32,7 @@ _KINDS: Final[dict[type, str]] = {
 }
 
 
-def paths_of(source: Object, at: Place, convert: Callable[[JSONValue, Place], JSONValue]) -> Object:
+def paths_of(source: Object, at: Place, convert: Convert) -> Object:
     """Return `paths` with each path converted, sorted; extensions stay as they are.
 
     Raises:
@@ -124,19 +129,43 @@ def check_depth(document: JSONValue) -> None:
             raise InvalidOpenAPI((), f"nests deeper than {MAX_DEPTH} levels")
 
 
-def described(source: Object, at: Place) -> Object:
-    """Return the fields of an operation that are the same in v2 and v3."""
-    result: Object = {}
-    for name in ("summary", "description", "operationId"):
-        if name in source:
-            result[name] = as_text(source[name], (at, name))
-    if "tags" in source:
-        result["tags"] = as_texts(source["tags"], (at, "tags"))
-    if "deprecated" in source:
-        result["deprecated"] = as_flag(source["deprecated"], (at, "deprecated"))
-    if "externalDocs" in source:
-        result["externalDocs"] = as_object(source["externalDocs"], (at, "externalDocs"))
-    return result
+def present(source: Object, at: Place, fields: Mapping[str, Convert]) -> Object:
+    """Return those of some fields that an object has, each checked or converted."""
+    return {
+        name: convert(source[name], (at, name))
+        for name, convert in fields.items()
+        if name in source
+    }
+
+
+DESCRIPTION: Final[Mapping[str, Convert]] = {"description": as_text}
+
+# Fields of an operation that are the same in v2 and v3.
+OPERATION: Final[Mapping[str, Convert]] = {
+    **dict.fromkeys(("summary", "description", "operationId"), as_text),
+    "tags": as_texts,
+    "deprecated": as_flag,
+    "externalDocs": as_object,
+}
+
+
+def parameter_fields(source: Object, at: Place) -> Object:
+    """Return the fields of a parameter that are the same in v2 and v3.
+
+    Raises:
+        InvalidOpenAPI: It has no name, or its place is neither `query` nor `header` nor `path`.
+    """
+    place = as_text(source.get("in"), (at, "in"))
+    if place not in ("query", "header", "path"):
+        raise invalid((at, "in"), f"{place!r} is not a place of parameters")
+    flags = ("required", "allowEmptyValue") if place == "query" else ("required",)
+    result: Object = {"name": as_text(source.get("name"), (at, "name")), "in": place}
+    return result | present(source, at, {**DESCRIPTION, **dict.fromkeys(flags, as_flag)})
+
+
+def is_form(media_type: str) -> bool:
+    """Return whether a body of a media type has the fields of a form."""
+    return media_type.partition(";")[0] in FORM_TYPES
 
 
 # The whole of Kubernetes repeats 3 MiB.

@@ -1,8 +1,8 @@
 """Schemas of OpenAPI v2 as schemas of v3, and of v3 as schemas of v2."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
-from typing import Final, TypeAlias
+from collections.abc import Mapping
+from typing import Final
 
 from apidiscovery_formats.openapi.pointers import Place
 
@@ -10,6 +10,7 @@ from apidiscovery_service.kube.go_json import JSONValue
 from apidiscovery_service.openapi.references import UNRESOLVED, ComponentNames, escaped, pointed
 from apidiscovery_service.openapi.v2 import key_order
 from apidiscovery_service.openapi.v2.fields import (
+    Convert,
     Object,
     as_flag,
     as_is,
@@ -30,10 +31,8 @@ _SCHEMAS: Final = "#/components/schemas/"
 _PRESERVE: Final = "x-kubernetes-preserve-unknown-fields"
 _INT_OR_STRING: Final = "x-kubernetes-int-or-string"
 
-_Convert: TypeAlias = Callable[[JSONValue, Place], JSONValue]
-
 # Fields that schemas and simple values (parameters, their items, headers) have in both versions.
-_VALUES: Final[Mapping[str, _Convert]] = {
+_VALUES: Final[Mapping[str, Convert]] = {
     **dict.fromkeys(("format", "pattern"), as_text),
     **dict.fromkeys(("exclusiveMaximum", "exclusiveMinimum", "uniqueItems"), as_flag),
     **dict.fromkeys(("maximum", "minimum", "multipleOf"), as_number),
@@ -50,7 +49,7 @@ class _Schemas(ABC):
     """
 
     def __init__(self) -> None:
-        self.fields: dict[str, _Convert] = {
+        self.fields: dict[str, Convert] = {
             **_VALUES,
             **dict.fromkeys(("description", "title", "$ref"), as_text),
             **dict.fromkeys(("maxProperties", "minProperties"), as_size),
@@ -190,7 +189,7 @@ def _of_types(fields: Object) -> Object:
     return key_order.SCHEMA.arranged(fields)
 
 
-_SIMPLE: Final[Mapping[str, _Convert]] = {**_VALUES, "type": as_text, "default": as_is}
+_SIMPLE: Final[Mapping[str, Convert]] = {**_VALUES, "type": as_text, "default": as_is}
 
 
 def simple_schema(source: Mapping[str, JSONValue], at: Place) -> Object:

@@ -1,6 +1,6 @@
 """Security schemes of OpenAPI v2 and v3."""
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from typing import Final
 
 from apidiscovery_formats.openapi.pointers import Place
@@ -8,36 +8,31 @@ from apidiscovery_formats.openapi.pointers import Place
 from apidiscovery_service.kube.go_json import JSONValue
 from apidiscovery_service.openapi.v2 import key_order
 from apidiscovery_service.openapi.v2.fields import (
+    DESCRIPTION,
+    Convert,
     Object,
     as_object,
     as_text,
     extensions,
     invalid,
+    present,
 )
 
+# v2 has one flow for each scheme: the first of these.
 _V3_FLOWS: Final = {
     "implicit": "implicit",
     "password": "password",
     "application": "clientCredentials",
     "accessCode": "authorizationCode",
 }
-
-# v2 has one flow for each scheme: the first of these.
-_V2_FLOWS: Final = {
-    "implicit": "implicit",
-    "password": "password",
-    "clientCredentials": "application",
-    "authorizationCode": "accessCode",
-}
+_URLS: Final[Mapping[str, Convert]] = {"authorizationUrl": as_text, "tokenUrl": as_text}
 
 
 def upgraded(source: Object, at: Place) -> Object:
     """Return a scheme of v2 as v3."""
     kind = as_text(source.get("type"), (at, "type"))
     result: Object = {"type": kind}
-    for name in ("description", "name", "in"):
-        if name in source:
-            result[name] = as_text(source[name], (at, name))
+    result |= present(source, at, dict.fromkeys(("description", "name", "in"), as_text))
     if kind == "basic":
         result |= {"type": "http", "scheme": "basic"}
     elif kind == "oauth2":
@@ -51,11 +46,7 @@ def _flows_v3(source: Object, at: Place) -> Object:
     name = as_text(source.get("flow"), (at, "flow"))
     if name not in _V3_FLOWS:
         raise invalid((at, "flow"), f"{name!r} is not a flow of OAuth")
-    flow: Object = {
-        url: as_text(source[url], (at, url))
-        for url in ("authorizationUrl", "tokenUrl")
-        if url in source
-    }
+    flow = present(source, at, _URLS)
     flow["scopes"] = as_object(source.get("scopes", {}), (at, "scopes"))
     return {_V3_FLOWS[name]: flow}
 
@@ -78,17 +69,15 @@ def downgraded(value: JSONValue, at: Place) -> Object:
         return {}
     if kind == "oauth2" and "flow" not in result:
         return {}
-    if "description" in source:
-        result["description"] = as_text(source["description"], (at, "description"))
+    result |= present(source, at, DESCRIPTION)
     return key_order.V2_SECURITY_SCHEME.arranged(result | extensions(source))
 
 
 def _flow_v2(flows: Object, at: Place) -> Object:
-    for name, old in _V2_FLOWS.items():
+    for old, name in _V3_FLOWS.items():
         if name in flows:
             flow = as_object(flows[name], (at, name))
-            urls: Iterable[str] = (url for url in ("authorizationUrl", "tokenUrl") if url in flow)
-            result: Object = {url: as_text(flow[url], ((at, name), url)) for url in urls}
+            result = present(flow, (at, name), _URLS)
             scopes = as_object(flow.get("scopes", {}), ((at, name), "scopes"))
             return result | {"flow": old, "scopes": scopes}
     return {}

@@ -7,7 +7,6 @@ security of the whole document, and schemes are dropped, as Kubernetes drops the
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
 
 from apidiscovery_formats.openapi.pointers import Place
 
@@ -22,6 +21,9 @@ from apidiscovery_service.openapi.references import (
 )
 from apidiscovery_service.openapi.v2 import key_order, security_schemes
 from apidiscovery_service.openapi.v2.fields import (
+    DESCRIPTION,
+    FORM_TYPES,
+    OPERATION,
     Object,
     SizeLimit,
     as_flag,
@@ -30,14 +32,14 @@ from apidiscovery_service.openapi.v2.fields import (
     as_text,
     as_texts,
     check_depth,
-    described,
     extensions,
     invalid,
+    is_form,
+    parameter_fields,
     paths_of,
+    present,
 )
 from apidiscovery_service.openapi.v2.schemas import SchemasToV3, simple_schema, style
-
-_FORM_TYPES: Final = ("application/x-www-form-urlencoded", "multipart/form-data")
 
 
 def convert(document: Mapping[str, JSONValue]) -> Object:
@@ -110,10 +112,7 @@ class _Conversion:
         }
         if not result["servers"]:
             del result["servers"]
-        if "tags" in self._source:
-            result["tags"] = as_list(self._source["tags"], (None, "tags"))
-        if "externalDocs" in self._source:
-            result["externalDocs"] = as_object(self._source["externalDocs"], (None, "externalDocs"))
+        result |= present(self._source, None, {"tags": as_list, "externalDocs": as_object})
         self._close_deep_references(as_object(result["components"], None))
         return result | extensions(self._source)
 
@@ -135,7 +134,7 @@ class _Conversion:
             "parameters": self._parameter_components(),
         }
         sections = {"schemas": self._schema_components()} | sections
-        return {name: section for name, section in sections.items() if section}
+        return {name: dict(sorted(made.items())) for name, made in sections.items() if made}
 
     def _schema_components(self) -> Object:
         at: Place = (None, "definitions")
@@ -143,16 +142,14 @@ class _Conversion:
             self._schemas.names[name]: self._schemas.schema(value, (at, name))
             for name, value in self._section("definitions").items()
         }
-        made |= self._schemas.unknown()
-        return {name: made[name] for name in sorted(made)}
+        return made | self._schemas.unknown()
 
     def _response_components(self) -> Object:
         at: Place = (None, "responses")
-        made: Object = {
+        return {
             self._response_names[name]: self._response(value, self._produces, (at, name))
             for name, value in self._responses.items()
         }
-        return {name: made[name] for name in sorted(made)}
 
     def _parameter_components(self) -> Object:
         """Return the parameters that are components in v3: all but bodies and forms."""
@@ -163,7 +160,7 @@ class _Conversion:
             self._add_input(inputs, value, at)
             if inputs.plain:
                 made[self._parameter_names[name]] = inputs.plain[0]
-        return {name: made[name] for name in sorted(made)}
+        return made
 
     def _close_deep_references(self, components: Object) -> None:
         """Mark references into a component that do not lead to an object."""
@@ -179,7 +176,7 @@ class _Conversion:
         for name, value in self._section("securityDefinitions").items():
             scheme = as_object(value, (at, name))
             made[self._security_names[name]] = security_schemes.upgraded(scheme, (at, name))
-        return {name: made[name] for name in sorted(made)}
+        return made
 
     def _media_types(self, source: Object, at: Place, name: str) -> _MediaTypes:
         given = as_texts(source.get(name, []), (at, name))
@@ -220,7 +217,7 @@ class _Conversion:
 
     def _operation(self, value: JSONValue, shared: _Inputs, at: Place) -> Object:
         source = as_object(value, at)
-        result = described(source, at)
+        result = present(source, at, OPERATION)
         inputs = self._inputs(as_list(source.get("parameters", []), (at, "parameters")), at)
         if inputs.plain:
             result["parameters"] = inputs.plain
@@ -296,21 +293,12 @@ class _Conversion:
         return None
 
     def _parameter(self, source: Object, at: Place) -> Object:
-        place = as_text(source.get("in"), (at, "in"))
-        if place not in ("query", "header", "path"):
-            raise invalid((at, "in"), f"{place!r} is not a place of parameters")
-        result: Object = {"name": as_text(source.get("name"), (at, "name")), "in": place}
-        if "description" in source:
-            result["description"] = as_text(source["description"], (at, "description"))
-        if "required" in source:
-            result["required"] = as_flag(source["required"], (at, "required"))
-        if "allowEmptyValue" in source and place == "query":
-            result["allowEmptyValue"] = as_flag(source["allowEmptyValue"], (at, "allowEmptyValue"))
+        result = parameter_fields(source, at)
         if "schema" in source:
             result["schema"] = self._schemas.schema(source["schema"], (at, "schema"))
         else:
             result["schema"] = simple_schema(source, at)
-            result |= style(source, place, at)
+            result |= style(source, str(result["in"]), at)
         return key_order.V3_PARAMETER.arranged(result | extensions(source))
 
     def _request_body(self, operation: Object, inputs: _Inputs, at: Place) -> Object:
@@ -323,9 +311,7 @@ class _Conversion:
         return self._form(inputs.form, types) if inputs.form else {}
 
     def _plain_body(self, source: Object, at: Place, types: _MediaTypes) -> Object:
-        result: Object = {}
-        if "description" in source:
-            result["description"] = as_text(source["description"], (at, "description"))
+        result = present(source, at, DESCRIPTION)
         if id(source) not in self._body_schemas:
             schema = self._schemas.schema(source.get("schema", {}), (at, "schema"))
             self._body_schemas[id(source)] = schema
@@ -357,11 +343,11 @@ class _Conversion:
         return body | ({"required": True} if required else {})
 
     def _form_types(self, fields: list[tuple[Object, Place]], types: _MediaTypes) -> list[str]:
-        forms = [name for name in types.names if name.partition(";")[0] in _FORM_TYPES]
+        forms = [*filter(is_form, types.names)]
         if forms:
             return forms
         has_file = any(source.get("type") == "file" for source, _ in fields)
-        return [_FORM_TYPES[has_file]]
+        return [FORM_TYPES[has_file]]
 
     def _responses_of(self, source: Object, types: _MediaTypes, at: Place) -> Object:
         result: Object = {}
@@ -405,18 +391,13 @@ class _Conversion:
 
 
 def _form_property(source: Object, at: Place) -> Object:
-    result = simple_schema(source, at)
-    if "description" in source:
-        result["description"] = as_text(source["description"], (at, "description"))
+    result = simple_schema(source, at) | present(source, at, DESCRIPTION)
     return key_order.SCHEMA.arranged(result | extensions(source))
 
 
 def _header(source: Object, at: Place) -> Object:
-    result: Object = {}
-    if "description" in source:
-        result["description"] = as_text(source["description"], (at, "description"))
-    how = style(source, "header", at)
-    return result | how | {"schema": simple_schema(source, at)} | extensions(source)
+    result = present(source, at, DESCRIPTION) | style(source, "header", at)
+    return result | {"schema": simple_schema(source, at)} | extensions(source)
 
 
 def _add_examples(content: Object, examples: Object) -> None:

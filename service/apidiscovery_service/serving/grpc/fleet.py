@@ -58,7 +58,7 @@ class FleetService(Service):
     ) -> None:
         super().__init__(SERVICE, metrics, ready)
         self._scope_of = scope_of
-        self._followed: OrderedDict[tuple[Scope, str], _Followed] = OrderedDict()
+        self._followed: OrderedDict[tuple[Scope, LabelSelector], _Followed] = OrderedDict()
         self._paged: OrderedDict[tuple[Scope, str], Sheet] = OrderedDict()
 
     def behaviours(self) -> Mapping[str, Behaviour]:
@@ -142,7 +142,7 @@ class FleetService(Service):
     def _followed_by(self, context: Context, labels: LabelSelector) -> "_Followed":
         """Return what a caller may see of the clusters with these labels."""
         scope = self._scope_of(context)
-        key = (scope, str(labels))
+        key = (scope, labels)
         found = self._followed.get(key)
         if found is None:
             found = _Followed(scope.selected(labels) if labels.requirements else scope)

@@ -8,7 +8,7 @@ from apidiscovery_service.core.source import UPSTREAM
 from apidiscovery_service.encoding.compression import Coding
 from apidiscovery_service.openapi.bodies import WHOLE_KEY
 from apidiscovery_service.openapi.body import Body, Form, Index, Packed, PackedBody
-from apidiscovery_service.openapi.documents import Documents, Limits
+from apidiscovery_service.openapi.documents import Documents
 from apidiscovery_service.openapi.entries import group_of
 from apidiscovery_service.openapi.making import DocumentUnavailable, Observer
 from apidiscovery_service.openapi.recipe import Recipe
@@ -50,7 +50,7 @@ class ClusterDocuments:
         found = self._kept.get(name)
         if found is None or found.published is not published:
             recipes = FixedRecipes(self._upstreams.all_of(source))
-            documents = Documents(recipes, self._observe, limits=Limits(cache_bytes=_CACHE_BYTES))
+            documents = Documents(recipes, self._observe, cache_bytes=_CACHE_BYTES)
             found = OfCluster(documents, published, partial(self._upstreams.v2, source))
             self._kept[name] = found
         self._kept.move_to_end(name)

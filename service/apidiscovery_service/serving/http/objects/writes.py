@@ -102,9 +102,12 @@ class Write:
     async def _update(self) -> Response:
         options = write_options(self.request, "UpdateOptions")
         read = await self._decoded(options.field_validation)
-        update = self.objects.update_status if self.target.status else self.objects.update
-        updated = await update(
-            self.target.name, read.object, dry_run=options.dry_run, size=len(self.body)
+        updated = await self.objects.update(
+            self.target.name,
+            read.object,
+            is_status=self.target.status,
+            dry_run=options.dry_run,
+            size=len(self.body),
         )
         return self._response(updated, problems=read.problems)
 
@@ -121,9 +124,12 @@ class Write:
             problems = patched.problems
             return patched.object
 
-        patch = self.objects.patch_status if self.target.status else self.objects.patch
-        patched = await patch(
-            self.target.name, change, dry_run=options.dry_run, size=len(self.body)
+        patched = await self.objects.patch(
+            self.target.name,
+            change,
+            is_status=self.target.status,
+            dry_run=options.dry_run,
+            size=len(self.body),
         )
         warns = options.field_validation is FieldValidation.WARN
         return self._response(patched, problems=problems if warns else ())
