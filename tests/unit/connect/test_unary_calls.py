@@ -106,15 +106,21 @@ async def test_a_read_has_the_etag_of_its_message_and_is_answered_with_304() -> 
         assert changed.headers["etag"] != etag
 
 
-async def test_answers_are_those_of_the_current_snapshot() -> None:
+async def test_cached_answers_are_those_of_the_current_snapshot() -> None:
     async with connected(contribution("a", "example.com/v1")) as served:
-        await served.http.get(query())
+        calls = "apidiscovery_grpc_requests_total"
+        for _ in range(3):
+            await served.http.get(query())
+        assert served.sample(calls, method="GetDiscovery", code="OK") == 1
         served.registry.publish(contribution("b", "example.org/v1"))
         names = [group["name"] for group in (await served.http.get(query())).json()["groupHashes"]]
         assert names == ["example.com", "example.org"]
-        # Sources can change while the document stays the same.
+        assert served.sample(calls, method="GetDiscovery", code="OK") == 2
+        # Sources can change while the document stays the same, so these answers are not cached.
         sourced = query('{"withProvenance":true}')
         assert "etag" not in (await served.http.get(sourced)).headers
+        await served.http.get(sourced)
+        assert served.sample(calls, method="GetDiscovery", code="OK") == 4
         served.ready = False
         assert (await served.http.get(sourced)).status_code == 503
         served.ready = True

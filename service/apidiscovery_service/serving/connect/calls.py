@@ -378,22 +378,23 @@ async def _answered(call: _Call, request: Request, data: bytes) -> Response:
         body = await call.envelope(data, coding) + form.end(None)
         return Response(200, [NOT_CACHED, *headers], body, method.path, form.media_type)
     headers += [NOT_CACHED, (b"vary", b"Accept-Encoding")]
-    if call.parameters is not None and not _is_with_provenance(call.request):
-        etag = await call.conversions.run(method.etag, data)
-        tag = f'"{etag.decode()}"' if etag else ""
-    else:
-        tag = ""
-    if tag:
+    is_read = call.parameters is not None and not _is_with_provenance(call.request)
+    # The only read that depends on neither the caller nor the time.
+    cacheable = is_read and isinstance(call.request, discovery_pb2.GetDiscoveryRequest)
+    etag = await call.conversions.run(method.etag, data) if is_read else b""
+    if etag:
+        tag = f'"{etag.decode()}"'
         headers.append((b"etag", tag.encode()))
         if request.if_none_match and not none_match(request.if_none_match, tag):
-            return Response(304, headers, b"", method.path, form.media_type)
+            path, media_type = method.path, form.media_type
+            return Response(304, headers, b"", path, media_type, cacheable=cacheable)
     body = await call.encoded(data)
     if coding == "identity" or len(body) < MIN_COMPRESSED_BYTES:
         coding = "identity"
     else:
         body = await call.conversions.run(compress, body, coding)
         headers.append((b"content-encoding", coding.encode()))
-    return Response(200, headers, body, method.path, form.media_type, coding)
+    return Response(200, headers, body, method.path, form.media_type, coding, cacheable=cacheable)
 
 
 def _is_with_provenance(request: Message | None) -> bool:

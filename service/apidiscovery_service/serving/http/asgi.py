@@ -235,6 +235,7 @@ class Gateway:
         self._ready = ready
         self._cache: ResponseCache[_Key] = ResponseCache()
         self._openapi_cache: ResponseCache[_Key] = ResponseCache(_CACHE_BYTES, _CACHE_S)
+        self._call_cache: ResponseCache[_Key] = ResponseCache(_CACHE_BYTES)
         # Callers with the same scope share answers about the fleet.
         self._fleet_caches: WeakKeyDictionary[FleetScope, ResponseCache[_Key]] = WeakKeyDictionary()
         self._peers = Peers() if peers is None else peers  # which is false while it is empty
@@ -280,6 +281,8 @@ class Gateway:
         """Return the cache of a path, and the state for which its answers are."""
         if path.startswith(_OPENAPI) and self._site.openapi is not None:
             return self._openapi_cache, self._site.openapi.generation
+        if path.startswith(self._call_prefixes):
+            return self._call_cache, current
         if self._fleet is None or not is_fleet_path(path):
             return self._cache, current
         seen = self._fleet.scope(admission.clusters)
