@@ -1,5 +1,7 @@
 .DEFAULT_GOAL := help
 PYTHON ?= python3
+# Tests and benchmarks start hundreds of processes; without cached bytecode each one compiles all that it imports.
+unexport PYTHONDONTWRITEBYTECODE
 VENV := .venv
 BIN := $(VENV)/bin
 RUN_STAMP := $(VENV)/.installed-run
