@@ -4,7 +4,7 @@ import http.client
 import json
 import socket
 import ssl
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +17,7 @@ from crd_manifests import simple
 from google.protobuf.message import Message
 from raw_http import AGG
 from raw_http2 import RawHttp2, call, get
-from server import Serve, Server, eventually, serving
+from server import Serve, Server, eventually
 
 pytestmark = pytest.mark.skipif(
     not Path("/proc/self/status").exists(), reason="memory is told by Linux's /proc"
@@ -108,16 +108,15 @@ class Callers:
             yield
 
 
-@pytest.fixture(scope="module")
-def many_groups(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    manifests = tmp_path_factory.mktemp("manifests")
+@pytest.fixture
+def many_groups(serve: Serve, tmp_path: Path) -> Server:
+    manifests = tmp_path / "manifests"
+    manifests.mkdir()
     crds = "\n---\n".join(
         json.dumps(simple("things", f"g{number}.example")) for number in range(_MANY_GROUPS)
     )
     (manifests / "crds.yaml").write_text(crds, encoding="utf-8")
-    flags = ("--manifests", str(manifests), "--store", "memory")
-    with serving(tmp_path_factory.mktemp("server"), *flags) as server:
-        yield server
+    return serve("--manifests", str(manifests))
 
 
 @pytest.fixture
