@@ -9,10 +9,11 @@ result depends only on the contributions, never on the order in which they came.
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeAlias, TypeVar
 
+from apidiscovery_formats.version_order import kube_aware_key
+
 from apidiscovery_service.core.chunks import GroupKey, PublishedGroup
 from apidiscovery_service.core.model import CORE_GROUP, Contribution, Group, Offer
 from apidiscovery_service.core.snapshot import Snapshot
-from apidiscovery_service.core.version_order import kube_aware_key
 from apidiscovery_service.errors import InvalidContribution
 
 T = TypeVar("T")

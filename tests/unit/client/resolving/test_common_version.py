@@ -13,7 +13,7 @@ from apidiscovery_client.resolving import (
     best_common_version,
     compare_versions,
 )
-from apidiscovery_client.resolving.common_version import kube_aware_key
+from apidiscovery_formats.version_order import kube_aware_key
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -15,6 +15,7 @@ KubeAwareKey: TypeAlias = tuple[int, int, int, str]
 _KUBE_VERSION = re.compile(r"v([0-9]+)(?:(alpha|beta)([0-9]+))?")
 _STABILITY = {None: 0, "beta": 1, "alpha": 2}
 _GO_MAX_INT = 2**63 - 1
+_GO_MAX_DIGITS = len(str(_GO_MAX_INT))
 _NOT_KUBE_LIKE = len(_STABILITY)
 
 
@@ -30,7 +31,15 @@ def kube_aware_key(version: str) -> KubeAwareKey:
     match = _KUBE_VERSION.fullmatch(version)
     if match is None:
         return (_NOT_KUBE_LIKE, 0, 0, version)
-    major, minor = int(match[1]), int(match[3] or 0)
-    if max(major, minor) > _GO_MAX_INT:
+    major, minor = _go_int(match[1]), _go_int(match[3] or "0")
+    if major is None or minor is None:
         return (_NOT_KUBE_LIKE, 0, 0, version)
     return (_STABILITY[match[2]], -major, -minor, version)
+
+
+def _go_int(digits: str) -> int | None:
+    """Return the number; None if Go's int cannot hold it, however many digits it has."""
+    significant = digits.lstrip("0")
+    if len(significant) > _GO_MAX_DIGITS or int(significant or "0") > _GO_MAX_INT:
+        return None
+    return int(significant or "0")

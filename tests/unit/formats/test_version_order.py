@@ -5,8 +5,8 @@ import json
 import re
 
 import pytest
-from apidiscovery_service.core import version_order
-from apidiscovery_service.core.version_order import kube_aware_key
+from apidiscovery_formats import version_order
+from apidiscovery_formats.version_order import kube_aware_key
 from hypothesis import given
 from hypothesis import strategies as st
 from kube_versions import GO_MAX_INT, contract_less
