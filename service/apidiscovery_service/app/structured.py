@@ -139,6 +139,10 @@ def configured_grants(value: object) -> tuple[Grant, ...]:
 def _grant(fields: Fields) -> Grant:
     place = fields.place.rstrip(".")
     fields.only(_GRANT_KEYS)
+    for key in fields:
+        # An empty key must not widen a grant: without `clusters` it is about every cluster.
+        if key != "role" and key not in fields:
+            raise fields.wrong(key, "want a list of texts, got nothing")
     role = _role(fields)
     users, groups = _names(fields, "users"), _names(fields, "groups")
     if not users and not groups:

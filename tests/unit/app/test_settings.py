@@ -260,6 +260,7 @@ READER, PUBLISHER, ADMIN = ({"role": r, "users": ["a"]} for r in ("reader", "pub
         ([READER, {**READER, "user": ["a"]}], "access[1].user: unknown key; did you mean users?"),
         ([{"role": "reader"}], "access[0]: want at least one name in users or groups, got none"),
         ([{**READER, "users": "a"}], "access[0].users: want a list, got text"),
+        ([{**READER, "clusters": None}], "access[0].clusters: want a list of texts, got nothing"),
         ([{**READER, "groups": ["a", ""]}], "access[0].groups[1]: want a name, got an empty text"),
         ([PUBLISHER], "access[0].api-groups: want at least one pattern"),
         (
