@@ -122,15 +122,16 @@ class Registry:
         """
         changes: dict[str, Contribution | None] = dict.fromkeys(withdrawn)
         changes |= {contribution.source: contribution for contribution in contributions}
-        candidates, touched = self._candidates_after(changes)  # raises before anything changes
+        candidates, touched = self._candidates_after(changes)
+        merged = {name: self._merged(name, candidates[name]) for name in touched}
+        # Nothing raises from here on.
         former = self.sources_of(touched)
         _assign(self._contributions, changes)
         _assign(self._candidates, candidates)
         fresh: list[PublishedGroup] = []
         gone: list[PublishedGroup] = []
-        for name in touched:
+        for name, after in merged.items():
             before = self._published.pop(name, None)
-            after = self._merged(name, before)
             if after:
                 self._published[name] = after
             if after is not before:
@@ -173,9 +174,10 @@ class Registry:
                     touched.add(name)
         return candidates, frozenset(touched)
 
-    def _merged(self, name: str, published: PublishedGroup | None) -> PublishedGroup | None:
-        """Return the group that its candidates make, the published one if it is the same."""
-        winners = _winners(self._candidates.get(name, {}))
+    def _merged(self, name: str, candidates: _Candidates) -> PublishedGroup | None:
+        """Return the group that candidates make, the published one if it is the same."""
+        published = self._published.get(name)
+        winners = _winners(candidates)
         if not winners:
             return None
         offers = sorted((offer for _, offer in winners.values()), key=_version_key)

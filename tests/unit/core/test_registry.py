@@ -486,3 +486,14 @@ def test_listeners_hear_of_a_group_with_its_causes_also_if_only_its_source_chang
     registry.withdraw("b")
     group = frozenset(["g"])
     assert heard == [(group, frozenset([each])) for each in ("a", "apply by ada", "b", "b")]
+
+
+def test_a_contribution_that_cannot_be_encoded_changes_nothing() -> None:
+    registry = Registry()
+    registry.publish(contribution("a", "g/v1"))
+    before = registry.snapshot
+    broken = offer("g/v1", resources=(resource("\ud800"),))
+    with pytest.raises(TypeError, match="surrogates"):
+        registry.publish(Contribution("a", Precedence.BUILTIN, (broken,)))
+    assert registry.snapshot is before
+    assert registry.publish(contribution("a", "g/v1")) is before
