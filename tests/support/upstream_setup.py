@@ -146,7 +146,8 @@ class Asking:
     def __init__(self, spec: UpstreamSpec, wanted: frozenset[GroupVersion] = frozenset()) -> None:
         self.received = 0
         self._spec = spec
-        self._rounds = Rounds(spec, Exchange(spec, self._count), lambda: wanted)
+        self.wanted = wanted
+        self._rounds = Rounds(spec, Exchange(spec, self._count), lambda: self.wanted)
         self.known = Known(7, tuple(Root(path, core) for path, core in spec.paths))
 
     def _count(self, number: int) -> None:

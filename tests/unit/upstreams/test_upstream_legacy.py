@@ -225,3 +225,15 @@ async def test_an_old_server_that_hangs_everywhere_does_not_prolong_a_round(ask:
     fresh = [g.name for g in root.groups if g.versions[0].freshness == Freshness.CURRENT]
     assert (len(root.groups), fresh, len(root.failures)) == (40, ["g00.test"], 39)
     assert dict(root.failures)["g39.test/v1"] == "g39.test/v1: not read within 0.5 s for all"
+
+
+async def test_a_version_whose_apiservice_comes_back_has_its_resources_again(ask: Ask) -> None:
+    v1, v2 = ("g.test", "v1"), ("g.test", "v2")
+    async with FakeApiServer(_old("g.test/v1", "g.test/v2")) as server:
+        one = ask(spec_of(server.url, kind=Kind.SERVICE), frozenset({v1, v2}))
+        await one.round()
+        for wanted in ({v1}, {v1, v2}):
+            one.wanted = frozenset(wanted)
+            await one.round()
+        (group,) = one.known.roots[0].groups
+        assert [len(version.resources) for version in group.versions] == [1, 1]

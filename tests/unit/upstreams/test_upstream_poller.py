@@ -12,10 +12,17 @@ import pytest
 from apidiscovery_service.core.model import Freshness, Group, GroupVersionKind, Resource, Version
 from apidiscovery_service.metrics import Metrics
 from apidiscovery_service.sources.upstreams.poller import Poller
-from apidiscovery_service.sources.upstreams.record import BadRecord, RecordWriter
+from apidiscovery_service.sources.upstreams.record import BadRecord, RecordFollower, RecordWriter
 from apidiscovery_service.sources.upstreams.spec import Filter, Limits, Timing, UpstreamSpec
 from apidiscovery_service.sources.upstreams.state import KNOWN_RECORDS, Known, Root
-from apidiscovery_service.store import MAX_VALUE_BYTES, Entry, Fenced, Guard, Store
+from apidiscovery_service.store import (
+    MAX_VALUE_BYTES,
+    Entry,
+    Fenced,
+    Guard,
+    Store,
+    StoreUnavailable,
+)
 from apidiscovery_service.store.memory import MemoryStore
 from fake_api_server import DOWN, Answer, FakeApiServer, aggregated, conditional
 from groups import GROUPS
@@ -126,6 +133,34 @@ async def test_a_large_record_is_cut_and_read_whole() -> None:
     assert await successor.load() == large
     await successor.save(Known(1, (_ROOT,)))
     assert [e.key for e in (await store.list("upstreams/x")).entries] == ["upstreams/x"]
+
+
+class _Interrupted(MemoryStore):
+    """Fails to read the parts of records while `fails` is set."""
+
+    fails = False
+
+    async def get(self, key: str) -> Entry | None:
+        if self.fails:
+            raise StoreUnavailable("the store does not answer")
+        return await super().get(key)
+
+
+async def test_records_that_were_read_before_a_failure_are_reported() -> None:
+    store = _Interrupted()
+    claim = await store.put("claims/x", b"")
+    guard = Guard(claim.key, claim.created)
+    for name, known in (("a", Known(1, (_ROOT,))), ("b", _large())):
+        await RecordWriter(KNOWN_RECORDS, store, name, guard).save(known)
+    KNOWN_RECORDS.written.clear()  # as in another process
+    reported: list[str] = []
+    follower = RecordFollower(KNOWN_RECORDS, store, lambda before, **_: reported.extend(before))
+    store.fails = True
+    with pytest.raises(StoreUnavailable):
+        await follower.load()
+    store.fails = False
+    await follower.load()
+    assert reported == ["a", "b"]
 
 
 async def test_a_record_without_one_of_its_parts_is_bad() -> None:

@@ -214,8 +214,10 @@ class _Loop(ABC):
         while True:
             self._woken.clear()
             while not self._is_loaded:
-                self._is_loaded = await self._has_done("read", self._load())
-                await asyncio.sleep(0 if self._is_loaded else self._spec.timing.first_retry_s)
+                self._is_loaded = True  # before: `reload` may be called meanwhile
+                if not await self._has_done("read", self._load()):
+                    self._is_loaded = False
+                    await asyncio.sleep(self._spec.timing.first_retry_s)
             await self._round()
             await self._wait(self._pause_s() * (1 - _JITTER * random.random()))  # noqa: S311 - spreads load, keeps no secret
 
@@ -304,6 +306,7 @@ class _DiscoveryLoop(_Loop):
             by_path = {root.path: root for root in recorded.roots}
             roots = tuple(by_path.get(root.path, root) for root in self._known.roots)
             self._known = replace(recorded, claim=self._known.claim, roots=roots)
+            self._rounds.forget()
 
     async def _round(self) -> None:
         async with self._turns.discovery(self):

@@ -271,6 +271,18 @@ class RecordFollower(Generic[T]):
 
     async def _take(self, entries: Mapping[str, Entry | None], *, is_news: bool) -> None:
         before: dict[str, T | None] = {}
+        try:
+            await self._read_into(before, entries)
+        except DiscoveryError:
+            if before:  # the next load finds these unchanged
+                self._changed(before, is_news=is_news)
+            raise
+        self._changed(before, is_news=is_news)
+
+    async def _read_into(
+        self, before: dict[str, T | None], entries: Mapping[str, Entry | None]
+    ) -> None:
+        """Read the records that have changed; add the former content of each to `before`."""
         for key, entry in entries.items():
             upstream = key.removeprefix(self._kind.prefix)
             if "/" in upstream:
@@ -287,4 +299,3 @@ class RecordFollower(Generic[T]):
                 self._marks[upstream] = entry.mark
                 before[upstream] = self.content.get(upstream)
                 self.content[upstream] = content
-        self._changed(before, is_news=is_news)

@@ -121,6 +121,15 @@ class Rounds:
     def _memory(self, path: str) -> _Memory:
         return _Memory(ListReader(self._exchange, self._spec, path))
 
+    def forget(self) -> None:
+        """Read all lists again, as the known state is not the one that they led to."""
+        self._memories = {path: self._memory(path) for path, _ in self._spec.paths}
+
+    def _forget_unknown(self, root: Root) -> None:
+        """Have lists of versions that are not known be read, even if they did not change."""
+        reader = self._memories[root.path].reader
+        reader.forget(reader.digests.keys() - versions_of(root.groups).keys())
+
     async def round(self, known: Known) -> Known:
         """Request every path once; paths fail independently."""
         answered = await asyncio.gather(*(self._root(root) for root in known.roots))
@@ -155,6 +164,7 @@ class Rounds:
         answer = await self._exchange.get(_READYZ, "*/*")
         if answer.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
             message = f"GET {_READYZ}: got status {answer.status}, and group-versions are missing"
+            self.forget()
             raise UpstreamFailed(Reason.NOT_READY, message)
 
     def _doubted(self, before: Root, now: Root) -> Root:
@@ -254,16 +264,17 @@ class Rounds:
         Such a version is stale, as in kubectl and kube-aggregator, but the server is healthy.
         """
         memory = self._memories[root.path]
+        self._forget_unknown(root)
         now, failed = await self._lists(root, listed, memory.due(listed, root))
         memory.listed = listed
         absent = {gv for gv, failure in failed.items() if failure.reason == Reason.NOT_SERVED}
         not_served = [str(failed.pop(gv)) for gv in sorted(absent)]
-        memory.reader.forget(memory.reader.digests.keys() - versions_of(now.groups).keys())
         warnings = (*memory.warnings, *not_served)[:MAX_WARNINGS]
         return _partly(replace(now, warnings=warnings), failed)
 
     async def _service(self, root: Root) -> Root:
         """Read the lists of the group-versions that have an APIService."""
+        self._forget_unknown(root)
         wanted = set(self._wanted())
         by_group: dict[str, list[str]] = {}
         for group, version in sorted(wanted):

@@ -75,7 +75,7 @@ def _endpoint(
     # Source: k8s.io/kube-aggregator pkg/apiserver/handler_proxy.go:updateAPIService.
     host = f"{reference.name}.{reference.namespace}.svc"
     url = settings.urls.get(f"{name}:{reference.port}") or settings.urls.get(name)
-    url = url or f"https://{host}:{reference.port}"
+    url = (url or f"https://{host}:{reference.port}").rstrip("/")
     if url.startswith("http:"):
         return Endpoint(url)
     tls = Tls(
