@@ -96,10 +96,10 @@ class Merger:
         lists = list(dict.fromkeys(each.names for each in ordered if each.groups is not None))
         names = relative_order(lists) if self._is_union else _names_in_all(lists)
         # A group without statements is only not known to be served or not.
-        self._made = {
-            name: self._make(name, statements[name]) for name in names if name in statements
-        }
-        groups = tuple(group for _, group in self._made.values() if group is not None)
+        made = {name: self._make(name, statements[name]) for name in names if name in statements}
+        # A thread whose caller was cancelled may still be merging: it must not change this result.
+        self._made = made
+        groups = tuple(group for _, group in made.values() if group is not None)
         return groups if self._is_union else _as_sure(groups, ordered)
 
     def _make(self, name: str, statements: Statements) -> tuple[Statements, Group | None]:

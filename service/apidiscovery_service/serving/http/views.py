@@ -3,6 +3,7 @@
 import re
 from collections.abc import Collection, Iterable
 from dataclasses import replace
+from weakref import WeakKeyDictionary
 
 from apidiscovery_service.core.cluster import Cluster
 from apidiscovery_service.fleet.scope import Scope
@@ -35,7 +36,8 @@ class ViewAnswers:
     def __init__(self, site: Site, documents: ViewDocuments) -> None:
         self._site = site
         self._documents = documents
-        self._times = ModificationTimes()
+        # By scope, since callers with other scopes have other documents at the same paths.
+        self._times: WeakKeyDictionary[Scope, ModificationTimes] = WeakKeyDictionary()
 
     async def respond(self, request: Request, scope: Scope) -> Response:
         """Answer a request below `/views/`, with the views over the clusters of a scope."""
@@ -58,7 +60,9 @@ class ViewAnswers:
                 self._site,
                 version_body=oldest_release(clusters.values()),
                 openapi=OpenAPIAnswers(
-                    self._documents.of(scope, name, encoded), self._times, prefix=f"{PREFIX}{name}"
+                    self._documents.of(scope, name, encoded),
+                    self._times.setdefault(scope, ModificationTimes()),
+                    prefix=f"{PREFIX}{name}",
                 ),
                 is_defined=is_custom,
                 is_merged=False,
