@@ -325,7 +325,9 @@ class Clusters(Source):
         for place in outcome.gone:
             self._problems.pop(place, None)
             self._good.pop(place, None)
-        for place, found in outcome.read.items():
+        for number, (place, found) in enumerate(outcome.read.items()):
+            if not number % _AT_ONCE:
+                await asyncio.sleep(0)  # a line of the log takes 40 us, and there may be thousands
             if isinstance(found, str):
                 self._note_problem(place, found)
             else:

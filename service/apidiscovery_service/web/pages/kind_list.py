@@ -1,6 +1,10 @@
 """All kinds: those that are merged, and those that only clusters serve."""
 
+import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass
+
+from apidiscovery_formats.matrix import Matrix
 
 from apidiscovery_service.web.names import NamedKind
 from apidiscovery_service.web.paging import paged
@@ -29,20 +33,11 @@ async def page(view: View) -> Page:
     wanted = view.parameter("q")
     names = await view.served.names.of(view.scope, view.snapshot)
     matrix = view.scope.matrix()
-    cells = {
-        (row.group, row.resource): [cell for cell in row.cells if cell and cell.versions]
-        for row in matrix.rows
-    }
     chosen = [kind for kind in names.kinds if _has(kind, wanted.lower())]
     chosen.sort(key=lambda kind: (kind.kind, kind.group, kind.resource.resource))
     pages = paged(chosen, _KINDS, view.parameter("page"))
-    lines: list[Line] = []
-    for kind in pages.items:
-        found = cells.get((kind.group, kind.resource.resource), [])
-        # Other clusters may serve one that is not merged in other versions.
-        others = [version for cell in found for version in cell.versions if kind.cluster]
-        versions = tuple(dict.fromkeys((*kind.versions, *others)))
-        lines.append(Line(kind, versions, len(found)))
+    # Of 1,000 clusters the matrix has a million cells.
+    lines = await asyncio.to_thread(_lines, pages.items, matrix)
     values = {
         "lines": lines,
         "pages": pages,
@@ -51,6 +46,23 @@ async def page(view: View) -> Page:
         "cluster_count": len(matrix.columns),
     }
     return Page("kinds.html", values)
+
+
+def _lines(kinds: Sequence[NamedKind], matrix: Matrix) -> list[Line]:
+    shown = {(kind.group, kind.resource.resource) for kind in kinds}
+    cells = {
+        key: [cell for cell in row.cells if cell and cell.versions]
+        for row in matrix.rows
+        if (key := (row.group, row.resource)) in shown
+    }
+    lines: list[Line] = []
+    for kind in kinds:
+        found = cells.get((kind.group, kind.resource.resource), [])
+        # Other clusters may serve one that is not merged in other versions.
+        others = [version for cell in found for version in cell.versions if kind.cluster]
+        versions = tuple(dict.fromkeys((*kind.versions, *others)))
+        lines.append(Line(kind, versions, len(found)))
+    return lines
 
 
 def _has(kind: NamedKind, text: str) -> bool:
