@@ -42,7 +42,7 @@ from _release_tables import (
     SHORT_NAMES,
     VERSION_ORDER,
 )
-from apidiscovery_client.resolving.common_version import kube_aware_key
+from apidiscovery_formats.version_order import kube_aware_key
 
 GOLDEN = Path(__file__).resolve().parent.parent / "tests" / "golden"
 OLD_CLUSTER = "kubernetes-v1.15.0"
