@@ -3,7 +3,7 @@
 import asyncio
 import base64
 import os
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from itertools import pairwise
@@ -154,7 +154,12 @@ async def test_records_that_were_read_before_a_failure_are_reported() -> None:
         await RecordWriter(KNOWN_RECORDS, store, name, guard).save(known)
     KNOWN_RECORDS.written.clear()  # as in another process
     reported: list[str] = []
-    follower = RecordFollower(KNOWN_RECORDS, store, lambda before, **_: reported.extend(before))
+
+    def changed(before: Mapping[str, Known | None], *, is_news: bool) -> None:
+        assert not is_news
+        reported.extend(before)
+
+    follower = RecordFollower(KNOWN_RECORDS, store, changed)
     store.fails = True
     with pytest.raises(StoreUnavailable):
         await follower.load()
