@@ -12,7 +12,7 @@ from apidiscovery_releases import Release, UnknownRelease, newest
 from apidiscovery_service.access import Grant
 from apidiscovery_service.access.limits import Limits
 from apidiscovery_service.errors import InvalidConfiguration
-from apidiscovery_service.fleet.views import ViewSpec
+from apidiscovery_service.fleet.view_spec import ViewSpec
 from apidiscovery_service.history.model import Retention
 from apidiscovery_service.serving.feature_gates import FeatureGates
 from apidiscovery_service.store.etcd_options import EtcdOptions

@@ -15,7 +15,7 @@ from apidiscovery_service.fleet.cells import CellMaker, ClusterCells
 from apidiscovery_service.fleet.matrix_state import MatrixState
 from apidiscovery_service.fleet.publisher import Publisher
 from apidiscovery_service.fleet.view import View
-from apidiscovery_service.fleet.views import BUILT_IN_VIEWS, ViewSpec
+from apidiscovery_service.fleet.view_spec import BUILT_IN_VIEWS, ViewSpec
 from apidiscovery_service.kube.objects.selectors import LabelSelector
 
 # Selections that are kept with their matrices; callers may ask for any.
@@ -150,15 +150,22 @@ class Scope:
         """Return the names of all views, sorted."""
         return tuple(sorted(self._views))
 
-    async def view(self, name: str) -> EncodedSnapshot | None:
-        """Return the documents of a view over the clusters that are seen; None for no such view.
+    def view(self, name: str) -> EncodedSnapshot | None:
+        """Return the documents of a view over what is seen; None if there is no such view.
 
         They are the same object until a cluster changes what it serves.
         """
         if name not in self._views:
             return None
         scope, view = self._view(name)
-        return await view.encoded(scope.clusters)
+        return view.encoded(scope.clusters)
+
+    async def prepared_view(self, name: str) -> EncodedSnapshot | None:
+        """Return what `view` does, made in a thread, as many clusters need some milliseconds."""
+        if name not in self._views:
+            return None
+        scope, view = self._view(name)
+        return await view.prepared(scope.clusters)
 
     def view_clusters(self, name: str) -> Mapping[str, Cluster]:
         """Return the clusters that a view is made of, by name, in the order of names.

@@ -9,7 +9,7 @@ from apidiscovery_service.core.cluster import Cluster
 from apidiscovery_service.encoding import EncodedSnapshot
 from apidiscovery_service.fleet.publisher import Publisher
 from apidiscovery_service.fleet.scope import Makers, Scope
-from apidiscovery_service.fleet.views import ViewSpec
+from apidiscovery_service.fleet.view_spec import ViewSpec
 
 # The documents of so many clusters are kept; those of others are made again when asked for, which
 # takes some milliseconds.

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
+from threading import Lock
 
 from apidiscovery_service.core.cluster import Cluster
 from apidiscovery_service.core.model import CORE_GROUP, Group
@@ -9,7 +10,8 @@ from apidiscovery_service.core.snapshot import Snapshot
 from apidiscovery_service.core.source import SourceState
 from apidiscovery_service.encoding import EncodedSnapshot
 from apidiscovery_service.fleet.publisher import Publisher
-from apidiscovery_service.fleet.views import Member, Merger, ViewKind
+from apidiscovery_service.fleet.told import Member
+from apidiscovery_service.fleet.views import Merger, ViewKind
 
 
 class View:
@@ -23,33 +25,52 @@ class View:
     def __init__(self, kind: ViewKind, publisher: Publisher) -> None:
         self._kind = kind
         self._publisher = publisher
-        self._merger = Merger(kind)
         self._turn = asyncio.Lock()
         self._clusters: Mapping[str, Cluster] | None = None
         self._groups: tuple[Group, ...] = ()
+        # What was merged last, which a thread may change.
+        self._merging = Lock()
+        self._merger = Merger(kind)
+        self._members: dict[str, Cluster] = {}
         self._encoded = EncodedSnapshot(Snapshot())
 
-    async def encoded(self, clusters: Mapping[str, Cluster]) -> EncodedSnapshot:
+    def encoded(self, clusters: Mapping[str, Cluster]) -> EncodedSnapshot:
         """Return the documents of the view: the former ones while they would be equal.
 
-        Clusters are merged in a thread, as a thousand need some milliseconds.
-
         Args:
-            clusters: The clusters by name; another object when they are others.
+            clusters: What it is made of, by name; another object when they are others.
         """
+        if self._clusters is not clusters:
+            self._take(clusters, self._merge(clusters))
+        return self._encoded
+
+    async def prepared(self, clusters: Mapping[str, Cluster]) -> EncodedSnapshot:
+        """Return what `encoded` does, merged in a thread, by one caller at a time."""
         async with self._turn:
             if self._clusters is not clusters:
-                members = [_member(one, self._kind) for one in clusters.values()]
-                groups = await asyncio.to_thread(self._merger.merged, members)
-                if groups != self._groups:
-                    self._encoded = EncodedSnapshot(self._snapshot(groups))
-                self._clusters, self._groups = clusters, groups
+                found = await asyncio.to_thread(self._merge, clusters)
+                self._take(clusters, found)
             return self._encoded
 
-    def _snapshot(self, groups: tuple[Group, ...]) -> Snapshot:
-        core = [group for group in groups if group.name == CORE_GROUP]
-        named = [group for group in groups if group.name != CORE_GROUP]
-        return Snapshot(self._publisher.document(core), self._publisher.document(named))
+    def _merge(self, clusters: Mapping[str, Cluster]) -> tuple[Group, ...]:
+        with self._merging:
+            gone = self._members.keys() - clusters.keys()
+            changed = [
+                cluster
+                for name, cluster in clusters.items()
+                if self._members.get(name) is not cluster
+            ]
+            self._members = dict(clusters)
+            return self._merger.merged((_member(one, self._kind) for one in changed), gone)
+
+    def _take(self, clusters: Mapping[str, Cluster], groups: tuple[Group, ...]) -> None:
+        is_same = groups == self._groups
+        self._clusters, self._groups = clusters, groups
+        if not is_same:
+            core = [group for group in groups if group.name == CORE_GROUP]
+            named = [group for group in groups if group.name != CORE_GROUP]
+            document = self._publisher.document
+            self._encoded = EncodedSnapshot(Snapshot(document(core), document(named)))
 
 
 def _member(cluster: Cluster, kind: ViewKind) -> Member:

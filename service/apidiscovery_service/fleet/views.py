@@ -7,12 +7,12 @@ k8s.io/apimachinery pkg/util/sort/sort.go:MergePreservingRelativeOrder.
 
 import heapq
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from enum import StrEnum
 from functools import reduce
 from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
-from typing import TypeAlias, TypeVar
+from typing import TypeVar
 
 from apidiscovery_service.core.model import (
     Freshness,
@@ -22,10 +22,8 @@ from apidiscovery_service.core.model import (
     Subresource,
     Version,
 )
-from apidiscovery_service.kube.objects.selectors import LabelSelector
+from apidiscovery_service.fleet.told import Member, Statements, Told
 
-# The forms of a group in clusters, in the order of their names, and whether each is stale.
-Statements: TypeAlias = tuple[tuple[Group, bool], ...]
 T = TypeVar("T")
 
 
@@ -36,96 +34,79 @@ class ViewKind(StrEnum):
     COMMON = "common"
 
 
-@dataclass(frozen=True, slots=True)
-class ViewSpec:
-    """A view as it is configured.
+def union(members: Iterable[Member]) -> tuple[Group, ...]:
+    """Return every group-version that any cluster serves, its resources merged.
 
-    Attributes:
-        clusters: Which clusters it is made of.
+    A version is `Stale` where it would be another without the clusters that are.
     """
-
-    name: str
-    kind: ViewKind
-    clusters: LabelSelector = field(default_factory=LabelSelector)
+    return _of(ViewKind.UNION, members)
 
 
-BUILT_IN_VIEWS = tuple(ViewSpec(str(kind), kind) for kind in ViewKind)
+def common(members: Iterable[Member]) -> tuple[Group, ...]:
+    """Return what clients can use in every cluster: what all have, of the same kind and scope.
 
-
-@dataclass(frozen=True, slots=True)
-class Member:
-    """A cluster that a view is made of.
-
-    Attributes:
-        groups: The groups that it serves, or last was known to serve; None where nothing is known.
-        is_stale: Whether all of that is only known as it last was.
-        unknown: Names of groups of which it is not known whether it serves them.
+    Resources keep the verbs, subresources, short names and categories that all have. What a cluster
+    of which nothing is known might deny is `Stale`, never absent.
     """
+    return _of(ViewKind.COMMON, members)
 
-    name: str
-    groups: tuple[Group, ...] | None
-    is_stale: bool = False
-    unknown: tuple[str, ...] = ()
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The groups that it serves, or may serve."""
-        return (*self.unknown, *(group.name for group in self.groups or ()))
+def _of(kind: ViewKind, members: Iterable[Member]) -> tuple[Group, ...]:
+    return Merger(kind).merged(members)
 
 
 class Merger:
-    """Merges clusters into a view; a group of which all clusters say the same as before is kept.
+    """Merges clusters into a view; those groups are made again of which something else is told.
 
     Args:
-        kind: What the view keeps. A union has every group-version that any cluster serves, its
-            resources merged; a version is `Stale` where it would be another without the clusters
-            that are. Common is what clients can use in every cluster: what all have, of the same
-            kind and scope, with the verbs, subresources, short names and categories that all have.
-            What a cluster of which nothing is known might deny is `Stale`, never absent.
+        kind: What the view keeps.
     """
 
     def __init__(self, kind: ViewKind) -> None:
         self._is_union = kind is ViewKind.UNION
-        # Each group with the statements it was made of; None for a group with nothing in common.
+        self._told = Told()
+        self._lists: tuple[tuple[str, ...], ...] = ()
+        self._names: tuple[str, ...] = ()
+        # Each group with what it was made of; None for a group of which nothing is common.
         self._made: dict[str, tuple[Statements, Group | None]] = {}
 
-    def merged(self, members: Iterable[Member]) -> tuple[Group, ...]:
-        """Return the groups of the view of some clusters, in any order."""
-        ordered = sorted(members, key=lambda member: member.name)
-        statements = _statements(ordered)
-        lists = list(dict.fromkeys(each.names for each in ordered if each.groups is not None))
-        names = relative_order(lists) if self._is_union else _names_in_all(lists)
-        # A group without statements is only not known to be served or not.
-        made = {name: self._make(name, statements[name]) for name in names if name in statements}
-        # A thread whose caller was cancelled may still be merging: it must not change this result.
-        self._made = made
-        groups = tuple(group for _, group in made.values() if group is not None)
-        return groups if self._is_union else _as_sure(groups, ordered)
+    def merged(self, changed: Iterable[Member], gone: Iterable[str] = ()) -> tuple[Group, ...]:
+        """Return the groups of the view.
 
-    def _make(self, name: str, statements: Statements) -> tuple[Statements, Group | None]:
-        before = self._made.get(name)
-        if before is not None and before[0] == statements:
-            return before
-        return statements, _union_of(statements) if self._is_union else _common_of(statements)
+        Args:
+            changed: Clusters that are new or changed, in any order.
+            gone: The names of those that are not part of it any more.
+        """
+        touched = self._told.update(changed, gone)
+        lists = self._told.lists()
+        if lists != self._lists:
+            self._lists = lists
+            self._names = tuple(relative_order(lists) if self._is_union else _names_in_all(lists))
+        wanted = dict.fromkeys(self._names)
+        for name in self._made.keys() - wanted:
+            del self._made[name]
+        for name in wanted:
+            if name in touched or name not in self._made:
+                self._make(name)
+        found = [made[1] for name in wanted if (made := self._made.get(name))]
+        return tuple(self._as_sure_as_told(group for group in found if group is not None))
 
+    def _make(self, name: str) -> None:
+        statements = self._told.of(name)
+        if not statements:  # it is only not known whether it is served
+            self._made.pop(name, None)
+            return
+        made = self._made.get(name)
+        if made is None or made[0] != statements:
+            group = _union_of(statements) if self._is_union else _common_of(statements)
+            self._made[name] = statements, group
 
-def _statements(members: Iterable[Member]) -> dict[str, Statements]:
-    """Return the forms of each group; most clusters share the objects of equal groups."""
-    found: dict[str, dict[tuple[int, bool], tuple[Group, bool]]] = {}
-    for member in members:
-        for group in member.groups or ():
-            key = id(group), member.is_stale
-            found.setdefault(group.name, {}).setdefault(key, (group, member.is_stale))
-    return {name: tuple(said.values()) for name, said in found.items()}
-
-
-def _as_sure(groups: tuple[Group, ...], members: Sequence[Member]) -> tuple[Group, ...]:
-    """Return common groups, stale where a cluster may serve less."""
-    knows_all = all(member.groups is not None for member in members)
-    unsure = {name for member in members for name in member.unknown}
-    return tuple(
-        group if knows_all and group.name not in unsure else _all_stale(group) for group in groups
-    )
+    def _as_sure_as_told(self, groups: Iterable[Group]) -> Iterable[Group]:
+        unsure = frozenset[str]() if self._is_union else self._told.unknown()
+        return (
+            _all_stale(group) if unsure is None or group.name in unsure else group
+            for group in groups
+        )
 
 
 def _union_of(statements: Statements) -> Group:

@@ -100,7 +100,7 @@ async def discovery_of(view: View, side: Side) -> Discovery:
     if side.kind == SERVED:
         return Discovery(side.text, documents=await _documents(view.snapshot))
     if side.kind == VIEW:
-        encoded = await view.scope.view(side.name)
+        encoded = await view.scope.prepared_view(side.name)
         if encoded is None:
             raise _missing(side, "view")
         return Discovery(side.text, documents=await _documents(encoded))

@@ -9,7 +9,8 @@ from apidiscovery_service.core.model import Freshness, Group, Version
 from apidiscovery_service.core.source import SourceState
 from apidiscovery_service.fleet.scope import Scope
 from apidiscovery_service.fleet.state import Fleet
-from apidiscovery_service.fleet.views import Member, Merger, ViewKind
+from apidiscovery_service.fleet.told import Member
+from apidiscovery_service.fleet.views import common, union
 from apidiscovery_service.kube.objects.selectors import parse_labels
 from fleet_clusters import cluster, fleet_of, group
 from hypothesis import given
@@ -60,9 +61,7 @@ steps = st.lists(st.one_of(clusters, st.sampled_from(NAMES)), min_size=1, max_si
 
 
 @given(steps)
-async def test_what_is_made_step_by_step_is_what_is_made_at_once(
-    history: list[Cluster | str],
-) -> None:
+def test_what_is_made_step_by_step_is_what_is_made_at_once(history: list[Cluster | str]) -> None:
     fleet = Fleet()
     scope = fleet.scope(("east", "w*"))
     for step in history:
@@ -70,13 +69,13 @@ async def test_what_is_made_step_by_step_is_what_is_made_at_once(
             fleet.update([], [step])
         else:
             fleet.update([step])
-        everywhere = await _seen(fleet.scope())
-        assert everywhere == await _seen(_fresh(fleet).scope())
-        assert await _seen(scope) == await _seen(_fresh(fleet).scope(("east", "w*")))
+        everywhere = _seen(fleet.scope())
+        assert everywhere == _seen(_fresh(fleet).scope())
+        assert _seen(scope) == _seen(_fresh(fleet).scope(("east", "w*")))
 
 
 @given(steps)
-async def test_replicas_that_learn_in_another_order_serve_the_same_bytes(
+def test_replicas_that_learn_in_another_order_serve_the_same_bytes(
     history: list[Cluster | str],
 ) -> None:
     fleet = Fleet()
@@ -84,7 +83,7 @@ async def test_replicas_that_learn_in_another_order_serve_the_same_bytes(
         fleet.update(*(([], [step]) if isinstance(step, str) else ([step], [])))
     other = fleet_of(*reversed(list(fleet.clusters.values())))
 
-    assert await _seen(fleet.scope()) == await _seen(other.scope())
+    assert _seen(fleet.scope()) == _seen(other.scope())
 
 
 @given(st.lists(clusters, unique_by=lambda each: each.name, max_size=3))
@@ -96,7 +95,7 @@ def test_the_matrix_is_what_the_cells_of_each_cluster_say(made: Sequence[Cluster
 
 
 @given(st.lists(clusters, unique_by=lambda each: each.name, max_size=3))
-async def test_views_are_of_what_the_clusters_last_served(made: Sequence[Cluster]) -> None:
+def test_views_are_of_what_the_clusters_last_served(made: Sequence[Cluster]) -> None:
     scope = fleet_of(*made).scope()
     # What is common is what they last said: one that does not answer makes nothing of it stale.
     fresh = [
@@ -107,16 +106,16 @@ async def test_views_are_of_what_the_clusters_last_served(made: Sequence[Cluster
         replace(member, is_stale=each.status.state is not SourceState.CURRENT)
         for each, member in zip(made, fresh, strict=True)
     ]
-    assert await _groups_of(scope, "union") == Merger(ViewKind.UNION).merged(members)
-    assert await _groups_of(scope, "common") == Merger(ViewKind.COMMON).merged(fresh)
+    assert _groups_of(scope, "union") == union(members)
+    assert _groups_of(scope, "common") == common(fresh)
 
 
 @given(st.lists(clusters, unique_by=lambda each: each.name, max_size=3))
-async def test_an_unknown_core_group_takes_nothing_away(made: Sequence[Cluster]) -> None:
+def test_an_unknown_core_group_takes_nothing_away(made: Sequence[Cluster]) -> None:
     """What all others have stays, and is stale."""
     told = [each for each in made if each.named is not None]
     had = [each for each in told if each.core is not None]
-    found = {each.name: each for each in await _groups_of(fleet_of(*told).scope(), "common")}
+    found = {each.name: each for each in _groups_of(fleet_of(*told).scope(), "common")}
 
     assert ("" in found) is bool(had)
     if len(had) < len(told) and had:
@@ -150,19 +149,19 @@ def _fresh(fleet: Fleet) -> Fleet:
     return fleet_of(*fleet.clusters.values())
 
 
-async def _seen(scope: Scope) -> object:
+def _seen(scope: Scope) -> object:
     europe = scope.selected(parse_labels("region=eu"))
     etags: list[object] = []
     for each in (scope, europe):
         for name in each.view_names():
-            view = await each.view(name)
+            view = each.view(name)
             assert view is not None
             etags.append(view.snapshot.etags())
     return (scope.matrix(), scope.columns(), europe.matrix(), etags)
 
 
-async def _groups_of(scope: Scope, name: str) -> tuple[Group, ...]:
-    view = await scope.view(name)
+def _groups_of(scope: Scope, name: str) -> tuple[Group, ...]:
+    view = scope.view(name)
     assert view is not None
     snapshot = view.snapshot
     return tuple(each.group for each in (*snapshot.core.groups, *snapshot.named.groups))

@@ -129,14 +129,14 @@ def test_only_rows_of_a_changed_group_are_made_again() -> None:
     assert scope.matrix() is after
 
 
-async def test_nothing_changes_where_an_update_says_nothing_new() -> None:
+def test_nothing_changes_where_an_update_says_nothing_new() -> None:
     fleet = fleet_of(cluster("east", group("apps", "Job")))
     scope = fleet.scope()
-    revision, matrix, view = scope.revision, scope.matrix(), await scope.view("union")
+    revision, matrix, view = scope.revision, scope.matrix(), scope.view("union")
 
     fleet.update([cluster("east", group("apps", "Job"))], gone=["unheard-of"])
 
-    assert (scope.revision, scope.matrix(), await scope.view("union")) == (revision, matrix, view)
+    assert (scope.revision, scope.matrix(), scope.view("union")) == (revision, matrix, view)
 
 
 def test_clusters_share_the_cells_of_equal_groups() -> None:
@@ -157,14 +157,14 @@ def test_a_scope_sees_the_clusters_whose_names_match() -> None:
     assert fleet.scope(("b", "a")) is fleet.scope(("a", "b", "a"))
 
 
-async def test_what_is_not_seen_changes_nothing_and_is_nowhere() -> None:
+def test_what_is_not_seen_changes_nothing_and_is_nowhere() -> None:
     fleet = fleet_of(cluster("east", group("x", "Y")), cluster("secret", group("hidden", "Z")))
     scope = fleet.scope(("east",))
-    revision, matrix, view = scope.revision, scope.matrix(), await scope.view("union")
+    revision, matrix, view = scope.revision, scope.matrix(), scope.view("union")
 
     fleet.update([cluster("secret", group("hidden", "Z", "Q")), cluster("secret-2")])
 
-    assert (scope.revision, scope.matrix(), await scope.view("union")) == (revision, matrix, view)
+    assert (scope.revision, scope.matrix(), scope.view("union")) == (revision, matrix, view)
     assert view is not None
     assert view.group("hidden") is None
     assert "secret" not in repr(matrix)

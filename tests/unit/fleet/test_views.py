@@ -1,6 +1,6 @@
 """Views over clusters: union and common, against what sets say."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import permutations
 
@@ -12,19 +12,12 @@ from apidiscovery_service.core.model import (
     Subresource,
     Version,
 )
-from apidiscovery_service.fleet.views import Member, Merger, ViewKind, relative_order
+from apidiscovery_service.fleet.told import Member
+from apidiscovery_service.fleet.views import Merger, ViewKind, common, relative_order, union
 from hypothesis import given
 from hypothesis import strategies as st
 
 PODS = Resource("pods", GroupVersionKind("", "", "Pod"), "Namespaced", "pod", ("get", "list"))
-
-
-def union(members: Iterable[Member]) -> tuple[Group, ...]:
-    return Merger(ViewKind.UNION).merged(members)
-
-
-def common(members: Iterable[Member]) -> tuple[Group, ...]:
-    return Merger(ViewKind.COMMON).merged(members)
 
 
 def member(name: str, *resources: Resource, freshness: str = Freshness.CURRENT) -> Member:
@@ -141,13 +134,15 @@ def test_a_view_of_changing_clusters_is_one_that_is_made_at_once(
     members: dict[str, Member] = {}
     for name, served, flag in steps:
         if served is None and flag:
-            members.pop(name, None)
+            gone = [name] if members.pop(name, None) else []
+            found = {kind: merger.merged((), gone) for kind, merger in mergers.items()}
         else:
             has_batch = any(group == "batch" for group, _, _ in served or ())
             unknown = () if served is None or has_batch else ("batch",)
             members[name] = replace(cluster(name, served), is_stale=flag, unknown=unknown)
-        for kind, merger in mergers.items():
-            assert merger.merged(members.values()) == Merger(kind).merged(members.values())
+            found = {kind: merger.merged([members[name]]) for kind, merger in mergers.items()}
+        assert found[ViewKind.UNION] == union(members.values())
+        assert found[ViewKind.COMMON] == common(members.values())
 
 
 def names(found: tuple[Group, ...]) -> dict[Key, Resource]:

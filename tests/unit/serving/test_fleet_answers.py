@@ -15,7 +15,8 @@ from apidiscovery_service.core.source import SourceState
 from apidiscovery_service.encoding import CurrentEncoding
 from apidiscovery_service.fleet.state import Fleet
 from apidiscovery_service.fleet.view_documents import ViewDocuments
-from apidiscovery_service.fleet.views import ViewKind, ViewSpec
+from apidiscovery_service.fleet.view_spec import ViewSpec
+from apidiscovery_service.fleet.views import ViewKind
 from apidiscovery_service.kube.objects.selectors import parse_labels
 from apidiscovery_service.metrics import Metrics
 from apidiscovery_service.openapi.recipe import Recipe
@@ -388,9 +389,9 @@ async def test_views_have_the_documents_of_each_group(service: Service) -> None:
 
 
 async def test_a_view_stays_the_same_while_nothing_of_it_changes(service: Service) -> None:
-    before = await service.fleet.scope().view("eu")
+    before = service.fleet.scope().view("eu")
     service.fleet.update([cluster("west", group("more.test", "More"))])
-    assert await service.fleet.scope().view("eu") is before
+    assert service.fleet.scope().view("eu") is before
 
 
 async def test_a_view_of_clusters_that_never_answered_is_not_empty_but_unavailable(

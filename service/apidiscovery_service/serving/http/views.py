@@ -42,7 +42,7 @@ class ViewAnswers:
     async def respond(self, request: Request, scope: Scope) -> Response:
         """Answer a request below `/views/`, with the views over the clusters of a scope."""
         name, _, rest = request.path.removeprefix(PREFIX).partition("/")
-        encoded = await scope.view(name)
+        encoded = await scope.prepared_view(name)
         if encoded is None:
             return not_found(request)
         clusters = scope.view_clusters(name)
