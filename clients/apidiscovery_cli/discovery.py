@@ -45,7 +45,8 @@ SOURCE: tuple[Option, ...] = (
     click.option(
         "--cached",
         is_flag=True,
-        help="Use the disk cache, whatever its age; ask the server only if the cache is empty.",
+        help="Use the disk cache, whatever its age; ask the server only if the cache has"
+        " nothing of it.",
     ),
     click.option(
         "--cache-dir",

@@ -4,8 +4,8 @@
 |---|---|
 | 0 | all clusters serve the same |
 | 1 | they differ |
-| 2 | bad usage, a file that cannot be read, names that no cluster has; or nothing differs, but a
-cluster does not answer |
+| 2 | bad usage, a file, context or release that cannot be read, names that no cluster has; or
+nothing differs, but a cluster does not answer |
 """
 
 from collections.abc import Callable, Generator, Sequence
@@ -85,9 +85,9 @@ class _Options(TypedDict):
     " that are down.\n\n"
     "'best KIND' before the clusters prints the best version of that kind that all of them"
     " serve.\n\n"
-    "Exit code: 0 if all clusters serve the same; 1 if they differ; 2 if a cluster cannot be read,"
-    " if no cluster serves a --group or --kind, or if nothing differs but a cluster does not"
-    " answer.",
+    "Exit code: 0 if all clusters serve the same; 1 if they differ; 2 if a file, context or"
+    " release cannot be read, if no cluster serves a --group or --kind, or if nothing differs but a"
+    " cluster does not answer.",
 )
 @click.argument(
     "clusters", metavar="[best KIND] [CLUSTER]...", nargs=-1, shell_complete=complete_sides

@@ -32,7 +32,10 @@ class _Flags(TypedDict):
     "texts", metavar="TEXT...", nargs=-1, required=True, shell_complete=complete_resources
 )
 @click.option(
-    "--explain", "explains", is_flag=True, help="Also show which rules led to the result."
+    "--explain",
+    "explains",
+    is_flag=True,
+    help="Show which rules led to the result, instead of a table.",
 )
 @click.option(
     "--strict",

@@ -206,8 +206,8 @@ def wait(client: StorageVersionClient, **flags: Unpack[_WaitFlags]) -> bool:
     RESOURCE is GROUP.RESOURCE, such as apps.deployments. Without a dot it is of the core group.
     With =VERSION, such as apps.deployments=apps/v1, they must agree on that version.
 
-    A service that stops answering is asked again until the time has passed, unless it has never
-    answered.
+    The command fails at once if the service does not answer the first time. A service that stops
+    answering later is asked again until the time has passed.
 
     Exit code: 0 if all agree; 1 if the service fails; 2 for bad usage; 3 if the time has passed.
     """

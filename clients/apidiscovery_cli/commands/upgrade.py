@@ -4,8 +4,8 @@
 |---|---|
 | 0 | nothing to do |
 | 1 | something to do, for some cluster |
-| 2 | trouble: bad usage, a cluster does not answer, or nothing is to be done and something could
-      not be read |
+| 2 | trouble: bad usage, the only cluster does not answer, or nothing is to be done and something,
+      or a cluster, could not be read |
 """
 
 import shlex
@@ -88,8 +88,8 @@ class _Member:
     " since the API server started), CustomResourceDefinitions, APIServices, StorageVersions, and"
     " Services of conversion webhooks. It calls no webhook and writes nothing. What you may not"
     " read is listed.\n\n"
-    "Exit code: 0 if there is nothing to do; 1 if there is; 2 if a cluster cannot be read, or if"
-    " there is nothing to do but something could not be read.",
+    "Exit code: 0 if there is nothing to do; 1 if there is; 2 if the only cluster cannot be read,"
+    " or if there is nothing to do but something, or a cluster, could not be read.",
 )
 @click.argument("clusters", metavar="[CLUSTER]...", nargs=-1, shell_complete=complete_sides)
 @click.option(

@@ -1,6 +1,6 @@
 """The files of the cache: written from a snapshot, and trusted only with proof.
 
-    apidiscovery snapshot 1 SHA-256 of all that follows
+    apidiscovery snapshot 2 SHA-256 of all that follows
     {"key": ..., "server": ..., "checkedAt": ..., "etags": ..., "parts": [...], ...}
     the parts, one after the other
 
@@ -41,7 +41,7 @@ from apidiscovery_client.model import (
     groups_by_path,
 )
 
-SCHEMA = 1
+SCHEMA = 2
 
 _MAGIC = "apidiscovery snapshot"
 _HEAD = f"{_MAGIC} {SCHEMA} ".encode()

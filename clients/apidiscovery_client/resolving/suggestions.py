@@ -1,8 +1,9 @@
 """Finds the names nearest to one that is not served."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from apidiscovery_client.model import Resource
 from apidiscovery_client.resolving.index import Index
@@ -46,11 +47,9 @@ class Vocabulary:
 
     def _near(self, reading: Reading) -> Iterator[_Near]:
         word = reading.name.lower()
-        most = allowed_edits(word)
-        lengths = range(len(word) - most, len(word) + most + 1)
-        for near in (near for length in lengths for near in self._by_length.get(length, ())):
+        for near in near_words(word, self._by_length):
             edits = edits_between(word, near)
-            for resource in self._meant(near) if edits <= most else ():
+            for resource in self._meant(near):
                 is_elsewhere = not reading.admits(resource.gv)
                 rank = self._index.rank(resource)
                 yield _Near(edits, is_elsewhere, rank, resource.name, resource.gv.group)
@@ -71,11 +70,48 @@ def allowed_edits(word: str) -> int:
     return 1 if len(word) < 5 else 2 if len(word) < 12 else 3  # noqa: PLR2004 - lengths of words
 
 
+def near_words(word: str, by_length: Mapping[int, Sequence[str]]) -> list[str]:
+    """Return the words that few edits lead to, in no order; `by_length` has all words."""
+    most = allowed_edits(word)
+    lengths = range(len(word) - most, len(word) + most + 1)
+    others = [by_length[length] for length in lengths if length in by_length]
+    return [other for other in _likely(word, most, others) if edits_between(word, other) <= most]
+
+
+def _likely(word: str, most: int, others: Sequence[Sequence[str]]) -> set[str]:
+    """Return the words that may be near, without counting their edits, which is slow.
+
+    One edit leaves the first or the last letter unchanged. Of a word in more pieces than edits, at
+    least one piece is unchanged, and has moved by no more letters than there are edits. Only two
+    swapped letters can belong to two pieces, so some words that are near through a swap are missed.
+    """
+    if most == 1:
+        ends = word[:1], word[-1:]
+        return {
+            other for some in others for other in some if other[:1] in ends or other[-1:] in ends
+        }
+    return {
+        other
+        for start, end in _cuts(word, most + 1)
+        for piece in (word[start:end],)
+        for some in others
+        for other in some
+        if piece in other and piece in other[max(start - most, 0) : end + most]
+    }
+
+
+def _cuts(word: str, count: int) -> list[tuple[int, int]]:
+    """Return the starts and ends of pieces of a word that are about equally long."""
+    cuts = [len(word) * number // count for number in range(count + 1)]
+    return list(pairwise(cuts))
+
+
 def edits_between(one: str, other: str) -> int:
     """Return how many letters must be added, removed, replaced or swapped with the next one.
 
     That is the optimal string alignment distance: no letter is edited twice.
     """
+    one, other = _without_common_ends(one, other)
     before: list[int] = []
     row = list(range(len(other) + 1))
     for place, letter in enumerate(one, 1):
@@ -86,6 +122,16 @@ def edits_between(one: str, other: str) -> int:
                 edits = min(edits, last[at - 2] + 1)
             row.append(edits)
     return row[-1]
+
+
+def _without_common_ends(one: str, other: str) -> tuple[str, str]:
+    start, shorter = 0, min(len(one), len(other))
+    while start < shorter and one[start] == other[start]:
+        start += 1
+    end = 0
+    while end < shorter - start and one[-1 - end] == other[-1 - end]:
+        end += 1
+    return one[start : len(one) - end], other[start : len(other) - end]
 
 
 def nearest(word: str, names: Iterable[str]) -> tuple[str, ...]:

@@ -10,8 +10,8 @@ from apidiscovery.service.v1 import storage_version_pb2 as messages
 from apidiscovery.service.v1 import storage_version_pb2_grpc
 from google.protobuf.message import Message
 
+from apidiscovery_client._errors import DiscoveryError
 from apidiscovery_client._grpc.calls import GrpcClient, GrpcServer, is_local
-from apidiscovery_client._grpc.errors import CallRefused
 from apidiscovery_client._package import VERSION
 
 # At run time there is one generated class; only its stubs have one for asyncio.
@@ -35,11 +35,16 @@ _TRY_NEXT = frozenset(
 )
 
 
-class CallFailed(CallRefused):
-    """A call of the service failed, also without an answer; the text begins with the code."""
+class CallFailed(DiscoveryError):
+    """A call failed, with or without an answer of the service.
+
+    Attributes:
+        code: The status code of gRPC.
+    """
 
     def __init__(self, code: grpc.StatusCode, message: str) -> None:
-        super().__init__(code, f"{code.name}: {message}")
+        super().__init__(f"{code.name}: {message}")
+        self.code = code
 
 
 class ServiceChannels:

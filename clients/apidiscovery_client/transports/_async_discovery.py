@@ -42,7 +42,7 @@ R = TypeVar("R")
 
 
 class AsyncDiscovery:
-    """Implements `Transport`, or for asyncio `AsyncTransport`."""
+    """Implements `AsyncTransport`."""
 
     can_listen = True
 

@@ -42,7 +42,7 @@ R = TypeVar("R")
 
 
 class Discovery:
-    """Implements `Transport`, or for asyncio `Transport`."""
+    """Implements `Transport`."""
 
     can_listen = True
 
