@@ -15,7 +15,7 @@ from apidiscovery_client._server import Headers
 if TYPE_CHECKING:  # only servers with TLS need them
     import ssl
 
-    from apidiscovery_kubeconfig.contexts import RenewedContext
+    from apidiscovery_kubeconfig.ssl_contexts import RenewedContext
 
 
 @contextmanager
@@ -68,7 +68,7 @@ class KubeAccess:
         if not self._connection.url.startswith("https:"):
             return None
         if self._context is None:
-            from apidiscovery_kubeconfig.contexts import RenewedContext  # noqa: PLC0415 - has ssl
+            from apidiscovery_kubeconfig.ssl_contexts import RenewedContext  # noqa: PLC0415 - has ssl
 
             self._context = RenewedContext(self._connection.tls, shared=False)
         with_certificate = self._connection.credentials.gives_certificates

@@ -34,7 +34,7 @@ class Tls:
         Raises:
             ConfigurationError: A file cannot be read or parsed.
         """
-        from apidiscovery_kubeconfig.contexts import make_context  # noqa: PLC0415 - it imports ssl
+        from apidiscovery_kubeconfig.ssl_contexts import make_context  # noqa: PLC0415 - it imports ssl
 
         return make_context(self, issued)
 

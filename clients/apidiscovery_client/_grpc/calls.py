@@ -296,6 +296,6 @@ def _credentials(tls: Tls) -> grpc.ChannelCredentials:
 
 
 def _context(tls: Tls) -> "ssl.SSLContext":
-    from apidiscovery_kubeconfig.contexts import make_context  # noqa: PLC0415 - it imports ssl
+    from apidiscovery_kubeconfig.ssl_contexts import make_context  # noqa: PLC0415 - it imports ssl
 
     return make_context(tls, None, shared=False)

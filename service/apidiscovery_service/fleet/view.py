@@ -9,8 +9,8 @@ from apidiscovery_service.core.model import CORE_GROUP, Group
 from apidiscovery_service.core.snapshot import Snapshot
 from apidiscovery_service.core.source import SourceState
 from apidiscovery_service.encoding import EncodedSnapshot
+from apidiscovery_service.fleet.group_forms import Member
 from apidiscovery_service.fleet.publisher import Publisher
-from apidiscovery_service.fleet.told import Member
 from apidiscovery_service.fleet.views import Merger, ViewKind
 
 

@@ -22,7 +22,7 @@ from apidiscovery_service.core.model import (
     Subresource,
     Version,
 )
-from apidiscovery_service.fleet.told import Member, Statements, Told
+from apidiscovery_service.fleet.group_forms import Forms, GroupForms, Member
 
 T = TypeVar("T")
 
@@ -56,7 +56,7 @@ def _of(kind: ViewKind, members: Iterable[Member]) -> tuple[Group, ...]:
 
 
 class Merger:
-    """Merges clusters into a view; those groups are made again of which something else is told.
+    """Merges clusters into a view; only groups whose forms have changed are merged again.
 
     Args:
         kind: What the view keeps.
@@ -64,21 +64,21 @@ class Merger:
 
     def __init__(self, kind: ViewKind) -> None:
         self._is_union = kind is ViewKind.UNION
-        self._told = Told()
+        self._forms = GroupForms()
         self._lists: tuple[tuple[str, ...], ...] = ()
         self._names: tuple[str, ...] = ()
-        # Each group with what it was made of; None for a group of which nothing is common.
-        self._made: dict[str, tuple[Statements, Group | None]] = {}
+        # Each group with the forms it was merged from; None for a group with nothing in common.
+        self._made: dict[str, tuple[Forms, Group | None]] = {}
 
     def merged(self, changed: Iterable[Member], gone: Iterable[str] = ()) -> tuple[Group, ...]:
         """Return the groups of the view.
 
         Args:
             changed: Clusters that are new or changed, in any order.
-            gone: The names of those that are not part of it any more.
+            gone: The names of removed ones.
         """
-        touched = self._told.update(changed, gone)
-        lists = self._told.lists()
+        touched = self._forms.update(changed, gone)
+        lists = self._forms.lists()
         if lists != self._lists:
             self._lists = lists
             self._names = tuple(relative_order(lists) if self._is_union else _names_in_all(lists))
@@ -89,30 +89,30 @@ class Merger:
             if name in touched or name not in self._made:
                 self._make(name)
         found = [made[1] for name in wanted if (made := self._made.get(name))]
-        return tuple(self._as_sure_as_told(group for group in found if group is not None))
+        return tuple(self._as_sure(group for group in found if group is not None))
 
     def _make(self, name: str) -> None:
-        statements = self._told.of(name)
-        if not statements:  # it is only not known whether it is served
+        forms = self._forms.of(name)
+        if not forms:  # clusters may serve it, but none is known to
             self._made.pop(name, None)
             return
         made = self._made.get(name)
-        if made is None or made[0] != statements:
-            group = _union_of(statements) if self._is_union else _common_of(statements)
-            self._made[name] = statements, group
+        if made is None or made[0] != forms:
+            group = _union_of(forms) if self._is_union else _common_of(forms)
+            self._made[name] = forms, group
 
-    def _as_sure_as_told(self, groups: Iterable[Group]) -> Iterable[Group]:
-        unsure = frozenset[str]() if self._is_union else self._told.unknown()
+    def _as_sure(self, groups: Iterable[Group]) -> Iterable[Group]:
+        unsure = frozenset[str]() if self._is_union else self._forms.unknown()
         return (
             _all_stale(group) if unsure is None or group.name in unsure else group
             for group in groups
         )
 
 
-def _union_of(statements: Statements) -> Group:
+def _union_of(forms: Forms) -> Group:
     """Return a group with all that any cluster serves."""
     # A cluster that serves what an earlier one does adds nothing.
-    known = {each: _normal(each[0]) for each in dict.fromkeys(statements)}
+    known = {each: _normal(each[0]) for each in dict.fromkeys(forms)}
     merged = _merged_groups(known.values())
     fresh = [
         current
@@ -125,9 +125,9 @@ def _union_of(statements: Statements) -> Group:
     )
 
 
-def _common_of(statements: Statements) -> Group | None:
+def _common_of(forms: Forms) -> Group | None:
     """Return a group with all that every cluster serves; None for nothing."""
-    groups = [(_normal(group), is_stale) for group, is_stale in dict.fromkeys(statements)]
+    groups = [(_normal(group), is_stale) for group, is_stale in dict.fromkeys(forms)]
     lists = [[version.version for version in group.versions] for group, _ in groups]
     found: list[Version] = []
     for name in _names_in_all(lists):
@@ -142,7 +142,7 @@ def _common_of(statements: Statements) -> Group | None:
         if known and (common := _common_version(known)).resources:
             is_sure = len(known) == len(versions) and not any(stale for _, stale in versions)
             found.append(common if is_sure else _stale(common))
-    return Group(statements[0][0].name, tuple(found)) if found else None
+    return Group(forms[0][0].name, tuple(found)) if found else None
 
 
 def relative_order(lists: Sequence[Sequence[str]]) -> list[str]:

@@ -13,8 +13,8 @@ from typing import Literal, TypeAlias
 from apidiscovery_releases import Release, newest
 
 from apidiscovery_service.encoding.compression import Coding
-from apidiscovery_service.openapi.bodies import Bodies
 from apidiscovery_service.openapi.body import Body, Form, Index, Packed, PackedBody, make_index
+from apidiscovery_service.openapi.body_cache import Bodies
 from apidiscovery_service.openapi.entries import Entry, Known
 from apidiscovery_service.openapi.making import DocumentUnavailable, Made, Making, Observer, Once
 from apidiscovery_service.openapi.merging import Merging

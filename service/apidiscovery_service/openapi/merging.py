@@ -10,8 +10,8 @@ from apidiscovery_releases import Release
 
 from apidiscovery_service import workers
 from apidiscovery_service.encoding.compression import Coding, compress
-from apidiscovery_service.openapi.bodies import WHOLE_KEY, Bodies
 from apidiscovery_service.openapi.body import Body, Form, Index, Packed, PackedBody
+from apidiscovery_service.openapi.body_cache import WHOLE_KEY, Bodies
 from apidiscovery_service.openapi.making import DocumentUnavailable, Made, Observer, Once
 from apidiscovery_service.openapi.v2 import merged
 

@@ -17,8 +17,8 @@ from apidiscovery_service import workers
 from apidiscovery_service.encoding.compression import MIN_COMPRESSED_BYTES, Coding, compress
 from apidiscovery_service.errors import DiscoveryError
 from apidiscovery_service.kube import go_json
-from apidiscovery_service.openapi.bodies import BodyCache
 from apidiscovery_service.openapi.body import Body, Form, Index
+from apidiscovery_service.openapi.body_cache import BodyCache
 from apidiscovery_service.openapi.making import Once
 
 CACHE_BYTES: Final = 32 * 1024 * 1024

@@ -20,7 +20,7 @@ from apidiscovery_service.kube.objects.decoding import Undecodable, from_value
 from apidiscovery_service.kube.objects.kinds import Kind, Object
 from apidiscovery_service.kube.objects.metadata import metadata_of
 from apidiscovery_service.kube.objects.watch_events import EventType, bookmark
-from apidiscovery_service.storage_versions.history import (
+from apidiscovery_service.storage_versions.recent_events import (
     Event,
     Expired,
     Gap,

@@ -26,7 +26,6 @@ from apidiscovery_service.storage_versions.collection import (
     TooLarge,
     size_of,
 )
-from apidiscovery_service.storage_versions.history import with_resource_version
 from apidiscovery_service.storage_versions.model import (
     has_finalizers,
     marked_for_deletion,
@@ -39,6 +38,7 @@ from apidiscovery_service.storage_versions.object_reads import (
     ObjectReads,
     parse_uint,
 )
+from apidiscovery_service.storage_versions.recent_events import with_resource_version
 from apidiscovery_service.store import Conflict
 from apidiscovery_service.workers import run_sized
 

@@ -12,7 +12,7 @@ from apidiscovery_service.core.model import (
     Subresource,
     Version,
 )
-from apidiscovery_service.fleet.told import Member
+from apidiscovery_service.fleet.group_forms import Member
 from apidiscovery_service.fleet.views import Merger, ViewKind, common, relative_order, union
 from hypothesis import given
 from hypothesis import strategies as st

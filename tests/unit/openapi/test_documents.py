@@ -12,9 +12,9 @@ import pytest
 import zstandard
 from apidiscovery_service import workers
 from apidiscovery_service.encoding.compression import Coding
-from apidiscovery_service.openapi import bodies
-from apidiscovery_service.openapi.bodies import BodyCache
+from apidiscovery_service.openapi import body_cache
 from apidiscovery_service.openapi.body import Body, Form, make_index, pack
+from apidiscovery_service.openapi.body_cache import BodyCache
 from apidiscovery_service.openapi.documents import Documents
 from apidiscovery_service.openapi.entries import group_of
 from apidiscovery_service.openapi.errors import InvalidOpenAPI
@@ -328,7 +328,7 @@ async def test_requests_for_unknown_documents_take_no_memory() -> None:
 
 
 async def test_protobuf_of_what_is_too_large_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bodies, "ENCODED_BYTES", 100)
+    monkeypatch.setattr(body_cache, "ENCODED_BYTES", 100)
     documents = Documents(FakeRecipes({"": {"api/v1": LARGE}}))
     with pytest.raises(InvalidOpenAPI, match="takes 5012 bytes as JSON; up to 100 "):
         await documents.body("api/v1", Form.PROTOBUF)

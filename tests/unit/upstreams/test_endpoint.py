@@ -8,8 +8,8 @@ from pathlib import Path
 
 import httpcore2
 import pytest
-from apidiscovery_kubeconfig.contexts import RenewedContext
 from apidiscovery_kubeconfig.credentials import ClientCertificate, Material, StaticToken
+from apidiscovery_kubeconfig.ssl_contexts import RenewedContext
 from apidiscovery_kubeconfig.tls import Tls
 from apidiscovery_service.errors import InvalidConfiguration
 from apidiscovery_service.sources.upstreams.credentials import CredentialsUnavailable

@@ -6,8 +6,8 @@ from functools import partial
 
 from apidiscovery_service.core.source import UPSTREAM
 from apidiscovery_service.encoding.compression import Coding
-from apidiscovery_service.openapi.bodies import WHOLE_KEY
 from apidiscovery_service.openapi.body import Body, Form, Index, Packed, PackedBody
+from apidiscovery_service.openapi.body_cache import WHOLE_KEY
 from apidiscovery_service.openapi.documents import Documents
 from apidiscovery_service.openapi.entries import group_of
 from apidiscovery_service.openapi.making import DocumentUnavailable, Observer

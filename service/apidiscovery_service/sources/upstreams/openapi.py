@@ -11,8 +11,8 @@ from functools import partial
 
 from apidiscovery_service.core.model import CORE_GROUP
 from apidiscovery_service.errors import DiscoveryError
-from apidiscovery_service.openapi.bodies import WHOLE_KEY
 from apidiscovery_service.openapi.body import Packed
+from apidiscovery_service.openapi.body_cache import WHOLE_KEY
 from apidiscovery_service.openapi.entries import group_of
 from apidiscovery_service.openapi.recipe import Recipe
 from apidiscovery_service.sources.upstreams.openapi_record import (

@@ -15,7 +15,6 @@ from urllib.parse import urlsplit
 import structlog
 
 from apidiscovery_service.sources.upstreams.body import Body
-from apidiscovery_service.sources.upstreams.doubts import Doubts
 from apidiscovery_service.sources.upstreams.failure import Reason, UpstreamFailed
 from apidiscovery_service.sources.upstreams.fetch import Answer, Exchange
 from apidiscovery_service.sources.upstreams.lists import GroupVersion, name_of
@@ -48,6 +47,7 @@ from apidiscovery_service.sources.upstreams.openapi_v2 import (
     kept,
     requested,
 )
+from apidiscovery_service.sources.upstreams.repeated_answers import Doubts
 from apidiscovery_service.sources.upstreams.spec import Kind, UpstreamSpec
 
 # A refused document is retried when its hash changes, or after this time: a proxy may be at fault.

@@ -14,7 +14,6 @@ from typing import cast
 from apidiscovery_formats.media_types import JSON, parse_media_type
 
 from apidiscovery_service.sources.upstreams.body import Body, parsed
-from apidiscovery_service.sources.upstreams.doubts import Doubts
 from apidiscovery_service.sources.upstreams.failure import Reason, UpstreamFailed, attempt
 from apidiscovery_service.sources.upstreams.fetch import OPENAPI_USER, Answer, Exchange
 from apidiscovery_service.sources.upstreams.openapi_answers import V2_PATH
@@ -27,6 +26,7 @@ from apidiscovery_service.sources.upstreams.openapi_record import (
     Published,
     pack,
 )
+from apidiscovery_service.sources.upstreams.repeated_answers import Doubts
 from apidiscovery_service.sources.upstreams.spec import Filter, Kind, UpstreamSpec
 
 _EVERY_S = 600.0

@@ -17,7 +17,7 @@ from apidiscovery_service.core.model import Group
 from apidiscovery_service.core.source import Certificates
 from apidiscovery_service.errors import DiscoveryError, text_of
 from apidiscovery_service.metrics import Metrics, UpstreamMetrics
-from apidiscovery_service.sources.upstreams.about import AboutServer
+from apidiscovery_service.sources.upstreams.dialect import AboutServer
 from apidiscovery_service.sources.upstreams.failure import Reason, failure_of, shown
 from apidiscovery_service.sources.upstreams.fetch import Exchange
 from apidiscovery_service.sources.upstreams.lists import GroupVersion, versions_of

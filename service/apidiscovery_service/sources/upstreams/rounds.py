@@ -25,7 +25,6 @@ from apidiscovery_service.sources.upstreams.answers import (
     read_group_list,
     read_with,
 )
-from apidiscovery_service.sources.upstreams.doubts import Doubts
 from apidiscovery_service.sources.upstreams.failure import Reason, UpstreamFailed, attempt
 from apidiscovery_service.sources.upstreams.fetch import AGGREGATED, Answer, Exchange
 from apidiscovery_service.sources.upstreams.lists import (
@@ -36,6 +35,7 @@ from apidiscovery_service.sources.upstreams.lists import (
     versions_of,
     with_versions,
 )
+from apidiscovery_service.sources.upstreams.repeated_answers import Doubts
 from apidiscovery_service.sources.upstreams.spec import Kind, UpstreamSpec
 from apidiscovery_service.sources.upstreams.state import Known, Root
 from apidiscovery_service.sources.upstreams.unaggregated import with_known_lists

@@ -9,7 +9,7 @@ from typing import cast
 
 import httpcore2
 import httpx2
-from apidiscovery_kubeconfig.contexts import RenewedContext
+from apidiscovery_kubeconfig.ssl_contexts import RenewedContext
 from apidiscovery_kubeconfig.tls import Tls
 from apidiscovery_kubeconfig.validity import valid_until
 

@@ -22,7 +22,7 @@ from apidiscovery_service.serving.http.objects.representation import PARTIAL_LIS
 from apidiscovery_service.serving.http.objects.routes import ObjectRoute
 from apidiscovery_service.serving.http.statuses import object_failure
 from apidiscovery_service.storage_versions.collection import Collection
-from apidiscovery_service.storage_versions.history import Event, Expired, narrowed
+from apidiscovery_service.storage_versions.recent_events import Event, Expired, narrowed
 
 Frames: TypeAlias = AsyncGenerator[bytes]
 

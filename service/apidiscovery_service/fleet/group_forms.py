@@ -1,4 +1,4 @@
-"""What the clusters of a view tell of each group, kept while single clusters change."""
+"""The forms of each group in the clusters of a view, updated when single clusters change."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -6,8 +6,8 @@ from typing import TypeAlias
 
 from apidiscovery_service.core.model import Group
 
-# What different clusters say of a group, in the order of their names, and whether it is stale.
-Statements: TypeAlias = tuple[tuple[Group, bool], ...]
+# The different forms of a group, in the order of their clusters, and whether each is stale.
+Forms: TypeAlias = tuple[tuple[Group, bool], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,9 +15,9 @@ class Member:
     """A cluster that a view is made of.
 
     Attributes:
-        groups: What it serves, or last was known to serve; None where nothing is known.
-        is_stale: Whether all of that is only known as it last was.
-        unknown: Names of groups of which it is not known whether it serves them.
+        groups: Its groups, or the last known ones; None if none have ever been known.
+        is_stale: Whether these are the last known ones.
+        unknown: Names of groups that it may serve.
     """
 
     name: str
@@ -32,79 +32,80 @@ class Member:
 
 
 @dataclass(slots=True)
-class _Statement:
-    """What some clusters say of a group; they mostly share what they serve.
+class _Form:
+    """A form of a group; most clusters share the object.
 
     Attributes:
-        by: Their names.
+        clusters: The names of the clusters that have it.
     """
 
     group: Group
     is_stale: bool
-    by: set[str] = field(default_factory=set[str])
+    clusters: set[str] = field(default_factory=set[str])
 
 
-class Told:
-    """The clusters of a view, and what they tell. A change costs what one cluster serves."""
+class GroupForms:
+    """The forms of all groups. The cost of a change is that of the groups of one cluster."""
 
     def __init__(self) -> None:
         self._members: dict[str, Member] = {}
-        # By the name of the group, then by the identity of the group, which the statement holds.
-        self._statements: dict[str, dict[tuple[int, bool], _Statement]] = {}
+        # By the name of the group, then by the identity of the group, which the form holds.
+        self._forms: dict[str, dict[tuple[int, bool], _Form]] = {}
         # Lists of groups, and the clusters that have them.
         self._lists: dict[tuple[str, ...], set[str]] = {}
 
     def update(self, changed: Iterable[Member], gone: Iterable[str] = ()) -> set[str]:
-        """Take clusters that are new or changed, and the names of those that are gone.
+        """Take new and changed clusters, and the names of removed ones.
 
         Returns:
-            The names of the groups of which something else may be told.
+            The names of the groups whose forms may have changed.
         """
         touched: set[str] = set()
         for name in gone:
             if before := self._members.pop(name, None):
-                touched |= self._withdraw(before)
+                touched |= self._remove(before)
         for member in changed:
             if before := self._members.get(member.name):
-                touched |= self._withdraw(before)
+                touched |= self._remove(before)
             self._members[member.name] = member
-            touched |= self._state(member)
+            touched |= self._add(member)
         return touched
 
-    def _state(self, member: Member) -> set[str]:
+    def _add(self, member: Member) -> set[str]:
         if member.groups is None:
             return set()
         for group in member.groups:
-            said = self._statements.setdefault(group.name, {})
+            forms = self._forms.setdefault(group.name, {})
             key = id(group), member.is_stale
-            statement = said.get(key)
-            if statement is None:
-                statement = said[key] = _Statement(group, member.is_stale)
-            statement.by.add(member.name)
+            form = forms.get(key)
+            if form is None:
+                form = forms[key] = _Form(group, member.is_stale)
+            form.clusters.add(member.name)
         self._lists.setdefault(member.names, set()).add(member.name)
         return {group.name for group in member.groups}
 
-    def _withdraw(self, member: Member) -> set[str]:
+    def _remove(self, member: Member) -> set[str]:
         if member.groups is None:
             return set()
         for group in member.groups:
-            said, key = self._statements[group.name], (id(group), member.is_stale)
-            said[key].by.discard(member.name)
-            if not said[key].by:
-                del said[key]
-            if not said:
-                del self._statements[group.name]
+            forms, key = self._forms[group.name], (id(group), member.is_stale)
+            forms[key].clusters.discard(member.name)
+            if not forms[key].clusters:
+                del forms[key]
+            if not forms:
+                del self._forms[group.name]
         have = self._lists[member.names]
         have.discard(member.name)
         if not have:
             del self._lists[member.names]
         return {group.name for group in member.groups}
 
-    def of(self, group: str) -> Statements:
-        """Return what is told of a group, each once; nothing for a group that nobody serves."""
-        said = self._statements.get(group, {}).values()
+    def of(self, group: str) -> Forms:
+        """Return the forms of a group, each once; none for a group that no cluster serves."""
+        forms = self._forms.get(group, {}).values()
         return tuple(
-            (each.group, each.is_stale) for each in sorted(said, key=lambda each: min(each.by))
+            (each.group, each.is_stale)
+            for each in sorted(forms, key=lambda each: min(each.clusters))
         )
 
     def lists(self) -> tuple[tuple[str, ...], ...]:

@@ -13,7 +13,7 @@ from apidiscovery_service.storage_versions.collection import (
     Write,
     dated,
 )
-from apidiscovery_service.storage_versions.history import (
+from apidiscovery_service.storage_versions.recent_events import (
     Event,
     Expired,
     Gap,

@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 from apidiscovery_service.core.cluster import Dialect
-from apidiscovery_service.sources.upstreams.about import AboutServer
+from apidiscovery_service.sources.upstreams.dialect import AboutServer
 from apidiscovery_service.sources.upstreams.fetch import Exchange
 from apidiscovery_service.sources.upstreams.rounds import Rounds
 from apidiscovery_service.sources.upstreams.state import Known, Root
