@@ -63,10 +63,10 @@ async def test_documents_are_served_byte_for_byte(store: Store) -> None:
         assert run.hash("unoffered.test") == ""
         recipe = run.upstreams.documents.recipe("upstream:west", A)
         assert recipe is None
+        counter = 'apidiscovery_upstream_openapi_polls_total{result="Success",upstream="east"}'
+        await until(lambda: counter in run.metrics.text().decode(), "the poll is counted")
     assert fetched(server) == [A, B]
     assert frozenset().union(*changed) == {"a.test", "b.test"}
-    text = run.metrics.text().decode()
-    assert 'apidiscovery_upstream_openapi_polls_total{result="Success",upstream="east"}' in text
     asked = next(seen for seen in server.requests if seen.path == V3)
     assert asked.headers["accept"] == "application/json"
     assert asked.headers["accept-encoding"] == "gzip"
