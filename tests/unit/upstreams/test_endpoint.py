@@ -14,6 +14,7 @@ from apidiscovery_kubeconfig.tls import Tls
 from apidiscovery_service.errors import InvalidConfiguration
 from apidiscovery_service.sources.upstreams.credentials import CredentialsUnavailable
 from apidiscovery_service.sources.upstreams.endpoint import Endpoint, endpoint_from_settings
+from apidiscovery_service.sources.upstreams.transport import FAILURES
 from certificates import Authority, KeyPair
 from cryptography.hazmat.primitives import serialization
 from fake_api_server import Answer, FakeApiServer, listening, server_context
@@ -23,6 +24,8 @@ from upstream_setup import Reply, answer_of, until
 
 SECRET = "s3cr3t-0f-the-test"  # noqa: S105 - not one
 _LIMIT_S = 10.0
+# More turns of the event loop than a request and its answer take.
+_TURNS_OF_A_REQUEST = 25
 OK = Answer(b"{}")
 
 Get = Callable[[Endpoint], Awaitable[Reply]]
@@ -303,6 +306,25 @@ async def test_a_cancelled_handshake_leaves_no_connection(
             with pytest.raises(asyncio.CancelledError):
                 await request
             await asyncio.wait_for(gone.wait(), _LIMIT_S)
+
+
+@pytest.mark.parametrize("has_tls", [False, True])
+async def test_no_connection_outlives_a_closed_endpoint(
+    authority: Authority, *, has_tls: bool
+) -> None:
+    """Whatever the request does when the endpoint is closed: connect, send, or read."""
+    tls = server_context(authority.server(["127.0.0.1"])) if has_tls else None
+    own = settings(authority) if has_tls else {}
+    async with FakeApiServer(OK, tls) as server:
+        for turns in range(_TURNS_OF_A_REQUEST):
+            endpoint = endpoint_from_settings(server.url, own)
+            request = asyncio.ensure_future(answer_of(endpoint))
+            for _ in range(1 + turns):
+                await asyncio.sleep(0)
+            await endpoint.aclose()
+            await asyncio.wait([request])
+            assert request.exception() is None or isinstance(request.exception(), FAILURES)
+            await until(lambda: server.open_connections == 0, f"closed after {turns}", _LIMIT_S)
 
 
 # --- proxies

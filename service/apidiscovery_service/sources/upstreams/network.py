@@ -1,12 +1,14 @@
-"""The sockets of connections to upstreams, which fill three gaps of httpcore.
+"""The sockets of connections to upstreams, which fill four gaps of httpcore.
 
 1. It leaves the socket open when a TLS handshake is cancelled: a server that hangs would cost a
    socket at each attempt.
 2. It takes bytes after the end of an answer for the answer to the next request.
 3. It reads 64 KiB at once: thousands of the smallest chunks or frames, which take 0.3 s to parse.
+4. Closing a pool leaves connections out that are still being made; nothing closes them later.
 """
 
 import asyncio
+import contextlib
 import ssl
 from collections.abc import Iterable
 from contextvars import ContextVar
@@ -23,9 +25,15 @@ has_connected: ContextVar[bool] = ContextVar("has_connected", default=False)
 
 
 class Network(httpcore2.AsyncNetworkBackend):
-    """Makes connections."""
+    """Makes connections.
+
+    Attributes:
+        is_closed: Set when its pools are closed. Connections that are still being made are then
+            closed, and their requests fail.
+    """
 
     def __init__(self) -> None:
+        self.is_closed = False
         # Of two types for type checkers: it needs anyio, which comes with httpx2.
         self._backend = cast("httpcore2.AsyncNetworkBackend", httpcore2.AnyIOBackend())
 
@@ -40,7 +48,8 @@ class Network(httpcore2.AsyncNetworkBackend):
         """Connect to a server or a proxy."""
         has_connected.set(True)
         return await _wrapped(
-            await self._backend.connect_tcp(host, port, timeout, local_address, socket_options)
+            await self._backend.connect_tcp(host, port, timeout, local_address, socket_options),
+            self,
         )
 
 
@@ -51,9 +60,10 @@ class Stream(httpcore2.AsyncNetworkStream):
         has_read: Whether anything was read since something was written.
     """
 
-    def __init__(self, inner: httpcore2.AsyncNetworkStream) -> None:
+    def __init__(self, inner: httpcore2.AsyncNetworkStream, network: Network) -> None:
         self.has_read = False
         self._inner = inner
+        self._network = network
         # Needed for each request; looking them up takes as long as writing.
         self._socket = inner.get_extra_info("socket")
         self._ssl_object = inner.get_extra_info("ssl_object")
@@ -94,7 +104,7 @@ class Stream(httpcore2.AsyncNetworkStream):
         except BaseException:
             await self._inner.aclose()
             raise
-        return await _wrapped(stream)
+        return await _wrapped(stream, self._network)
 
     def get_extra_info(self, info: str) -> object:
         """Return a property of the connection."""
@@ -107,11 +117,11 @@ class Stream(httpcore2.AsyncNetworkStream):
                 return self._inner.get_extra_info(info)
 
 
-async def _wrapped(stream: httpcore2.AsyncNetworkStream) -> Stream:
-    try:
-        return Stream(stream)
-    except AttributeError as error:
-        # anyio asks a connection that was closed just now for its socket, which is None then
-        # (`SocketStream.extra_attributes`).
-        await stream.aclose()
-        raise httpcore2.ConnectError("closed while it was made") from error
+async def _wrapped(stream: httpcore2.AsyncNetworkStream, network: Network) -> Stream:
+    # anyio asks a connection that was closed just now for its socket, which is None then
+    # (`SocketStream.extra_attributes`).
+    with contextlib.suppress(AttributeError):
+        if not network.is_closed:
+            return Stream(stream, network)
+    await stream.aclose()
+    raise httpcore2.ConnectError("closed while it was made")

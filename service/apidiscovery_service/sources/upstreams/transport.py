@@ -132,6 +132,7 @@ class Connections:
         self._context = RenewedContext(tls) if tls else None
         self._credentials = credentials
         self._proxy = None if proxy_url is None else httpx2.Proxy(proxy_url)
+        self._network = Network()
         self._pool: _Pool | None = None
         self._last_tls: object = None
         self._renewing = asyncio.Lock()
@@ -174,7 +175,8 @@ class Connections:
             raise
 
     async def aclose(self) -> None:
-        """Close all connections; responses that are being read end with an error."""
+        """Close all connections; requests and responses under way end with an error."""
+        self._network.is_closed = True
         if self._pool is not None:
             pool, self._pool = self._pool, None
             pool.retired = True
@@ -242,7 +244,7 @@ class Connections:
             max_keepalive_connections=MAX_IDLE_CONNECTIONS,
             keepalive_expiry=IDLE_S,
             http2=True,
-            network_backend=Network(),
+            network_backend=self._network,
         )
         return _Pool(pool, context)
 
