@@ -327,6 +327,21 @@ async def test_no_connection_outlives_a_closed_endpoint(
             await until(lambda: server.open_connections == 0, f"closed after {turns}", _LIMIT_S)
 
 
+async def test_a_cancelled_close_closes_all_connections() -> None:
+    async with FakeApiServer(OK) as server:
+        for turns in range(_TURNS_OF_A_REQUEST):
+            endpoint = Endpoint(server.url)
+            await asyncio.gather(*(answer_of(endpoint) for _ in range(3)))
+            closing = asyncio.ensure_future(endpoint.aclose())
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            closing.cancel()
+            await asyncio.wait([closing])
+            if turns:  # otherwise it has not begun
+                await until(lambda: server.open_connections == 0, f"closed after {turns}", _LIMIT_S)
+            await endpoint.aclose()
+
+
 # --- proxies
 
 

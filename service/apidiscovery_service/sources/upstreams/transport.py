@@ -56,7 +56,15 @@ class _Pool:
 
     async def close_if_over(self) -> None:
         if self.retired and not self.users:
-            await self.inner.aclose()
+            await self.close()
+
+    async def close(self) -> None:
+        """Close all connections, even if this is cancelled; httpcore would close only the first."""
+        closing = asyncio.ensure_future(self.inner.aclose())
+        try:
+            await asyncio.shield(closing)
+        finally:
+            await asyncio.wait([closing])
 
 
 class Response:
@@ -180,7 +188,7 @@ class Connections:
         if self._pool is not None:
             pool, self._pool = self._pool, None
             pool.retired = True
-            await pool.inner.aclose()
+            await pool.close()
 
     async def _send(self, pool: _Pool, request: httpcore2.Request) -> httpcore2.Response:
         """Send a request; retry it when the server had closed the idle connection.
