@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 from apidiscovery_service.core.cluster import Dialect
-from apidiscovery_service.sources.upstreams.dialect import AboutServer
+from apidiscovery_service.sources.upstreams.dialect import DialectReader
 from apidiscovery_service.sources.upstreams.fetch import Exchange
 from apidiscovery_service.sources.upstreams.rounds import Rounds
 from apidiscovery_service.sources.upstreams.state import Known, Root
@@ -51,7 +51,7 @@ async def dialect_read(
     known = await Rounds(spec, exchange, frozenset).round(known)
     server.answers = then or server.answers
     try:
-        yield await AboutServer(spec, exchange, lambda: 1).read(known)
+        yield await DialectReader(spec, exchange, lambda: 1).read(known)
     finally:
         await spec.endpoint.aclose()
 

@@ -27,7 +27,7 @@ T = TypeVar("T")
 _log = structlog.get_logger(__name__)
 
 
-class AboutServer:
+class DialectReader:
     """Reads the dialect of one server, and again after each change of its discovery.
 
     Args:

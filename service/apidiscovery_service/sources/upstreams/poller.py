@@ -17,7 +17,7 @@ from apidiscovery_service.core.model import Group
 from apidiscovery_service.core.source import Certificates
 from apidiscovery_service.errors import DiscoveryError, text_of
 from apidiscovery_service.metrics import Metrics, UpstreamMetrics
-from apidiscovery_service.sources.upstreams.dialect import AboutServer
+from apidiscovery_service.sources.upstreams.dialect import DialectReader
 from apidiscovery_service.sources.upstreams.failure import Reason, failure_of, shown
 from apidiscovery_service.sources.upstreams.fetch import Exchange
 from apidiscovery_service.sources.upstreams.lists import GroupVersion, versions_of
@@ -285,7 +285,7 @@ class _DiscoveryLoop(_Loop):
         self._rounds = Rounds(spec, exchange, wanted)
         self._turns = turns
         self._lists = UnaggregatedLists(spec, exchange, rounds)
-        self._about = AboutServer(spec, exchange, rounds)
+        self._dialect = DialectReader(spec, exchange, rounds)
         self._log_changes = _HealthLog(spec)
         self._rounds_since_connected = 0
         self._is_starting = False
@@ -343,7 +343,8 @@ class _DiscoveryLoop(_Loop):
         async with self._turns.details(longest_s) as is_its_turn:
             self._is_late = not is_its_turn
             if is_its_turn:
-                self._known = await self._about.read(await self._lists.read(self._known, wanted))
+                self._known = await self._lists.read(self._known, wanted)
+                self._known = await self._dialect.read(self._known)
 
     async def _save(self) -> bool:
         return await self._has_done("written", self._record.save(self._known))
