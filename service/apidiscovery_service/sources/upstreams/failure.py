@@ -55,7 +55,7 @@ def shown(text: str, most: int = _MAX_SHOWN) -> str:
 async def attempt(work: Awaitable[T], upstream: str, what: str) -> T | UpstreamFailed:
     """Return the result of requests to an upstream, or why they failed.
 
-    One odd answer must not end the polling: a fault of ours is logged, and counts as a failure.
+    One odd answer must not end the polling: an unexpected error is logged, and counts as a failure.
 
     Args:
         work: Sends the requests; errors of the store are raised.
@@ -71,9 +71,3 @@ async def attempt(work: Awaitable[T], upstream: str, what: str) -> T | UpstreamF
     except Exception as error:  # noqa: BLE001 - see above
         _log.exception("upstream cannot be polled", upstream=upstream, request=what)
         return UpstreamFailed(Reason.INTERNAL, f"{what}: {type(error).__name__}, see the log")
-
-
-async def failure_of(work: Awaitable[object], upstream: str, what: str) -> UpstreamFailed | None:
-    """Return why requests failed, as `attempt`; None if they did not."""
-    result = await attempt(work, upstream, what)
-    return result if isinstance(result, UpstreamFailed) else None

@@ -18,7 +18,7 @@ from apidiscovery_service.core.source import Certificates
 from apidiscovery_service.errors import DiscoveryError, text_of
 from apidiscovery_service.metrics import Metrics, UpstreamMetrics
 from apidiscovery_service.sources.upstreams.dialect import DialectReader
-from apidiscovery_service.sources.upstreams.failure import Reason, failure_of, shown
+from apidiscovery_service.sources.upstreams.failure import Reason, attempt, shown
 from apidiscovery_service.sources.upstreams.fetch import Exchange
 from apidiscovery_service.sources.upstreams.lists import GroupVersion, versions_of
 from apidiscovery_service.sources.upstreams.openapi_record import DocumentsWriter
@@ -446,7 +446,7 @@ class _DocumentsLoop(_Loop):
             self.is_polling = True
             try:
                 work = self._rounds.round(self._offered)
-                failure = await failure_of(work, self._spec.name, "GET /openapi")
+                failure = await attempt(work, self._spec.name, "GET /openapi")
                 result = failure.reason if failure else "Success"
             except Fenced:
                 raise
