@@ -10,7 +10,7 @@ k8s.io/kube-aggregator pkg/apis/apiregistration/v1/helper/helpers.go:SortedByGro
 
 import asyncio
 from collections.abc import Callable, Container, Iterable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import structlog
@@ -93,6 +93,23 @@ def rounds_for_all_lists(upstreams: int) -> int:
     return int(EVERYTHING_WITHIN_ROUNDS * factor)
 
 
+@dataclass(slots=True)
+class _Memory:
+    """The memory of one process for one path between rounds.
+
+    Attributes:
+        reader: Reads the lists of group-versions.
+        versions: The versions with what their lists say.
+        names: The names of the groups when their list was read; None before.
+        failed: The group-versions whose lists failed last.
+    """
+
+    reader: ListReader
+    versions: dict[GroupVersion, Version] = field(default_factory=dict[GroupVersion, Version])
+    names: list[str] | None = None
+    failed: set[GroupVersion] = field(default_factory=set[GroupVersion])
+
+
 class UnaggregatedLists:
     """Requests the lists of one upstream, a few in each round.
 
@@ -102,24 +119,14 @@ class UnaggregatedLists:
         rounds: Returns within how many rounds all are requested.
     """
 
-    def __init__(
-        self,
-        spec: UpstreamSpec,
-        exchange: Exchange,
-        rounds: Callable[[], int],
-    ) -> None:
+    def __init__(self, spec: UpstreamSpec, exchange: Exchange, rounds: Callable[[], int]) -> None:
         self._spec = spec
         self._exchange = exchange
         self._rounds = rounds
         self._log = _log.bind(upstream=spec.name)
         self._turn = 0
         self._of_rounds = 1
-        # By path: the versions with what their lists say, the names of the groups when their list
-        # was read, and the lists that failed last.
-        self._readers: dict[str, ListReader] = {}
-        self._versions: dict[str, dict[GroupVersion, Version]] = {}
-        self._names: dict[str, list[str]] = {}
-        self._failed: dict[str, set[GroupVersion]] = {}
+        self._memories = {path: _Memory(ListReader(exchange, spec, path)) for path, _ in spec.paths}
 
     async def read(self, known: Known, wanted: Container[GroupVersion] | None) -> Known:
         """Return what is known, with the content of the lists that are due.
@@ -149,10 +156,11 @@ class UnaggregatedLists:
     async def _order(self, root: Root) -> tuple[str, ...] | None:
         """Return the names of the groups in the order of their list; None if it is not known."""
         names = [group.name for group in root.groups]
-        is_due = self._turn == 0 or self._names.get(root.path) != names
+        memory = self._memories[root.path]
+        is_due = self._turn == 0 or memory.names != names
         if root.core or self._spec.kind is Kind.SERVICE or not is_due:
             return None
-        self._names[root.path] = names
+        memory.names = names
         read = partial(read_with, read_group_list, Reading(self._spec.limits))
         try:
             listed, _ = await self._exchange.plain(root.path, read)
@@ -165,20 +173,16 @@ class UnaggregatedLists:
         self, root: Root, wanted: Container[GroupVersion] | None
     ) -> dict[GroupVersion, Version]:
         """Request the lists that are due; return the versions of which they say something new."""
-        reader = self._readers.setdefault(
-            root.path, ListReader(self._exchange, self._spec, root.path)
-        )
+        memory = self._memories[root.path]
         versions = {
             gv: version
             for gv, version in versions_of(root.groups).items()
             if wanted is None or gv in wanted
         }
-        known = self._versions.setdefault(root.path, {})
+        known = memory.versions
         same = {gv for gv, version in versions.items() if known.get(gv) == version}
-        reader.forget(reader.digests.keys() - same)
-        # Lists that failed before come last, so that they do not end the round too early.
-        failed = self._failed.setdefault(root.path, set())
-        failed &= versions.keys()
+        memory.reader.forget(memory.reader.digests.keys() - same)
+        failed = memory.failed & versions.keys()
         due = [
             gv
             for place, gv in enumerate(sorted(versions))
@@ -186,7 +190,8 @@ class UnaggregatedLists:
             and (place % self._of_rounds == self._turn or gv not in same)
         ]
         limits = self._spec.limits
-        found = await reader.fetch(
+        # Lists that failed before come last, so that they do not end the round too early.
+        found = await memory.reader.fetch(
             sorted(due, key=lambda gv: gv in failed),
             at_once=min(limits.concurrent, _AT_ONCE),
             within_s=limits.exchange_s,
@@ -198,11 +203,11 @@ class UnaggregatedLists:
             if isinstance(listed, Version)
         }
         failures = {gv for gv, each in found.items() if isinstance(each, UpstreamFailed)}
-        self._failed[root.path] = (failed - found.keys()) | failures
+        memory.failed = (failed - found.keys()) | failures
         if failures:
             names = sorted(name_of(*gv) for gv in failures)
             self._log.debug("lists not read", path=root.path, lists=names)
-        self._versions[root.path] = {gv: known[gv] for gv in same} | now
+        memory.versions = {gv: known[gv] for gv in same} | now
         return now
 
 
