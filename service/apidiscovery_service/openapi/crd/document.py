@@ -253,17 +253,17 @@ def _parts(served: Iterable[_Served]) -> Iterator[dict[str, bytes]]:
     for part, make in (("paths", _paths), ("schemas", _schemas)):
         merged: dict[str, bytes] = {}
         owners = dict.fromkeys(meta_components.components(scale=True), "Kubernetes")
-        for one in served:
-            for name, data in make(one):
-                if name in owners:
-                    message = f"both {owners[name]} and {one.name} define it"
-                    raise InvalidOpenAPI((part, name), message)
-                left -= len(data)
-                if left < 0:
-                    message = f"{one.name} makes it larger than {MAX_DOCUMENT_BYTES} bytes"
-                    raise InvalidOpenAPI((), message)
-                owners[name] = one.name
-                merged[name] = data
+        members = ((one.name, *member) for one in served for member in make(one))
+        for owner, name, data in members:
+            if name in owners:
+                message = f"both {owners[name]} and {owner} define it"
+                raise InvalidOpenAPI((part, name), message)
+            left -= len(data)
+            if left < 0:
+                message = f"{owner} makes it larger than {MAX_DOCUMENT_BYTES} bytes"
+                raise InvalidOpenAPI((), message)
+            owners[name] = owner
+            merged[name] = data
         yield merged
 
 
