@@ -260,7 +260,7 @@ def _named_parts(document: Mapping[str, object]) -> dict[_Pointer, object]:
     return parts
 
 
-def _circle(parts: Mapping[_Pointer, object]) -> _Pointer:
+def _cycle(parts: Mapping[_Pointer, object]) -> _Pointer:
     """Return a component that is an alias of itself, directly or through others; else ()."""
     aliases: dict[_Pointer, _Pointer] = {}
     for place, part in parts.items():
@@ -319,8 +319,8 @@ def check(body: Body) -> None:
         first = shown(repr(dangling[0]), _SHOWN_OF_REF)
         text = f"{len(dangling)} references lead to nothing in the document, such as {first}"
         raise UpstreamFailed(Reason.MALFORMED, text)
-    if circle := _circle(parts):
-        name = shown(circle[-1], _SHOWN_OF_REF)
+    if cycle := _cycle(parts):
+        name = shown(cycle[-1], _SHOWN_OF_REF)
         raise UpstreamFailed(Reason.MALFORMED, f"{name} is a reference to itself")
 
 
