@@ -85,7 +85,7 @@ class DocumentRecipes:
 
     def on_change(self, listener: Callable[[Iterable[str]], None]) -> None:
         """Call `listener` with the groups whose recipes may differ, after every change."""
-        self._registry.on_touched(lambda groups, _cause: listener(groups))
+        self._registry.on_touched(lambda groups, _causes: listener(groups))
         self._declarations.on_documents(listener)
         if self._upstreams:
             self._upstreams.on_change(listener)

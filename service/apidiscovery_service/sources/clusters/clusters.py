@@ -29,7 +29,7 @@ from apidiscovery_service.sources.upstreams.failure import shown
 from apidiscovery_service.sources.upstreams.spec import UpstreamSpec
 from apidiscovery_service.sources.watched_files import WatchedFiles
 
-# A cluster that cannot be used is read again so often: it may need a file that is not watched.
+# Interval at which unusable clusters are read again: they may need a file that is not watched.
 RETRY_S = 30.0
 # How long a file has to be missing: kubectl and editors empty a file before they write it.
 _GONE_AFTER_S = 0.5
@@ -103,14 +103,15 @@ class Clusters(Source):
     """Clusters that come and go at run time.
 
     Args:
-        mirror: Mirrors changed clusters, and no longer those of some names.
+        mirror: Called with the specifications of changed clusters, and with the names of clusters
+            that are mirrored no longer.
         spec_of: Returns the specification of a cluster by its name and endpoint; raises
             `InvalidConfiguration`. Called in a thread.
         folders: Folders with a file for each cluster.
         contexts: Contexts to follow; None for none.
         taken: The names of other clusters.
         is_trusted: Whether files of the folders may name programs and other files.
-        retry_s: How often a cluster that cannot be used is read again.
+        retry_s: Interval at which unusable clusters are read again.
     """
 
     def __init__(  # noqa: PLR0913 - those behind the star have names

@@ -100,7 +100,7 @@ class CustomResourceDefinition:
 
     @property
     def size(self) -> int:
-        """The bytes of its versions as JSON, which are nearly all that a document has."""
+        """The bytes of its versions as JSON: nearly all of the document."""
         return sum(zstandard.frame_content_size(version.packed) for version in self.versions)
 
 

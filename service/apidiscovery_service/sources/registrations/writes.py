@@ -225,10 +225,7 @@ async def remove_entry(
 
 
 def _left(entry: Entry, now: str, *, leave_owner: bool) -> Record | None:
-    """Return the record that stays after a removal; None for none.
-
-    None stays of an entry that cannot be read.
-    """
+    """Return the record that stays after a removal; None for none, or if it cannot be read."""
     place = parse_key(entry.key)
     try:
         record = record_of(entry)

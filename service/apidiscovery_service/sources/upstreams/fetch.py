@@ -33,7 +33,7 @@ _READ_AT_ONCE = 32 * 1024
 # A gzip bomb of this size unpacks to 4 MiB.
 _UNPACKED_AT_ONCE = 4 * 1024
 
-# The begin of a member of gzip (RFC 1952, section 2.3.1); each takes time, even without content.
+# The start of a gzip member (RFC 1952, section 2.3.1); each takes time, even without content.
 _MEMBER = b"\x1f\x8b\x08"
 _MAX_MEMBERS = 4096
 _MAX_ETAG = 1024

@@ -45,7 +45,7 @@ class RecordFormat(Generic[T]):
     """One kind of record.
 
     Args:
-        prefix: The begin of its keys; the id of an upstream follows.
+        prefix: The beginning of its keys; the id of an upstream follows.
         encode: Returns content as bytes.
         decode: Returns content from these bytes; raises `LookupError`, `TypeError`, `ValueError` or
             `UpstreamFailed` for others.

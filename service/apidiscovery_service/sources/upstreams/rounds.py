@@ -122,11 +122,11 @@ class Rounds:
         return _Memory(ListReader(self._exchange, self._spec, path))
 
     def forget(self) -> None:
-        """Read all lists again, as the known state is not the one that they led to."""
+        """Have all lists be read again: their last content is not in the known state."""
         self._memories = {path: self._memory(path) for path, _ in self._spec.paths}
 
     def _forget_unknown(self, root: Root) -> None:
-        """Have lists of versions that are not known be read, even if they did not change."""
+        """Have lists of unknown versions be read again, even if they have not changed."""
         reader = self._memories[root.path].reader
         reader.forget(reader.digests.keys() - versions_of(root.groups).keys())
 

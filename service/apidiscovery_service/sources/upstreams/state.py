@@ -74,7 +74,7 @@ class Known:
 
     Attributes:
         claim: The process that polled: the revision at which its claim was created.
-        dialect: How it writes its documents, beside what `roots` have.
+        dialect: The form of its documents, except the parts that `roots` have.
         certificates: The certificates of the last connection to it.
     """
 
@@ -193,7 +193,7 @@ def _read_root(value: dict[str, Any], document: bytes) -> Root:
     return replace(
         root,
         state=Freshness(root.state),
-        # An earlier release did not write how the server writes: the next poll reads all.
+        # A record of an earlier release has no dialect: without ETag, the next poll reads all.
         etag=root.etag if "has_creation_timestamps" in value else "",
         failures=tuple((name, text) for name, text in root.failures),
         warnings=tuple(root.warnings),
