@@ -84,8 +84,8 @@ class Registry:
     def on_touched(self, listener: Callable[[frozenset[str], frozenset[str]], None]) -> None:
         """Call `listener` after each update with the groups that may have changed, and the causes.
 
-        They may look as before, and have another source. The cause is that of `update`, otherwise
-        the sources that serve the groups; those that did where none does any more.
+        They may look as before, and have another source. The cause is that of `update`. Without
+        one, the causes are the sources that serve the groups or, if none does, that served them.
         """
         self._touch_listeners.append(listener)
 

@@ -178,7 +178,7 @@ def _kind_fields(own: tuple[str, str], kind: GroupVersionKind | None) -> dict[st
 
 
 def _message_fields(line: Mapping[str, JSONValue]) -> dict[str, JSONValue]:
-    """Return an entry as its message has it, in which verbs are a message, or absent."""
+    """Return the fields of an entry's message, whose verbs are a message; null verbs are absent."""
     fields = {name: value for name, value in line.items() if name != "verbs"}
     return fields if line["verbs"] is None else {**fields, "verbs": {"items": line["verbs"]}}
 

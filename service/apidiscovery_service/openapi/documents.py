@@ -1,7 +1,7 @@
 """The documents of everything that is served: made on request, then known by their hash.
 
 The index states the hash of every document, so the first request for it makes all of them once and
-drops them. Its fingerprint shows later whether it has changed. Requested bodies are cached.
+drops them. Fingerprints show later which documents have changed. Requested bodies are cached.
 """
 
 import asyncio

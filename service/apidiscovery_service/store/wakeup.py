@@ -24,7 +24,7 @@ class Wakeup:
         event.set()
 
     async def until(self, holds: Callable[[], bool]) -> None:
-        """Wait for a condition on the state whose changes are rung."""
+        """Wait until a condition holds; it is checked at once, and after each `ring`."""
         while True:
             news = self.next()
             if holds():

@@ -30,7 +30,7 @@ class Kind:
         kind: The kind as documents say it, such as `StorageVersion`.
         message: Its message, which has no `kind` and `apiVersion`.
         list_message: The message of a list of such objects; None if there are no lists.
-        plural: The resource, as in paths; empty for what is no resource.
+        plural: The resource, as in paths; empty for a kind without a resource.
         singular: The resource in the singular.
         namespaced: Whether its objects are in namespaces.
         in_every_group: Whether the kind exists in every version of every group.
