@@ -457,8 +457,9 @@ def dated(
 ) -> list[Event]:
     """Return the events of changes that arrived together, removals first.
 
-    An object may have been gone before any of the writes, so a reader of these must know that. The
-    last removal has the greatest revision up to which a reader of all removals has seen everything.
+    The revision of a removal is not known: it may be less than that of any write. The last removal
+    gets the revision before the first write, or `revision` without writes, since a reader of all
+    removals has seen everything up to it. The other removals get `reached`.
 
     Args:
         removals: In any order.
