@@ -73,7 +73,7 @@ class Contexts(NamedTuple):
 
 
 class _Good(NamedTuple):
-    """A cluster that can be used; another fingerprint means another content."""
+    """A cluster that can be used; a different fingerprint means different content."""
 
     spec: UpstreamSpec
     fingerprint: str

@@ -62,10 +62,10 @@ def check_document(answer: Answer) -> None:
 def check_room(
     spec: UpstreamSpec, path: str, packed: Packed, others: Iterable[DocumentRef]
 ) -> None:
-    """Check that the documents of an upstream do not exceed their limit with another one.
+    """Check that a document fits, with the others of its upstream, into their limit.
 
     Raises:
-        UpstreamFailed: It does not.
+        UpstreamFailed: It does not fit.
     """
     limit = spec.limits.openapi_kept_bytes
     if packed.packed_size + sum(other.packed_size for other in others) > limit:

@@ -222,7 +222,7 @@ class RecordFollower(Generic[T]):
     Args:
         kind: The kind.
         store: Where they are.
-        changed: Called after each change, and without changes when the store has no news.
+        changed: Called after each listing and each batch of the watch, also an empty one.
         lost: Called with an upstream whose record is older than before, or missing: the store was
             restored from a backup.
 
