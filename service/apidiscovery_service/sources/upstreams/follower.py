@@ -427,6 +427,7 @@ class Upstreams(Source):
         return listing.revision
 
     def _claims_changed(self, entries: Mapping[str, Entry | None]) -> None:
+        changed: list[_Followed] = []
         for key, entry in entries.items():
             spec_id = key.removeprefix(_CLAIMS)
             if entry is None or is_dead(entry):
@@ -434,23 +435,29 @@ class Upstreams(Source):
             else:
                 self._claimed[spec_id] = entry.created
             followed = self._followed.get(spec_id)
-            if followed is not None:
-                self._reconsider(followed)
+            if followed is not None and self._reconsider(followed):
+                changed.append(followed)
+        self._publish(changed)
         self._note_news(_CLAIMS)
 
-    def _reconsider(self, followed: _Followed) -> None:
-        """Trust a record whose writer is alive; end the trust some time after it has gone."""
-        known = followed.view.known
+    def _reconsider(self, followed: _Followed) -> bool:
+        """Trust a record whose writer is alive; end the trust some time after it has gone.
+
+        Returns:
+            Whether the view has changed, and has to be published.
+        """
+        known, was_trusted = followed.view.known, followed.view.is_trusted
         if known is None or self._silence:
-            return
+            return False
         if self._claimed.get(followed.spec.id) == known.claim:
             _stop(followed)
-            if not followed.view.is_trusted:
+            if not was_trusted:
                 followed.view = View(known, is_trusted=True)
-                self._publish([followed])
-        elif followed.view.is_trusted and not followed.distrust:
+            return not was_trusted
+        if was_trusted and not followed.distrust:
             loop = asyncio.get_running_loop()
             followed.distrust = loop.call_later(self._grace_s, self._lose, followed)
+        return False
 
     def _lose(self, followed: _Followed) -> None:
         followed.distrust = None
