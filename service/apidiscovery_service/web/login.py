@@ -8,7 +8,7 @@ from typing import cast
 from urllib.parse import parse_qs, urlsplit
 
 from apidiscovery_service.access.authenticator import Access
-from apidiscovery_service.serving.http.admission import LOCAL, Refused, admit
+from apidiscovery_service.serving.http.admission import Refused, admit
 from apidiscovery_service.serving.http.messages import Headers, Receive
 from apidiscovery_service.serving.http.pages import PageExchange
 from apidiscovery_service.web.routes import HOME
@@ -81,7 +81,7 @@ class Login:
             Refused: It may not see pages, or not now.
         """
         if self._access is None:
-            return Visitor(Viewer(role=LOCAL.role), LOCAL.limit_key)
+            return Visitor(Viewer())
         session = cookie(exchange.headers.get("cookie", ""), SESSION_COOKIE)
         kept = self._sessions.authorization(session) if session else None
         credentials = exchange.credentials

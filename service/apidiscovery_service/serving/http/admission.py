@@ -15,7 +15,6 @@ from apidiscovery_formats.go_text import quote
 
 from apidiscovery_service.access import ANONYMOUS, Role
 from apidiscovery_service.access.authenticator import (
-    EVERYTHING,
     Access,
     Admission,
     NoCredentials,
@@ -50,10 +49,6 @@ class Credentials:
 
     connection: str
     authorization: bytes | None
-
-
-# The caller of a server without authentication.
-LOCAL = EVERYTHING
 
 
 class Refused(Exception):
