@@ -18,8 +18,15 @@ from apidiscovery_service.metrics import Metrics
 from apidiscovery_service.serving.feature_gates import FeatureGates
 from apidiscovery_service.serving.grpc import discovery_messages as messages
 from apidiscovery_service.serving.grpc.admission import CallAccess
-from apidiscovery_service.serving.grpc.calls import Behaviour, CallFailed, Context, Service, Stream
-from apidiscovery_service.serving.grpc.fields import happens_by, heartbeat_s
+from apidiscovery_service.serving.grpc.calls import (
+    Behaviour,
+    CallFailed,
+    Context,
+    Service,
+    Stream,
+    happens_by,
+)
+from apidiscovery_service.serving.grpc.fields import heartbeat_s
 
 SERVICE = discovery_pb2.DESCRIPTOR.services_by_name["DiscoveryService"]
 

@@ -1,10 +1,9 @@
 """Fields that messages of several services have: times, durations, sizes and tokens of pages."""
 
-import asyncio
 import base64
 import binascii
 import json
-from collections.abc import Awaitable, Sized
+from collections.abc import Sized
 from datetime import UTC, datetime
 from typing import cast
 
@@ -108,16 +107,6 @@ def heartbeat_s(
         message = f"want {_MIN_HEARTBEAT_S:g} s to {_MAX_HEARTBEAT_S:g} s, got {seconds:g} s"
         raise InvalidFields(FieldViolation("heartbeat_interval", message))
     return seconds
-
-
-async def happens_by(deadline: float, event: Awaitable[object]) -> bool:
-    """Wait for an event; return False if it has not happened by a time of the event loop."""
-    try:
-        async with asyncio.timeout_at(deadline):
-            await event
-    except TimeoutError:
-        return False
-    return True
 
 
 # Pages.

@@ -14,9 +14,15 @@ from apidiscovery_service.fleet.scope import Scope
 from apidiscovery_service.kube.objects.selectors import LabelSelector
 from apidiscovery_service.metrics import Metrics
 from apidiscovery_service.serving.grpc import fleet_messages as messages
-from apidiscovery_service.serving.grpc.calls import Behaviour, CallFailed, Context, Service, Stream
-from apidiscovery_service.serving.grpc.fields import (
+from apidiscovery_service.serving.grpc.calls import (
+    Behaviour,
+    CallFailed,
+    Context,
+    Service,
+    Stream,
     happens_by,
+)
+from apidiscovery_service.serving.grpc.fields import (
     heartbeat_s,
     page_size_of,
     page_token,

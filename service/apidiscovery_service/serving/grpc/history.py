@@ -36,12 +36,12 @@ from apidiscovery_service.serving.grpc.calls import (
     Context,
     Service,
     Stream,
+    happens_by,
     number_of,
 )
 from apidiscovery_service.serving.grpc.discovery_messages import STATES
 from apidiscovery_service.serving.grpc.fields import (
     PART_BYTES,
-    happens_by,
     heartbeat_s,
     page_size_of,
     page_token,
