@@ -378,10 +378,11 @@ async def _answered(call: _Call, request: Request, data: bytes) -> Response:
         body = await call.envelope(data, coding) + form.end(None)
         return Response(200, [NOT_CACHED, *headers], body, method.path, form.media_type)
     headers += [NOT_CACHED, (b"vary", b"Accept-Encoding")]
-    is_read = call.parameters is not None and not _is_with_provenance(call.request)
+    is_get = call.parameters is not None
+    is_tagged = is_get and method.has_etag and not _is_with_provenance(call.request)
     # The only read that depends on neither the caller nor the time.
-    cacheable = is_read and isinstance(call.request, discovery_pb2.GetDiscoveryRequest)
-    etag = await call.conversions.run(method.etag, data) if is_read else b""
+    cacheable = is_tagged and isinstance(call.request, discovery_pb2.GetDiscoveryRequest)
+    etag = await call.conversions.run(method.etag, data) if is_tagged else b""
     if etag:
         tag = f'"{etag.decode()}"'
         headers.append((b"etag", tag.encode()))

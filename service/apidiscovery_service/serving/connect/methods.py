@@ -1,7 +1,7 @@
 """The methods that can be called, with their properties from the protos."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -22,6 +22,13 @@ from apidiscovery_service.serving.grpc.calls import Handler, OptionalHandler, Se
 
 # Messages of this size and above are converted in a thread: JSON takes 100 ns a byte.
 _INLINE_BYTES = 16 * 1024
+
+# The field with the hash of a response.
+_HASHES: Mapping[type[Message], str] = {
+    discovery_pb2.GetDiscoveryResponse: "etag",
+    openapi_pb2.GetIndexResponse: "etag",
+    fleet_pb2.GetMatrixResponse: "hash",
+}
 
 Interceptors = Sequence[grpc.aio.ServerInterceptor]
 
@@ -84,12 +91,15 @@ class Method:
         except (ParseError, ValueError, RecursionError) as error:
             raise invalid(f"the message is no valid JSON of {name}: {error}") from None
 
+    @property
+    def has_etag(self) -> bool:
+        """Whether its response has a hash."""
+        return self.response in _HASHES
+
     def etag(self, data: bytes) -> bytes:
-        """Return the hash that tells whether an encoded response is current; empty without one."""
-        response = self.response.FromString(data)
-        if isinstance(response, discovery_pb2.GetDiscoveryResponse | openapi_pb2.GetIndexResponse):
-            return response.etag.encode()
-        return response.hash.encode() if isinstance(response, fleet_pb2.GetMatrixResponse) else b""
+        """Return the hash in an encoded response; empty while it has none."""
+        value: str = getattr(self.response.FromString(data), _HASHES[self.response])
+        return value.encode()
 
     def json(self, data: bytes) -> bytes:
         """Return an encoded response as JSON."""
