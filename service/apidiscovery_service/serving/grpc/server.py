@@ -67,12 +67,7 @@ class GrpcServer:
         )
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
         reflection.enable_server_reflection(
-            (
-                *self._names,
-                health_pb2.DESCRIPTOR.services_by_name["Health"].full_name,
-                reflection.SERVICE_NAME,
-            ),
-            self._server,
+            (*self._names, health.SERVICE_NAME, reflection.SERVICE_NAME), self._server
         )
 
     async def start(self, address: str) -> int:
