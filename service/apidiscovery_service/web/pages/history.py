@@ -103,14 +103,15 @@ async def _timeline(view: View, history: History) -> Page:
     limit = _SCANNED if filters.kind else _PAGE
     found = await history.changes(only, before=cursor, limit=limit + 1)
     read = found[:limit]
-    loud = [change for change in read if filters.shows(ShownChange(change))]
+    oldest = read[-1].id if read else 0
+    candidates = [change for change in read if filters.shows(ShownChange(change))]
     if filters.kind:
-        shown, last = await _of_kind(history, loud, filters.kind.lower())
+        shown, last = await _of_kind(history, candidates, filters.kind.lower())
     else:
-        shown, last = await _of_all(history, loud, filters)
+        shown, last = await _of_all(history, candidates, filters)
     # The page ends with the last change that it has looked at.
-    end = loud[last].id if last < len(loud) - 1 else (read[-1].id if read else 0)
-    is_last = len(found) <= limit and end == (read[-1].id if read else 0)
+    end = candidates[last].id if last < len(candidates) - 1 else oldest
+    is_last = len(found) <= limit and end == oldest
     count = sum(change.id >= end for change in read)
     return Page(
         "history.html",
@@ -163,12 +164,13 @@ async def _of_all(
         some = pending[start : start + _LINES]
         # Changes that share a line are shown without their effects.
         alone = [entry.first.change for entry in some if len(entry.changes) == 1]
-        words = iter(await _explained(history, alone))
+        lines = iter(await _explained(history, alone))
         for entry in some:
             place += len(entry.changes)
-            line = next(words) if len(entry.changes) == 1 else entry.first
-            if line is not None and filters.shows(line):
-                shown.append(entry if len(entry.changes) > 1 else Entry((line,)))
+            line = next(lines) if len(entry.changes) == 1 else None
+            found = entry if line is None else Entry((line,))
+            if filters.shows(found.first):
+                shown.append(found)
             if len(shown) == _LINES:
                 return shown, place
     return shown, place
