@@ -123,7 +123,7 @@ class NamesCache:
         self._kept: OrderedDict[Scope, tuple[object, Names]] = OrderedDict()
 
     async def of(self, scope: Scope, snapshot: EncodedSnapshot) -> Names:
-        """Return the names that are served now, and by clusters; thousands are made in a thread."""
+        """Return the names that are served now, and by clusters; they are made in a thread."""
         state = snapshot, scope.revision
         kept = self._kept.get(scope)
         if kept is None or kept[0] != state:

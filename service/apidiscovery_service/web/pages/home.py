@@ -20,7 +20,7 @@ _READ_CHANGES = 400
 _TOGETHER = timedelta(seconds=5)
 _MAX_CLUSTERS = 24
 # The order of groups changes with each group that comes or goes, which is listed itself.
-_TOLD = (Kind.GROUP, Kind.OPENAPI, Kind.STATE)
+_KINDS = (Kind.GROUP, Kind.OPENAPI, Kind.STATE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ async def _last_changes(view: View) -> tuple[list[Changes], str]:
     if history is None:
         return [], ""
     try:
-        only = Filter(may_read=visible(view), kinds=_TOLD)
+        only = Filter(may_read=visible(view), kinds=_KINDS)
         found = map(ShownChange, await history.changes(only, limit=_READ_CHANGES))
         lines = together((one for one in found if not (one.is_echo or one.is_implied)), _LINES)
         return await _explained(history, lines), ""

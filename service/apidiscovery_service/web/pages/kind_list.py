@@ -58,10 +58,10 @@ def _lines(kinds: Sequence[NamedKind], matrix: Matrix) -> list[Line]:
     lines: list[Line] = []
     for kind in kinds:
         found = cells.get((kind.group, kind.resource.resource), [])
-        # Other clusters may serve one that is not merged in other versions.
-        others = [version for cell in found for version in cell.versions if kind.cluster]
-        versions = tuple(dict.fromkeys((*kind.versions, *others)))
-        lines.append(Line(kind, versions, len(found)))
+        # A kind that is not merged may have other versions in other clusters.
+        others = found if kind.cluster else ()
+        versions = dict.fromkeys((*kind.versions, *(v for cell in others for v in cell.versions)))
+        lines.append(Line(kind, tuple(versions), len(found)))
     return lines
 
 
