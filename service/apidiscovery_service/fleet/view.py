@@ -76,8 +76,9 @@ class View:
 def _member(cluster: Cluster, kind: ViewKind) -> Member:
     """Return a cluster as a view takes it.
 
-    A union is stale where a cluster does not answer. Common is not: clients leave out stale
-    versions, and one cluster that is down must not take everything from them.
+    In a union, the groups of a cluster that does not answer are stale. In a common view they are
+    not: clients leave out stale versions, and one cluster that is down must not take everything
+    from them.
     """
     is_stale = kind is ViewKind.UNION and cluster.status.state is not SourceState.CURRENT
     unknown = (CORE_GROUP,) if cluster.core is None else ()

@@ -59,7 +59,7 @@ class Merger:
     """Merges clusters into a view; only groups whose forms have changed are merged again.
 
     Args:
-        kind: What the view keeps.
+        kind: Union or common.
     """
 
     def __init__(self, kind: ViewKind) -> None:
@@ -89,7 +89,7 @@ class Merger:
             if name in touched or name not in self._made:
                 self._make(name)
         found = [made[1] for name in wanted if (made := self._made.get(name))]
-        return tuple(self._as_sure(group for group in found if group is not None))
+        return tuple(self._stale_where_unsure(group for group in found if group is not None))
 
     def _make(self, name: str) -> None:
         forms = self._forms.of(name)
@@ -101,7 +101,7 @@ class Merger:
             group = _union_of(forms) if self._is_union else _common_of(forms)
             self._made[name] = forms, group
 
-    def _as_sure(self, groups: Iterable[Group]) -> Iterable[Group]:
+    def _stale_where_unsure(self, groups: Iterable[Group]) -> Iterable[Group]:
         unsure = frozenset[str]() if self._is_union else self._forms.unknown()
         return (
             _all_stale(group) if unsure is None or group.name in unsure else group

@@ -87,9 +87,9 @@ class History:
     Args:
         thread: Does the work of the file; it has one worker.
         file: The file.
-        keep: As for `open`, as the others.
-        etag_of: As for `open`.
-        openapi_of: As for `open`.
+        keep: See `open`.
+        etag_of: See `open`.
+        openapi_of: See `open`.
     """
 
     def __init__(
