@@ -65,7 +65,7 @@ class Admission:
         return self.caller.user
 
 
-# Without authentication; such a server listens on loopback only.
+# The admission of every caller of a server without authentication.
 EVERYTHING = Admission(LOCAL, Role.ADMIN, "", math.inf, None)
 
 

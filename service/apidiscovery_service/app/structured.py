@@ -126,8 +126,8 @@ def configured_grants(value: object) -> tuple[Grant, ...]:
 
     It is a list; each element has `role` (`reader`, `publisher` or `admin`), at least one name in
     `users` or `groups`, and for a publisher `api-groups`: patterns in which `*` matches any text,
-    with the empty text for the core group. But for an admin it may have `clusters`: patterns of the
-    clusters that these callers read about, by default all.
+    with the empty text for the core group. A reader or publisher may have `clusters`: patterns of
+    the clusters that these callers read about, by default all.
 
     Raises:
         InvalidConfiguration: It is not that; the message begins with the path of the key.

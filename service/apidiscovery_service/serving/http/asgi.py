@@ -71,8 +71,9 @@ MAX_HEADER_BYTES = 64 * 1024
 _MAX_KEY_BYTES = 4096
 
 _OPENAPI = ("/openapi/", "/schemas")
-# Enough for the index and some popular documents; `openapi.documents` caches the others. `Expires`
-# is right to the minute.
+# Of the caches for OpenAPI, for calls and for each scope of the fleet. It is enough for the index
+# and some popular documents; `openapi.documents` caches the others. `Expires` is right to the
+# minute.
 _CACHE_BYTES = 8 * 1024 * 1024
 _CACHE_S = 60.0
 
@@ -310,7 +311,7 @@ class Gateway:
         answer.stats.observe(perf_counter() - incoming.started)
 
     def _forward(self, incoming: _Incoming, caller: str) -> Send:
-        """Return what sends the messages of a stream, counted until they are read."""
+        """Return a function that sends the messages of a stream, counted until they are read."""
         whose = partial(self._caller, incoming, caller)
         return partial(self._delivery.send_frame, incoming.connection, whose, incoming.send)
 

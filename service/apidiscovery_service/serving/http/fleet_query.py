@@ -1,4 +1,4 @@
-"""The query of a request to `/fleet/clusters` or `/fleet/matrix`, and the begin of its pages."""
+"""The query of a request to `/fleet/clusters` or `/fleet/matrix`, and the place of a page."""
 
 import base64
 import binascii
