@@ -217,13 +217,7 @@ def _status(
     if code:
         fields["code"] = code
 
-    def to_message() -> status_pb2.Status:
-        message = message_of(status_pb2.Status, fields)
-        if details is None:  # a pointer in Go
-            message.ClearField("details")
-        return message
-
-    return PlainDocument("Status", "v1", fields, to_message)
+    return PlainDocument("Status", "v1", fields, lambda: message_of(status_pb2.Status, fields))
 
 
 def _details(details: Details) -> dict[str, JSONValue]:
