@@ -11,7 +11,6 @@ import orjson
 from apidiscovery.service.v1 import discovery_pb2, fleet_pb2, openapi_pb2
 from google.protobuf.descriptor import MethodDescriptor
 from google.protobuf.descriptor_pb2 import MethodOptions
-from google.protobuf.descriptor_pool import Default
 from google.protobuf.json_format import MessageToDict, Parse, ParseError
 from google.protobuf.message import DecodeError, Message
 from google.protobuf.message_factory import GetMessageClass
@@ -110,11 +109,10 @@ async def methods_of(services: Sequence[Service], interceptors: Interceptors) ->
     """Return the methods of services by path, each with the interceptors around its handler."""
     methods: dict[str, Method] = {}
     for service in services:
-        described = Default().FindServiceByName(service.name).methods_by_name
         for name, handler in service.methods().items():
             path = f"/{service.name}/{name}"
             wrapped = await _intercepted(handler, path, interceptors)
-            methods[path] = _method(path, wrapped, described[name])
+            methods[path] = _method(path, wrapped, service.descriptor.methods_by_name[name])
     return methods
 
 
