@@ -1,8 +1,9 @@
 """Authentication and authorization: decisions alone, without sockets.
 
 Roles: `reader` may read discovery and registrations, `publisher` may also change registrations of
-the API groups that its patterns match, `admin` may do everything. Whoever may read reads about the
-clusters that the grants name, which are all unless they name some. What is not granted is denied.
+the API groups that its patterns match, `admin` may do everything. Readers and publishers may read
+about the clusters that their grants name; a grant that names none is for all. Everything else is
+denied.
 """
 
 from dataclasses import dataclass

@@ -89,7 +89,7 @@ class Names:
         return cls(tuple(kinds.values()), groups)
 
     def find_kinds(self, text: str) -> list[tuple[Match, NamedKind]]:
-        """Return the kinds with a name that a text is, begins, or is a part of; the best first."""
+        """Return kinds with a name that equals, begins with or contains a text, in this order."""
         wanted = text.lower()
         found = [
             (match, kind) for kind in self.kinds if (match := _best(kind.names, wanted)) is not None
@@ -97,7 +97,7 @@ class Names:
         return sorted(found, key=lambda each: each[0])
 
     def find_groups(self, text: str) -> list[str]:
-        """Return the groups whose name a text is, begins, or is a part of; the best first."""
+        """Return groups whose name equals, begins with or contains a text, in this order."""
         wanted = text.lower()
         found = [
             (match, name)

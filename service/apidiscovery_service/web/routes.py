@@ -29,8 +29,8 @@ class PageRoute:
         pattern: Of the decoded path.
         make: Makes the page.
         endpoint: Its path in metrics.
-        is_kept: Whether an equal request gets an equal page until something is served in another
-            way; false for pages that show what changes besides, such as the history.
+        is_kept: Whether equal requests get the same page until discovery or OpenAPI change; false
+            for pages that show anything else, such as the history.
     """
 
     pattern: re.Pattern[str]

@@ -24,7 +24,7 @@ from apidiscovery_service.web.names import NamesCache
 from apidiscovery_service.web.search_building import IndexBuilder
 
 CORE = "core"
-"""What the core group is called in paths."""
+"""The name of the core group in paths."""
 
 
 @dataclass(frozen=True, slots=True)
