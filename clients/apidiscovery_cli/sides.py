@@ -22,18 +22,17 @@ from apidiscovery_cli.connection_options import (
     is_from_environment,
 )
 from apidiscovery_cli.files import input_name, read_input
-from apidiscovery_cli.options import ANY_SERVER_URL, Option
+from apidiscovery_cli.options import ANY_SERVER_URL, GRPC_SCHEMES, Option
 from apidiscovery_cli.output import tell_warning
 
 CONTEXT = "context:"
 CLUSTER = "cluster:"
 # Names may have an @, too: those of contexts do.
 _AT = re.compile(r"(.+)@([0-9]{4}-[0-9].*)")
-_GRPC = ("grpc", "grpcs")
 _CLUSTER_OVER_GRPC = re.compile(r"(grpcs?://[^/?]+)/clusters/([^?]+)(?:\?at=(.+))?")
 # A time in the future, so that another clock still means the latest state.
 _AHEAD = timedelta(days=1)
-SCHEMES = ("http", "https", *_GRPC)
+SCHEMES = ("http", "https", *GRPC_SCHEMES)
 
 _WANTED = (
     "want a file, - for standard input, a URL of http, https, grpc or grpcs,"
@@ -228,7 +227,7 @@ def _transport(flags: Flags, target: str | None, context: str | None) -> Transpo
             f"{target}: over gRPC a service has only the discovery of a cluster; want --server with"
             " the service's http:// URL"
         )
-    if target and target.partition("://")[0].lower() in _GRPC:
+    if target and target.partition("://")[0].lower() in GRPC_SCHEMES:
         return open_blocking(target, **own).transport
     url, _, query = (target or "").partition("?")
     server = http_target(url or None, own, prefix="--")

@@ -73,7 +73,7 @@ def _member(side: str, flags: Flags) -> DiscoveryClient | Snapshot:
     own: Flags = {**flags, "context": context, "kubeconfig": kubeconfig}
     if side.partition("://")[0].lower() in GRPC_SCHEMES:
         return DiscoveryClient(side, cache=True, **own)
-    server = http_target(None if context else side, own)
+    server = http_target(None if context else side, own, prefix="--")
     transport = HttpTransport(server, HttpOptions(warn=tell_warning))
     return DiscoveryClient(transport, cache=True, cache_key=key_in_cache(server))
 

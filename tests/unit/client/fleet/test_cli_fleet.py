@@ -73,6 +73,15 @@ def test_it_says_who_does_not_answer_and_denies_nothing_for_it(capsys: Capture) 
     assert row.split() == ["Widget", "example.com", "v1", "?"]
 
 
+def test_errors_of_the_connection_name_flags(capsys: Capture) -> None:
+    found = fleet(capsys, "east.json", "https://127.0.0.1:1", "--as-group", "dev")
+
+    assert (found.exit_code, found.stderr) == (
+        2,
+        "error: --as-group: want `--as` beside it: whom to impersonate\n",
+    )
+
+
 def test_a_cluster_that_has_died_is_shown_as_it_was(
     capsys: Capture, make_fake_apiserver: type[FakeApiServer]
 ) -> None:
