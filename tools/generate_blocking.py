@@ -34,7 +34,6 @@ PAIRS = (
 )
 NAMES = {
     "_AsyncBorrowed": "_Borrowed",
-    "_async_borrowed": "_borrowed",
     "AsyncBorrowedTransport": "BorrowedTransport",
     "AbstractAsyncContextManager": "AbstractContextManager",
     "AioCalls": "GrpcioCalls",
@@ -73,7 +72,6 @@ NAMES = {
     "_async_over_http": "_over_http",
     "_async_served": "_served",
     "async_http": "http",
-    "_async_lookups": "_lookups",
     "_async_discovery": "_discovery",
     "_async_driver": "_driver",
     "async_client": "client",
@@ -82,7 +80,6 @@ NAMES = {
     "_async_waiting": "_waiting",
     "async_published": "published",
     "aclosing": "closing",
-    "enter_async_context": "enter_context",
     "open_async": "open_blocking",
     "push_async_callback": "callback",
 }
