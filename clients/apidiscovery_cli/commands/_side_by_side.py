@@ -79,19 +79,19 @@ def _member(side: str, flags: Flags) -> DiscoveryClient | Snapshot:
 
 
 def members_of(
-    clusters: Sequence[str], flags: Flags, service: str | None = None
+    clusters: Sequence[str], flags: Flags
 ) -> dict[str, DiscoveryClient | Snapshot | Server | str]:
     """Return the clusters of a command line by name; servers have not been asked yet.
 
     Raises:
-        click.UsageError: Two have the same name, or `cluster:NAME` stands without a service.
+        click.UsageError: Two have the same name, or one is `cluster:NAME`, which needs a service.
         DiscoveryError: A file or release cannot be read.
     """
     members: dict[str, DiscoveryClient | Snapshot | Server | str] = {}
     for name, side in map(named, clusters):
         if name in members:
             raise click.UsageError(f"{side}: another cluster is called {name!r}; want NAME=CLUSTER")
-        members[name] = _member(with_service(side, service), flags)
+        members[name] = _member(with_service(side, None), flags)
     return members
 
 
@@ -99,8 +99,8 @@ def columns_of(sides: Sequence[str], service: str | None, flags: Flags) -> dict[
     """Return the columns of a service's matrix for the clusters among sides, by side.
 
     Args:
-        sides: Those that begin with `cluster:` are clusters, others are left out; so are clusters
-            of former times, if the service knows them.
+        sides: Those that begin with `cluster:` are clusters. Others are left out, and so are
+            clusters at a time, of which only the name is checked.
         service: The URL of the service; None where no side is a cluster.
         flags: How servers are reached.
 
