@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from http import HTTPStatus
 
-from apidiscovery_formats.matrix import Column, Freshness, Matrix
+from apidiscovery_formats.matrix import Column, Freshness, Matrix, time_text
 
 from apidiscovery_client._errors import (
     DiscoveryError,
@@ -40,7 +40,7 @@ def may_pass(error: DiscoveryError) -> bool:
 
 def as_stale(matrix: Matrix, since: datetime, reason: str) -> Matrix:
     """Return the matrix with all current columns stale."""
-    text = since.isoformat(timespec="seconds").replace("+00:00", "Z")
+    text = time_text(since)
     return Matrix(
         tuple(
             replace(column, freshness=Freshness.STALE, since=text, reason=reason)
