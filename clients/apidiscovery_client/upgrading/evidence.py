@@ -15,6 +15,7 @@ from apidiscovery_client._negotiation import ACCEPT_PLAIN
 from apidiscovery_client.model import Snapshot
 from apidiscovery_client.openapi.asking import FetchesPaths
 from apidiscovery_client.openapi.json_documents import as_array, as_object, load
+from apidiscovery_client.schema_diff.versions import versions_in
 from apidiscovery_client.schemas.listing import listed
 from apidiscovery_client.snapshots.releases import PREFIX
 
@@ -59,11 +60,7 @@ class Definition:
 def definition_of(found: Fields) -> Definition:
     """Return the facts of a definition as the server returns it."""
     spec = _inner(found, "spec")
-    versions = {
-        str(one.get("name") or ""): one
-        for one in map(as_object, as_array(spec.get("versions")) or ())
-        if one
-    }
+    versions = versions_in(spec)
     conversion = _inner(spec, "conversion")
     # Fields of a webhook are kept beside another strategy.
     is_called = conversion.get("strategy") == "Webhook"
