@@ -30,7 +30,6 @@ _SECTIONS = (
     other_endpoints.OPENAPI,
     other_endpoints.SECTION,
 )
-# In the order of their numbers.
 CHECKS = tuple(
     sorted((one for section in _SECTIONS for one in section.checks), key=lambda one: one.number)
 )

@@ -27,7 +27,7 @@ _Facts: TypeAlias = tuple[object, ...]
 @SECTION.check(
     40,
     "Content-Type of unaggregated documents is application/json",
-    why="client-go 0.26.0 to 0.27.1 compares it as text; with a charset kubectl of then fails",
+    why="client-go 0.26.0 to 0.27.1 compare it as text; with a charset their kubectl fails",
     advice="send exactly application/json",
 )
 def _exact_type(subject: Subject) -> None:
