@@ -1,8 +1,11 @@
 """Checks manifests for a server: kinds that it does not serve, fields that it does not know.
 
-with DiscoveryClient(transport) as client:
-checked = check(read_manifests(text, name), client.refresh(), ServedSchemas(transport, name))
-broken = checked.of(Severity.ERROR)
+For example:
+
+    with DiscoveryClient(transport) as client:
+        schemas = ServedSchemas(transport, name)
+        checked = check(read_manifests(text, name), client.refresh(), schemas)
+        broken = checked.of(Severity.ERROR)
 """
 
 from apidiscovery_client.checking.checker import check as check

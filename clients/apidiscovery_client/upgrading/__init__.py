@@ -1,8 +1,10 @@
 """Plans the steps before a cluster is upgraded to a release of Kubernetes.
 
-with DiscoveryClient(transport) as client:
-evidence = read_cluster("prod", client.refresh(), transport)
-steps = plan(evidence, "1.36").steps
+For example:
+
+    with DiscoveryClient(transport) as client:
+        evidence = read_cluster("prod", client.refresh(), transport)
+        steps = plan(evidence, "1.36").steps
 """
 
 from apidiscovery_client.upgrading.evidence import Evidence as Evidence
