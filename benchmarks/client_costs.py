@@ -160,7 +160,7 @@ class Session:
 
 
 def found_at(path: str) -> Found | None:
-    """Return what a client knows that requests objects at a path; None for other paths."""
+    """Return the resource whose objects a client requests at a path; None for other paths."""
     root, *parts = path.strip("/").split("/")
     if root not in ("api", "apis"):
         return None
@@ -173,7 +173,7 @@ def found_at(path: str) -> Found | None:
 def session(client: str, server: FakeApiServer, folder: Path) -> Generator[Session]:
     """Run a client in a process of its own until the block ends, and not for much longer.
 
-    What it has in the folder is what the sessions before have left.
+    It finds in the folder what earlier sessions have left there.
     """
     folder.mkdir(exist_ok=True, parents=True)
     kubeconfig = folder / "kubeconfig"

@@ -1,4 +1,4 @@
-"""What the reports share: names of their forms, and safe text for each form."""
+"""The forms of all reports: their names, and safe text for each of them."""
 
 import json
 from collections.abc import Iterable

@@ -88,7 +88,7 @@ class GroupReader:
     """Reads aggregated groups from messages, whatever library they are of.
 
     Args:
-        has: Tells whether a message has a field that is a message.
+        has: Returns whether a message has a field that is a message.
         extras: Returns the unknown fields of a message, under `PROTOBUF_EXTRA`.
     """
 

@@ -34,7 +34,6 @@ CHECK = "poststarthook/built-in-resources-storage-version-updater"
 
 _MAX_DRAINED_BYTES = 256 << 10  # Go's net/http `maxPostHandlerReadBytes`
 
-
 _TEXT = "text/plain; charset=utf-8"
 _NOSNIFF = (b"x-content-type-options", b"nosniff")  # Go's net/http `Error`
 

@@ -299,7 +299,7 @@ class FakeApiServer:
             self._arrived = 0
 
     def wait_for_requests(self, count: int, *, timeout_s: float = _WAIT_S) -> tuple[Request, ...]:
-        """Return `requests` once there are that many; raise `TimeoutError`."""
+        """Return `requests` when there are that many; raise `TimeoutError` if they do not come."""
         return self._wait(count, timeout_s, lambda: len(self._requests), "answered")
 
     def wait_for_arrivals(self, count: int, *, timeout_s: float = _WAIT_S) -> None:

@@ -21,13 +21,13 @@ from apidiscovery_client.transports._grpc_answers import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Library:
-    """The generated messages of one library, and how it does what others do in another way.
+    """The generated messages of one library, and the functions in which libraries differ.
 
     Attributes:
         messages: The module with the messages of DiscoveryService.
         versions: The values of DiscoveryVersion that are read, the best first.
         everything: The value of DiscoveryScope for all groups.
-        has: Tells whether a message has a field that is a message.
+        has: Returns whether a message has a field that is a message.
         member: Returns the member of a oneof that is set; None when none is set.
         groups: Reads groups.
         since: Returns when the state of a source changed; None when the server does not know.
