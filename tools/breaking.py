@@ -73,7 +73,8 @@ def reference() -> tuple[str, str]:
 def before_last_change(head: str) -> str:
     """Return the first parent of the last commit up to `head` that touches protos/."""
     last = git("log", "--first-parent", "--max-count=1", "--format=%H", head, "--", "protos")
-    if parent := object_id(f"{last}^") if last else "":
+    parent = object_id(f"{last}^") if last else ""
+    if parent:
         return parent
     if git("rev-parse", "--is-shallow-repository") == "true":
         raise NothingToCompareError(
