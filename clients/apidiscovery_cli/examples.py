@@ -50,7 +50,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "apidiscovery diff kubernetes:1.31 kubernetes:1.36 --breaking-only",
         "# Fields of two files of definitions.",
         "apidiscovery diff --fields old.yaml new.yaml",
-        "# What has changed in a cluster since a day.",
+        "# What has changed in a cluster since a date.",
         "apidiscovery diff cluster:east@2026-11-20 cluster:east --server http://127.0.0.1:8080",
     ),
     "explain": (

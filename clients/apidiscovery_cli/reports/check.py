@@ -40,7 +40,7 @@ def render_check(checked: Checked, form: Format, *, errors_only: bool = False) -
 
 
 def _text(checked: Checked, findings: Sequence[Finding]) -> str:
-    lines = [printable(f"{_place(one)}: {one.severity}: {_told(one)}") for one in _shown(findings)]
+    lines = [printable(f"{_place(one)}: {one.severity}: {_words(one)}") for one in _shown(findings)]
     lines += [printable(f"? {name}: not checked: {why}") for name, why in checked.unchecked.items()]
     lines.append(printable(f"{checked.against}: {_summary(checked)}"))
     return lines_text(lines)
@@ -67,7 +67,7 @@ def _fields(found: Finding) -> dict[str, object]:
         "file": found.path,
         "line": found.line,
     }
-    told = {
+    optional = {
         "source": found.source,
         "apiVersion": found.api_version,
         "kind": found.kind,
@@ -78,7 +78,7 @@ def _fields(found: Finding) -> dict[str, object]:
         "until": found.until,
         "replacedBy": found.replaced_by,
     }
-    return always | {key: value for key, value in told.items() if value}
+    return always | {key: value for key, value in optional.items() if value}
 
 
 def _markdown(checked: Checked, findings: Sequence[Finding]) -> str:
@@ -106,7 +106,7 @@ def _place(found: Finding) -> str:
     return f"{found.path}:{found.line}{source}"
 
 
-def _told(found: Finding) -> str:
+def _words(found: Finding) -> str:
     parts = filter(None, (_object(found), found.field))
     return f"{': '.join([*parts, found.message])} [{found.rule}]"
 

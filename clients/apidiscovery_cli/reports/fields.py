@@ -92,13 +92,13 @@ def change_lines(changes: Iterable[Change], limit: int) -> list[str]:
 
     Breaking changes come first, of them what writers of manifests meet: rejected, then pruned.
     """
-    told = [(section.title, line) for section in sections_of(changes) for line in section.lines]
-    told.sort(key=lambda pair: _rank(pair[1]))
+    found = [(section.title, line) for section in sections_of(changes) for line in section.lines]
+    found.sort(key=lambda pair: _rank(pair[1]))
     lines = [
         f"{_MARKS[line.severity]} {title} {line.place}: {line.words}"
-        for title, line in told[:limit]
+        for title, line in found[:limit]
     ]
-    more = len(told) - limit
+    more = len(found) - limit
     return [*lines, f"  and {more} more"] if more > 0 else lines
 
 

@@ -67,9 +67,9 @@ def _text(outcomes: Sequence[Outcome], target: str) -> str:
 def _heads(outcomes: Sequence[Outcome], target: str) -> list[str]:
     """Return a line for the fleet and one for each cluster."""
     counts = Counter(_state(outcome) for outcome in outcomes)
-    told = ", ".join(f"{count} {state}" for state, count in counts.items())
+    summary = ", ".join(f"{count} {state}" for state, count in counts.items())
     return [
-        f"{len(outcomes)} clusters to Kubernetes {target}: {told}",
+        f"{len(outcomes)} clusters to Kubernetes {target}: {summary}",
         *(f"  {_headline(outcome)}" for outcome in outcomes),
     ]
 
@@ -90,8 +90,8 @@ def _headline(outcome: Outcome) -> str:
 
 
 def _summary(plan: Plan) -> str:
-    counts = ((len(plan.of(urgency)), told) for urgency, told in _HEADINGS.items())
-    parts = [f"{count} {told}" for count, told in counts if count] or ["nothing to do"]
+    counts = ((len(plan.of(urgency)), heading) for urgency, heading in _HEADINGS.items())
+    parts = [f"{count} {heading}" for count, heading in counts if count] or ["nothing to do"]
     return ", ".join(parts) + (f"; {len(plan.unread)} not read" if plan.unread else "")
 
 

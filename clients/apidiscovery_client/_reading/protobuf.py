@@ -85,7 +85,7 @@ def _check_count(items: Sequence[discovery_pb2.APIGroupDiscovery]) -> None:
 
 
 class GroupReader:
-    """Reads aggregated groups from messages, whatever library they are of.
+    """Reads aggregated groups from the messages of any library.
 
     Args:
         has: Returns whether a message has a field that is a message.

@@ -139,7 +139,7 @@ def _answer(release: Release, path: DiscoveryPath) -> tuple[str, bytes]:
 
 
 def _complete(release: Release, group: Group) -> Group:
-    """Return a group with what only the lists tell of it."""
+    """Return a group with the storage version hashes, which only the lists have."""
     return Group(group.name, tuple(_listed(release, version) for version in group.versions))
 
 
