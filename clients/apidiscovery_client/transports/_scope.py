@@ -75,7 +75,7 @@ class Scope:
         """Return the results of calls that run side by side, in their order.
 
         Up to `at_once` run at a time, in the caller's thread and others, which have ended by the
-        return.
+        return. After an error or interrupt they are waited for `_END_S` together.
 
         Raises:
             BaseException: The first that a call raised, or that interrupted the caller; the scope
@@ -94,9 +94,10 @@ class Scope:
                 thread.join()
         except BaseException as problem:  # noqa: BLE001 - raised below, unless another came first
             work.fail(problem)
+            end = time.monotonic() + _END_S
             for thread in threads:
                 if thread.ident is not None:
-                    thread.join(_END_S)
+                    thread.join(max(0.0, end - time.monotonic()))
         return work.results()
 
 
