@@ -106,7 +106,7 @@ def open_side(text: str, connect: Connect) -> Snapshot:
     if text.startswith(PREFIX):
         return release(text.removeprefix(PREFIX))
     if is_server(text):
-        return connect(*_server_in(text))
+        return connect(*server_in(text))
     return load(content_of(text), side_name(text))
 
 
@@ -164,7 +164,7 @@ def is_server(text: str) -> bool:
     return text.startswith(CONTEXT) or "://" in text
 
 
-def _server_in(text: str) -> tuple[str | None, str | None]:
+def server_in(text: str) -> tuple[str | None, str | None]:
     """Return the URL or the context that a text names; raise `InvalidConfiguration`."""
     if text.startswith(CONTEXT):
         return None, _context(text)
@@ -216,7 +216,7 @@ def _cluster_over_grpc(flags: Flags, url: str, name: str, at: str | None) -> Sna
 
 def transport_to(text: str, flags: Flags) -> Transport:
     """Return a transport to the server that a text names; raise `InvalidConfiguration`."""
-    return _transport(flags, *_server_in(text))
+    return _transport(flags, *server_in(text))
 
 
 def _transport(flags: Flags, target: str | None, context: str | None) -> Transport:

@@ -37,6 +37,7 @@ from apidiscovery_cli.sides import (
     connector,
     is_server,
     open_side,
+    server_in,
     with_service,
 )
 
@@ -68,12 +69,12 @@ def _member(side: str, flags: Flags) -> DiscoveryClient | Snapshot:
     """Return a client of a server, or the snapshot in a file or of a release."""
     if not is_server(side):
         return open_side(side, connector(flags))
-    context = side.removeprefix(CONTEXT) if side.startswith(CONTEXT) else None
-    kubeconfig = flags.get("kubeconfig") if context else None
+    target, context = server_in(side)
+    kubeconfig = None if target else flags.get("kubeconfig")
     own: Flags = {**flags, "context": context, "kubeconfig": kubeconfig}
-    if side.partition("://")[0].lower() in GRPC_SCHEMES:
-        return DiscoveryClient(side, cache=True, **own)
-    server = http_target(None if context else side, own, prefix="--")
+    if target and target.partition("://")[0].lower() in GRPC_SCHEMES:
+        return DiscoveryClient(target, cache=True, **own)
+    server = http_target(target, own, prefix="--")
     transport = HttpTransport(server, HttpOptions(warn=tell_warning))
     return DiscoveryClient(transport, cache=True, cache_key=key_in_cache(server))
 
@@ -85,7 +86,7 @@ def members_of(
 
     Raises:
         click.UsageError: Two have the same name, or one is `cluster:NAME`, which needs a service.
-        DiscoveryError: A file or release cannot be read.
+        DiscoveryError: A file or release cannot be read, or a text names no server.
     """
     members: dict[str, DiscoveryClient | Snapshot | Server | str] = {}
     for name, side in map(named, clusters):

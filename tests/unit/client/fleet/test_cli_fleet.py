@@ -82,6 +82,23 @@ def test_errors_of_the_connection_name_flags(capsys: Capture) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("cluster", "reason"),
+    [
+        ("context:", "the name of a context is missing"),
+        ("ftp://a", "'ftp' is no scheme of a server"),
+    ],
+)
+def test_it_refuses_what_names_no_server_as_diff_does(
+    capsys: Capture, cluster: str, reason: str
+) -> None:
+    found = fleet(capsys, "east.json", cluster)
+
+    assert (found.exit_code, found.stdout) == (2, "")
+    assert f"error: {cluster}: {reason}" in found.stderr
+    assert run(capsys, "diff", "east.json", cluster).stderr == found.stderr
+
+
 def test_a_cluster_that_has_died_is_shown_as_it_was(
     capsys: Capture, make_fake_apiserver: type[FakeApiServer]
 ) -> None:
