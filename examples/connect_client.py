@@ -55,6 +55,8 @@ async def main(url: str = "http://127.0.0.1:8080") -> None:
             print("ended:", error.code.value)
     finally:
         await client.close()
+        # Without it, pyqwest may abort a process that ends just after a stream was cancelled.
+        await asyncio.sleep(0.3)
 
 
 asyncio.run(main(*sys.argv[1:]))
