@@ -190,10 +190,11 @@ async def test_waiting_for_several(served: Served, stub: Stub) -> None:
     for one in told.progress:
         assert not one.HasField("storage_version")
         assert list(one.unreported) == sorted([first, second])
-    await report(stub, first, deployments="v2", daemonsets="v2")
+    # The one that lags comes first: once the other alone has reported, all that did agree.
     await report(stub, second, deployments="v1", daemonsets="v2")
+    await report(stub, first, deployments="v2", daemonsets="v2")
     deployments, daemon_sets = told.progress
-    while not (daemon_sets.agreed and deployments.lagging):
+    while not (deployments.agreeing and daemon_sets.agreed and len(daemon_sets.agreeing) > 1):
         told = await next_progress(call)
         assert not told.done
         deployments, daemon_sets = told.progress
