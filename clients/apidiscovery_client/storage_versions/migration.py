@@ -197,8 +197,10 @@ class migration_guard:  # noqa: N801 - used like a function, as asyncio.timeout 
                     self._handle(event)
                     if self._reason:
                         return
-            except grpc.aio.AioRpcError:
-                pass  # `_read` decides whether that lasts too long
+            except grpc.aio.AioRpcError:  # `_read` decides whether that lasts too long
+                # The status of a connection that breaks may come in place of a cancellation.
+                if _is_being_cancelled(self._body, self._cancelling):
+                    raise asyncio.CancelledError from None
             finally:
                 call.cancel()
             # The next watch begins with the current object.

@@ -54,6 +54,7 @@ from apidiscovery_service.store.etcd_connection import (
     LeaseNotFound,
     Metadata,
     WatchCall,
+    cancellation_first,
     is_stale_token,
     store_error,
 )
@@ -289,12 +290,14 @@ class _Watch:
                 metadata = (*await self._connection.metadata(endpoint), _REQUIRE_LEADER)
                 stream = endpoint.watches.Watch(metadata=metadata)
                 endpoint.streams.add(stream)
-                await stream.write(self._request())
+                with cancellation_first():
+                    await stream.write(self._request())
             asking = asyncio.create_task(self._request_progress(stream))
             while True:
                 begun = time.monotonic()
                 async with asyncio.timeout(_SILENCE_S):
-                    answer = await stream.read()
+                    with cancellation_first():
+                        answer = await stream.read()
                 if not isinstance(answer, WatchResponse):
                     raise StoreUnavailable(f"etcd at {endpoint.address}: ended the watch")
                 endpoint.hear()

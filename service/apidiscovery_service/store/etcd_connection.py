@@ -2,7 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
+from contextlib import contextmanager
 from typing import TypeAlias, TypeVar
 
 import grpc
@@ -250,7 +251,8 @@ class EtcdConnection:
             endpoint = await self.connected()
             metadata = await self.metadata(endpoint)
             try:
-                answer = await call(endpoint, metadata)
+                with cancellation_first():
+                    answer = await call(endpoint, metadata)
             except asyncio.CancelledError:
                 self.raise_if_closed(endpoint)
                 raise
@@ -291,6 +293,23 @@ class EtcdConnection:
                 return ""
             raise store_error(endpoint, error) from error
         return answer.token
+
+
+@contextmanager
+def cancellation_first() -> Generator[None]:
+    """Raise CancelledError for the status of a call if the task was cancelled meanwhile.
+
+    When a connection breaks just as a task is cancelled, grpc.aio may raise the status alone; the
+    task would go on and never end.
+    """
+    task = asyncio.current_task()
+    before = task.cancelling() if task else 0
+    try:
+        yield
+    except grpc.aio.AioRpcError as error:
+        if task and task.cancelling() > before:
+            raise asyncio.CancelledError from error
+        raise
 
 
 def store_error(endpoint: Endpoint, error: grpc.aio.AioRpcError) -> DiscoveryError:

@@ -34,9 +34,11 @@ from apidiscovery_service.store import (
     StoreUnavailable,
 )
 from apidiscovery_service.store.etcd import EtcdStore
+from apidiscovery_service.store.etcd_connection import EtcdConnection
 from apidiscovery_service.store.etcd_options import EtcdOptions
 from apidiscovery_service.store.following import follow
 from apidiscovery_service.store.wakeup import Wakeup
+from broken_calls import BrokenCall
 from certificates import Authority, KeyPair
 from etcd import EtcdServer, etcd_members
 from proxies import TcpProxy
@@ -497,3 +499,16 @@ def test_checking_options_does_not_read_the_system_trust(monkeypatch: pytest.Mon
 
     monkeypatch.setattr(ssl.SSLContext, "load_default_certs", read)
     EtcdOptions().check()
+
+
+async def test_a_cancellation_ends_a_call_whose_connection_breaks_at_that_moment(
+    etcd: EtcdServer,
+) -> None:
+    connection = EtcdConnection([etcd.endpoint], USUAL)
+    call = BrokenCall()
+    calling = asyncio.create_task(connection.call(call, again=True))
+    await call.begun.wait()
+    calling.cancel()
+    await asyncio.wait([calling], timeout=1.0)
+    assert calling.cancelled()
+    await connection.close()

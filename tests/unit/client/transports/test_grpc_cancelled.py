@@ -1,0 +1,24 @@
+"""A task that is cancelled during a call ends, whatever becomes of the connection."""
+
+import asyncio
+from types import SimpleNamespace
+
+import pytest
+from apidiscovery_client._grpc.calls import GrpcServer
+from apidiscovery_client._interfaces import Traffic
+from apidiscovery_client.transports._aio_calls import AioCalls
+from apidiscovery_client.transports._grpc_watching import Patience
+from broken_calls import BrokenCall
+
+
+async def test_a_cancellation_ends_a_call_whose_connection_breaks_at_that_moment() -> None:
+    call = BrokenCall()
+    stub = SimpleNamespace(GetDiscovery=call)
+    server = GrpcServer(address="127.0.0.1:1")
+    calls = AioCalls(server, Traffic(), lambda _: stub, "Watch", Patience())
+    calling = asyncio.create_task(calls.once("GetDiscovery", object(), None, ()))
+    await call.begun.wait()
+    calling.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await calling
+    await calls.close()
