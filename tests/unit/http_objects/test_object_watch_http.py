@@ -3,11 +3,13 @@
 import asyncio
 import json
 import time
+from collections.abc import AsyncGenerator
 
 import pytest
 from apidiscovery_service.kube.objects.selectors import Selection
+from apidiscovery_service.serving.http.messages import Message
 from apidiscovery_service.serving.http.objects.parameters import ListParameters
-from apidiscovery_service.serving.http.objects.watch import timeout_s
+from apidiscovery_service.serving.http.objects.watch import stream, timeout_s
 from object_server import (
     JSON,
     LEASES,
@@ -260,3 +262,18 @@ async def test_a_caller_has_so_many_watches_at_a_time(monkeypatch: pytest.Monkey
         await until_no_watcher(served)
         async with served.watch(f"{PATH}?watch=1") as third:
             assert third.status == 200
+
+
+async def test_a_stream_that_is_cancelled_by_the_stop_of_the_server_ends_without_an_error() -> None:
+    sent: asyncio.Queue[Message] = asyncio.Queue()
+
+    async def frames() -> AsyncGenerator[bytes]:
+        yield b"one"
+        await asyncio.Event().wait()
+
+    start: Message = {"type": "http.response.start", "status": 200, "headers": []}
+    serving = asyncio.create_task(stream(start, frames(), sent.put, ends=(), timeout_s=10.0))
+    while (await sent.get()).get("body") != b"one":
+        pass
+    serving.cancel()
+    await serving

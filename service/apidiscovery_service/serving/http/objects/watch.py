@@ -171,6 +171,8 @@ async def stream(
     tasks = [asyncio.ensure_future(each) for each in (_pump(start, frames, send), *ends)]
     try:
         await asyncio.wait(tasks, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+    except asyncio.CancelledError:  # the server stops; Granian would log a traceback
+        return
     finally:
         for task in tasks:
             task.cancel()
