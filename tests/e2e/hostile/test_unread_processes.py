@@ -103,7 +103,7 @@ class Callers:
         with ExitStack() as stack:
             for number in range(3):
                 connection = RawHttp2(port, source=f"127.0.0.{10 + number}")
-                stack.enter_context(connection).ask(call(method), 1000, message)
+                stack.enter_context(connection).ask(call(method), STREAMS, message)
             eventually(self.unread, 30, "places are taken")
             yield
 
