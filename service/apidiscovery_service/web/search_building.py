@@ -38,7 +38,8 @@ class Progress:
         total: Documents that there are; 0 while that is not known.
         failures: Why the fields of a document are not known, by cluster and key; the cluster of
             the merged surface is `MERGED`.
-        is_building: Whether documents are being read; false for a few after others.
+        is_building: Whether documents are being read; false for a few after others of the same
+            clusters.
     """
 
     done: int = 0
@@ -61,7 +62,6 @@ class IndexBuilder:
         self.documents: dict[str, frozenset[str]] = {}
         self.progress = Progress()
         self._state: object = None
-        self._is_first = True
         self._task: asyncio.Task[None] | None = None
 
     def refresh(self, state: object, sources: Callable[[], Sources]) -> None:
@@ -75,7 +75,8 @@ class IndexBuilder:
             return
         if state != self._state:
             self._state = state
-            self.progress = replace(self.progress, is_building=self._is_first)
+            has_more = self.progress.is_building or not sources().keys() <= self.documents.keys()
+            self.progress = replace(self.progress, is_building=has_more)
             self._task = asyncio.create_task(self._run(sources))
 
     def stop(self) -> None:
@@ -91,7 +92,6 @@ class IndexBuilder:
                 await asyncio.sleep(_AGAIN_S)
                 before, unknown = unknown, await self._build(sources())
             self.progress = replace(self.progress, is_building=False)
-            self._is_first = False
         except Exception:  # noqa: BLE001 - nobody waits for it: the next search tries again
             _log.exception("the search index cannot be built")
             self._state = None
@@ -131,7 +131,7 @@ class IndexBuilder:
         gone = set(self.index.documents) - wanted.keys()
         new = [digest for digest in wanted if digest not in self.index.documents]
         done = len(wanted) - len(new)
-        is_building = self._is_first or len(new) > _FEW
+        is_building = self.progress.is_building or len(new) > _FEW
         turns = asyncio.Semaphore(workers.COUNT)
 
         async def add(digest: str) -> None:

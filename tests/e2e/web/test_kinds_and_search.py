@@ -102,6 +102,14 @@ def test_a_field_is_found_by_its_name_and_by_words(served: Mapping[str, Server])
     assert found("cert").index(">Certificate<") < found("cert").index(">CertificateRequest<")
 
 
+def test_a_search_says_whose_fields_are_not_known(served: Mapping[str, Server]) -> None:
+    def found() -> str:
+        return text(served["fleet"], "/ui/search?q=maxSurge", _FRAGMENT)
+
+    said = "The fields of 2 clusters are not known."  # `east` publishes no OpenAPI
+    eventually(lambda: said in found(), BUILT_S, "what is known is read")
+
+
 @pytest.mark.parametrize(
     "query",
     ["%00", "%22", "*", "AND", "%22+OR+(", "x" * 5000, "%F0%9F%98%80", "%ff", "-", "name%3Ax", ""],

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -183,6 +184,18 @@ async def test_what_was_found_is_found_until_its_successor_is_read() -> None:
     await built(builder, 2, east=later)
     assert found(builder.index, "size", *builder.documents["east"]) == []
     assert found(builder.index, "weight", *builder.documents["east"]) == ["Widget spec.weight"]
+
+
+async def test_a_cluster_that_comes_later_is_said_to_be_read() -> None:
+    key, builder = "apis/a.example/v1", IndexBuilder()
+    await built(builder, 1)
+    assert not builder.progress.is_building
+    for state, cluster in enumerate(("east", "west"), 2):
+        sources = {cluster: Documents({key: document("Widget", size=cluster)})}
+        builder.refresh(state, partial(dict, sources))
+        assert builder.progress.is_building
+        await built(builder, state, **sources)
+        assert not builder.progress.is_building
 
 
 async def test_a_document_that_cannot_be_had_is_told_and_hides_no_other() -> None:

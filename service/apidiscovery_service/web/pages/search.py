@@ -64,6 +64,7 @@ async def page(view: View) -> Page:
         "groups": groups[:_MAX_GROUPS],
         "fields": lines,
         "progress": _visible(view, builder.progress),
+        "unknown_clusters": len(view.scope.clusters.keys() - builder.documents.keys()),
         "is_short": len(wanted) < _LEAST,
     }
     return Page("found.html" if view.is_fragment else "search.html", values)
