@@ -14,12 +14,12 @@ from apidiscovery_client import ServerUnreachable
 from apidiscovery_client._grpc.calls import CallRefused
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from apidiscovery_cli.commands.storage_versions import Outage
 from apidiscovery_cli.grpc_connection import with_client
 from apidiscovery_cli.help_pages import Command
 from apidiscovery_cli.history_calls import HistoryClient
 from apidiscovery_cli.history_words import MERGED, DescribedChange, describe, row
 from apidiscovery_cli.options import TextType, duration_s
+from apidiscovery_cli.outages import Outage
 from apidiscovery_cli.output import print_data, print_lines, tell
 from apidiscovery_cli.printing import table
 from apidiscovery_cli.reports.fields import field_lines

@@ -10,13 +10,14 @@ from typing import NoReturn, TypedDict, Unpack
 import click
 import grpc
 from apidiscovery.service.v1 import storage_version_pb2
-from apidiscovery_client import DiscoveryError, ServerUnreachable
+from apidiscovery_client import ServerUnreachable
 from apidiscovery_client._grpc.calls import CallRefused
 from apidiscovery_client.storage_versions.service import StorageVersionClient
 
 from apidiscovery_cli.grpc_connection import with_client
 from apidiscovery_cli.help_pages import Group
 from apidiscovery_cli.options import DURATION
+from apidiscovery_cli.outages import Outage
 from apidiscovery_cli.output import (
     has_colour,
     print_data,
@@ -32,9 +33,6 @@ TIMED_OUT = 3
 
 # A rolling upgrade changes hundreds of objects in succession; changes are collected for so long.
 _COLLECT_S = 0.2
-
-# In addition to the pauses between attempts of a call.
-_PAUSE_S = 0.5
 
 _CLEAR = "\x1b[H\x1b[2J\x1b[3J"
 
@@ -240,7 +238,7 @@ class _Waiting:
         self._hosts: dict[str, str] = {}
         self.missing = _once(name for name, _ in targets)
 
-    def reach(self, outage: "Outage", timeout_s: float | None) -> bool:
+    def reach(self, outage: Outage, timeout_s: float | None) -> bool:
         """Report progress until all agree; return False when the time is over.
 
         Raises:
@@ -315,45 +313,3 @@ def _target(word: str) -> tuple[str, str]:
 def _name(word: str) -> str:
     """Return the name of the StorageVersion of a resource."""
     return word if "." in word else f"core.{word}"
-
-
-class Outage:
-    """An outage of a server that has answered before.
-
-    A server that never answered may be the wrong one, so an error is raised at once.
-
-    Args:
-        limit_s: The longest outage; None for no limit.
-    """
-
-    def __init__(self, limit_s: float | None) -> None:
-        self._limit_s = limit_s
-        self._has_answered = False
-        self._since: float | None = None
-
-    def end(self) -> None:
-        """Record that the server has answered."""
-        self._has_answered = True
-        self._since = None
-
-    def wait(self, error: DiscoveryError) -> None:
-        """Report an error once per outage, and wait before the next attempt.
-
-        Raises:
-            DiscoveryError: The error, where it is permanent or the outage too long.
-        """
-        if not self._has_answered or not _is_temporary(error):
-            raise error
-        now = time.monotonic()
-        if self._since is None:
-            self._since = now
-            tell(f"warning: {error}; trying again")
-        if self._limit_s is not None and now - self._since >= self._limit_s:
-            raise error
-        time.sleep(_PAUSE_S)
-
-
-def _is_temporary(error: DiscoveryError) -> bool:
-    if isinstance(error, CallRefused):
-        return error.code == grpc.StatusCode.UNAVAILABLE or error.retry_after_s is not None
-    return isinstance(error, ServerUnreachable)

@@ -10,8 +10,7 @@ import grpc
 import pytest
 import yaml
 from apidiscovery.service.v1 import storage_version_pb2 as pb
-from apidiscovery_cli import skew_matrix
-from apidiscovery_cli.commands import storage_versions
+from apidiscovery_cli import outages, skew_matrix
 from click import unstyle
 from command_line import Outcome, run
 from registry_commands import Capture
@@ -50,7 +49,7 @@ def fixture_service() -> Iterator[Service]:
 @pytest.fixture(autouse=True)
 def _no_colour_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NO_COLOR", raising=False)
-    monkeypatch.setattr(storage_versions, "_PAUSE_S", 0.05)
+    monkeypatch.setattr(outages, "_PAUSE_S", 0.05)
 
 
 @pytest.fixture
