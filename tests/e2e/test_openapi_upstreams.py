@@ -23,7 +23,7 @@ from openapi_documents import dangling
 from programs import kubectl
 from raw_http import RawResponse, get
 from repository import GOLDEN
-from server import Serve, Server, eventually, serving
+from server import DRAIN_S, Serve, Server, eventually, serving
 
 INDEX = "/openapi/v3"
 PROTOBUF = "application/com.github.proto-openapi.spec.v3.v1.0+protobuf"
@@ -389,4 +389,4 @@ def test_a_server_ends_in_the_middle_of_reading(serve: Serve) -> None:
             "it has come",
         )
         assert not total(server.http_port, "apidiscovery_upstream_openapi_polls_total")
-        assert server.stop() < 2.0
+        assert server.stop() < DRAIN_S

@@ -14,7 +14,7 @@ from apidiscovery.service.v1 import storage_version_pb2
 from apidiscovery.service.v1.storage_version_pb2_grpc import StorageVersionServiceStub
 from command_line import Outcome
 from raw_http import get, request
-from server import Server, environment, serving
+from server import DRAIN_S, Server, environment, serving
 
 from tools import find_tool
 
@@ -250,7 +250,7 @@ def test_a_watch_does_not_hold_up_the_end(tmp_path: Path) -> None:
     ):
         connection.sendall(f"GET {PATH}?watch=1 HTTP/1.1\r\nHost: a\r\n\r\n".encode())
         assert connection.recv(1 << 16).startswith(b"HTTP/1.1 200 OK\r\n")
-        assert server.stop() < 4
+        assert server.stop() < DRAIN_S
 
 
 def test_without_the_gate_there_is_nothing(tmp_path: Path) -> None:

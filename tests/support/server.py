@@ -16,6 +16,8 @@ COMMAND = Path(sys.executable).with_name("apidiscovery")
 START_S = 30.0
 # The server drains for 5 s at most and then needs a moment to end.
 STOP_S = 8.0
+# A server that waits for what does not end takes at least so long to stop.
+DRAIN_S = 5.0
 
 _POLL_S = 0.01
 

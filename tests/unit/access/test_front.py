@@ -244,7 +244,7 @@ async def test_a_handshake_that_does_not_go_on_is_cut(tmp_path: Path) -> None:
         reader, writer = await asyncio.open_connection(served.host, served.front.port)
         started = time.monotonic()
         assert await closed(reader)
-        assert 0.1 < time.monotonic() - started < 1
+        assert 0.1 < time.monotonic() - started < 5
         assert served.metrics.cut == {("test", "handshake"): 1}
         await served.until_open(0)
         await close(writer)

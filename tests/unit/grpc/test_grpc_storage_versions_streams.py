@@ -38,7 +38,7 @@ DEPLOYMENTS, DAEMON_SETS = "apps.deployments", "apps.daemonsets"
 STOPPED = (grpc.StatusCode.UNAVAILABLE, "the server is stopping")
 
 # In which streams must have ended when the server stops, of the 5 s that it gives to calls.
-PROMPTLY_S = 1.0
+PROMPTLY_S = 3.0
 
 
 @pytest.fixture(name="served")

@@ -366,7 +366,7 @@ async def test_an_expired_lease_removes_its_keys(open_another: Open, ttl_s: floa
     async with contextlib.aclosing(other.watch("", kept.revision)) as batches:
         begun = time.monotonic()
         assert (await next_batch(batches)).changes == (Change("leased", None),)
-        assert lease.ttl_s - 0.2 < time.monotonic() - begun < lease.ttl_s + 1.5
+        assert lease.ttl_s - 0.2 < time.monotonic() - begun < lease.ttl_s + 5
     assert await store.get("leased") is None
     assert [entry.key for entry in (await other.list("")).entries] == ["kept"]
     assert await lease.keep_alive() is False

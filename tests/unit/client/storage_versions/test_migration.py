@@ -26,7 +26,7 @@ from storage_version_server import Served, Stub, join, report, serving, stub_of
 from store_wrapper import failing
 
 NAME = "apps.deployments"
-PROMPTLY_S = 1.0
+PROMPTLY_S = 3.0
 LEFT_S = 2.0
 WITHIN_S = 10.0
 HASTY_S = 0.6
