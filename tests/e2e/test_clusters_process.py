@@ -6,7 +6,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from command_line import Outcome
 from fake_api_server import AGG, Answer, FakeApiServer, Request, aggregated_type, status
+from programs import kubectl
 from raw_http import RawResponse, get
 from server import Serve, Server, eventually
 
@@ -108,6 +110,33 @@ def test_a_cluster_is_served_as_it_answers_and_after_it_died(serve: Serve, tmp_p
     again = ask(server, "/clusters/east/apis", AGG, ("If-None-Match", alive.etag))
     assert again.status == 304
     assert again.values("warning")
+    assert again.values("cache-control") == dead.values("cache-control") == ["no-store"]
+
+
+def test_kubectl_warns_only_while_a_cluster_is_dead(serve: Serve, tmp_path: Path) -> None:
+    """Its cache takes what a 304 says, and keeps it."""
+    east = Cluster("widgets")
+
+    def listed() -> Outcome:
+        url = f"{server.url}/clusters/east"
+        return kubectl(tmp_path, "api-resources", "--server", url, "--api-group", "a.test")
+
+    with FakeApiServer(east) as upstream:
+        server = serve(*NONE, "--config", config(tmp_path, upstream.url))
+        followed(server, "/clusters/east/apis", east.document("v2"))
+        alive = listed()
+        assert "widgets" in alive.stdout
+        assert alive.stderr == ""
+    eventually(lambda: ask(server, "/clusters/east/apis").values("warning"), SEEN_S, "it is dead")
+    for _ in range(2):
+        dead = listed()
+        assert dead.stdout == alive.stdout
+        assert dead.stderr.startswith("Warning: this is the last known answer of cluster east: ")
+    with FakeApiServer(east, port=upstream.port):
+        eventually(
+            lambda: not ask(server, "/clusters/east/apis").values("warning"), SEEN_S, "it is back"
+        )
+        assert listed() == alive
 
 
 def test_a_cluster_that_has_never_answered_is_no_empty_one(serve: Serve) -> None:

@@ -29,7 +29,6 @@ from apidiscovery_service.serving.http.routes import (
 from apidiscovery_service.serving.http.statuses import (
     not_found,
     unavailable,
-    with_header,
 )
 from apidiscovery_service.sources.priorities import BUILT_IN_GROUPS
 from apidiscovery_service.sources.upstreams.cluster_documents import ClusterDocuments
@@ -87,7 +86,7 @@ class ClusterAnswers:
         response = await answer(inner, cluster, site, lambda: self._fleet.encoded(name))
         response = replace(response, endpoint=ENDPOINT + response.endpoint)
         warning = _warning(cluster)
-        return with_header(response, b"warning", warning) if warning else response
+        return _with_warning(response, warning) if warning else response
 
     def _openapi_of(self, name: str) -> OpenAPIAnswers | None:
         documents = self._documents.of(name)
@@ -174,6 +173,18 @@ def _warning(cluster: Cluster) -> bytes:
     text = f"this is the last known answer of cluster {cluster.name}: {_why(cluster)}"
     printable = "".join(char if char.isprintable() else " " for char in text)
     return f'299 - "{printable.translate(_NOT_IN_QUOTES)}"'.encode()
+
+
+def _with_warning(response: Response, warning: bytes) -> Response:
+    """Return a response with a warning, which no cache stores.
+
+    A cache would keep the warning with the ETag, which is the same once the cluster answers again:
+    a 304 does not remove a warning (RFC 7234, 4.3.4).
+    """
+    headers = [field for field in response.headers if field[0] != b"cache-control"]
+    return replace(
+        response, headers=[*headers, (b"cache-control", b"no-store"), (b"warning", warning)]
+    )
 
 
 def _why(cluster: Cluster) -> str:
