@@ -19,6 +19,7 @@ from apidiscovery_client import DiscoveryError
 from apidiscovery_client._connecting import Flags
 from apidiscovery_client.fleet import Fleet
 from apidiscovery_client.fleet._members import servers_of_contexts
+from apidiscovery_client.resolving.common_version import CommonVersion
 from apidiscovery_formats.matrix import Freshness, Matrix, of_clusters
 
 from apidiscovery_cli.commands._side_by_side import (
@@ -153,11 +154,12 @@ def fleet(flags: Flags, *, clusters: tuple[str, ...], **options: Unpack[_Options
             raise click.UsageError("best: want the name of a kind, such as: fleet best deployments")
         wanted, clusters = clusters[1], clusters[2:]
     try:
+        if wanted is not None:
+            with _opened(flags, clusters, options) as members:
+                best = _best_of(members, wanted, clusters, options)
+            _print_best(best)
+            return
         with _opened(flags, clusters, options) as members:
-            if wanted is not None:
-                names = _matching(members, clusters, options)
-                _print_best(members, wanted, names, _no_cluster(options))
-                return
             matrix = members.matrix(max_age_s=0)
             if options["service"] and clusters:
                 matrix = of_clusters(matrix, _matching(members, clusters, options) or ())
@@ -271,10 +273,16 @@ def _print_common(matrix: Matrix) -> None:
         raise click.exceptions.Exit(TROUBLE)
 
 
-def _print_best(members: Fleet, wanted: str, names: Sequence[str] | None, empty: str) -> None:
+def _best_of(
+    members: Fleet, wanted: str, clusters: Sequence[str], options: _Options
+) -> CommonVersion:
+    names = _matching(members, clusters, options)
     if not (members.names or members.clusters()):
-        raise Trouble(empty)
-    found = members.best_common_version(wanted, names)
+        raise Trouble(_no_cluster(options))
+    return members.best_common_version(wanted, names)
+
+
+def _print_best(found: CommonVersion) -> None:
     name = f"{found.group}/{found.version}" if found.group else found.version
     print_text(f"{name} {found.kind}\n")
     for server, why in found.unsure.items():

@@ -325,6 +325,20 @@ def test_progress_is_shown_on_a_terminal_alone(
     assert told.endswith("\r\x1b[K")
 
 
+@pytest.mark.parametrize("words", [(), ("--common",), ("best", "widgets")])
+def test_progress_is_cleared_before_the_answer(
+    capsys: Capture,
+    make_fake_apiserver: type[FakeApiServer],
+    monkeypatch: pytest.MonkeyPatch,
+    words: tuple[str, ...],
+) -> None:
+    named = [f"{name}={make_fake_apiserver([WIDGETS]).url}" for name in ("a", "b", "c")]
+    monkeypatch.setattr(sys, "stderr", sys.stdout)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    shown = fleet(capsys, *words, *named).stdout
+    assert shown.rpartition("Asking clusters: 3 of 3")[2].startswith("\r\x1b[K")
+
+
 def test_several_sides_of_a_comparison_are_a_table(capsys: Capture) -> None:
     found = run(capsys, "diff", "east.json", "west.json", "south.json")
 
