@@ -115,8 +115,9 @@ def discard_stdout() -> None:
 def tell(*lines: str) -> None:
     """Write lines on stderr, each made safe for a terminal: names in them come from servers."""
     if cast("object", sys.stderr) is not None:  # print would write on stdout
+        cleared = _CLEAR_LINE if _is_terminal() else ""  # the line of `progress` or `working`
         for line in lines:
-            print(printable(line), file=sys.stderr, flush=True)  # noqa: T201
+            print(f"{cleared}{printable(line)}", file=sys.stderr, flush=True)  # noqa: T201
 
 
 def tell_warning(text: str) -> None:
@@ -148,12 +149,27 @@ def has_colour() -> bool:
 
 
 @contextmanager
+def working(text: str) -> Generator[None]:
+    """Show a line on stderr, where that is a terminal, until the end of what takes its time."""
+    if not _is_terminal():
+        yield
+        return
+    sys.stderr.write(f"{text} ...")
+    sys.stderr.flush()
+    try:
+        yield
+    finally:
+        sys.stderr.write(_CLEAR_LINE)
+        sys.stderr.flush()
+
+
+@contextmanager
 def progress(label: str) -> Generator[Step | None]:
     """Yield a function that shows progress on stderr, which any thread may call.
 
     It is None where stderr is not a terminal. The line is cleared at the end.
     """
-    if cast("object", sys.stderr) is None or not sys.stderr.isatty():
+    if not _is_terminal():
         yield None
         return
     lock = threading.Lock()
@@ -174,3 +190,7 @@ def progress(label: str) -> Generator[Step | None]:
         if is_shown:
             sys.stderr.write(_CLEAR_LINE)
             sys.stderr.flush()
+
+
+def _is_terminal() -> bool:
+    return cast("object", sys.stderr) is not None and sys.stderr.isatty()

@@ -20,7 +20,7 @@ from apidiscovery_cli.connection_options import flags_of
 from apidiscovery_cli.files import STDIN
 from apidiscovery_cli.help_pages import Command
 from apidiscovery_cli.options import report_output, with_options
-from apidiscovery_cli.output import TROUBLE, Trouble, has_colour, print_report
+from apidiscovery_cli.output import TROUBLE, Trouble, has_colour, print_report, working
 from apidiscovery_cli.reports.diff import render
 from apidiscovery_cli.reports.forms import FORMATS, Format
 from apidiscovery_cli.sides import (
@@ -129,7 +129,11 @@ def _fields(
     from apidiscovery_cli.reports.fields import FieldReport, render_fields  # noqa: PLC0415 - same
     from apidiscovery_cli.schema_sides import open_schemas  # noqa: PLC0415 - same
 
-    with open_schemas(real[0], flags) as old, open_schemas(real[1], flags) as new:
+    with (
+        open_schemas(real[0], flags) as old,
+        open_schemas(real[1], flags) as new,
+        working("Comparing fields"),
+    ):
         found = compare_sources(old, new)
     before, after = map(side_name, sides)
     report = FieldReport(before, after, found)

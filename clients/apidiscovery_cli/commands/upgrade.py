@@ -30,7 +30,7 @@ from apidiscovery_cli.connection_options import flags_of
 from apidiscovery_cli.files import STDIN
 from apidiscovery_cli.help_pages import Command
 from apidiscovery_cli.options import report_output, with_options
-from apidiscovery_cli.output import TROUBLE, Trouble, print_report
+from apidiscovery_cli.output import TROUBLE, Trouble, print_report, working
 from apidiscovery_cli.reports.forms import FORMATS, Format
 from apidiscovery_cli.reports.upgrade import Outcome, Unanswered, render_plans
 from apidiscovery_cli.sides import (
@@ -112,7 +112,7 @@ def upgrade(flags: Flags, *, clusters: tuple[str, ...], **options: Unpack[_Optio
         members = _members(sides, flags, options["service"])
         flags = flags_for(flags, sides)
         refuse_shared_identity(flags, [member.side for member in members])
-        with ThreadPoolExecutor(_AT_ONCE) as pool:
+        with working(f"Comparing with Kubernetes {target}"), ThreadPoolExecutor(_AT_ONCE) as pool:
             asked = partial(_outcome, flags=flags, target=target)
             outcomes = list(pool.map(asked, members))
     except DiscoveryError as error:

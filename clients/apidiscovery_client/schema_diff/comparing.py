@@ -131,7 +131,8 @@ class _Walk:
             return  # its changes are told where it is met first
         found = len(self.changes)
         self._inside[refs] += 1
-        self._values(old, new, place)
+        if old.keywords != new.keywords:
+            self._values(old, new, place)
         self._structure(old, new, place)
         self._inside[refs] -= 1
         if all(refs) and found == len(self.changes) and not any(self._inside.values()):

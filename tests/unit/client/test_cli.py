@@ -3,6 +3,7 @@
 import os
 import signal
 import subprocess
+import sys
 import time
 from dataclasses import replace
 from importlib.metadata import EntryPoint
@@ -450,3 +451,12 @@ def test_interrupt_is_no_traceback() -> None:
             process.send_signal(signal.SIGINT)
             _, stderr = process.communicate()
     assert (process.returncode, stderr.strip()) == (130, b"")
+
+
+def test_a_command_that_takes_its_time_says_so_on_a_terminal(
+    capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ("diff", "kubernetes:1.35", "kubernetes:1.35", "--fields")
+    assert not run(capsys, *words).stderr
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    assert run(capsys, *words).stderr == "Comparing fields ...\r\x1b[K"
