@@ -102,11 +102,15 @@ def change_lines(changes: Iterable[Change], limit: int) -> list[str]:
     return [*lines, f"  and {more} more"] if more > 0 else lines
 
 
-def _rank(line: FieldLine) -> tuple[int, int]:
-    """Return what lines are sorted by: the severity, then how bad it is for writers."""
+def _rank(line: FieldLine) -> tuple[int, bool, int]:
+    """Return what lines are sorted by: the severity, then how bad it is for writers.
+
+    Manifests have no status, so fields of it come later.
+    """
     verdicts = line.change.verdicts
     outcome = worst((verdicts.writer, verdicts.stored))
-    return ORDER.index(line.severity), -tuple(Outcome).index(outcome)
+    is_status = line.change.path.partition(".")[0] == "status"
+    return ORDER.index(line.severity), is_status, -tuple(Outcome).index(outcome)
 
 
 def _text(report: FieldReport, sections: list[FieldSection], *, coloured: bool) -> str:
