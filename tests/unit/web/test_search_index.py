@@ -3,7 +3,6 @@
 import asyncio
 import json
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import pytest
@@ -186,16 +185,17 @@ async def test_what_was_found_is_found_until_its_successor_is_read() -> None:
     assert found(builder.index, "weight", *builder.documents["east"]) == ["Widget spec.weight"]
 
 
-async def test_a_cluster_that_comes_later_is_said_to_be_read() -> None:
+@pytest.mark.parametrize("others", [(), ("east",)])
+async def test_a_cluster_that_comes_later_is_said_to_be_read(others: tuple[str, ...]) -> None:
     key, builder = "apis/a.example/v1", IndexBuilder()
-    await built(builder, 1)
+    sources = {name: Documents({key: document("Widget", size=name)}) for name in others}
+    await built(builder, 1, **sources)
     assert not builder.progress.is_building
-    for state, cluster in enumerate(("east", "west"), 2):
-        sources = {cluster: Documents({key: document("Widget", size=cluster)})}
-        builder.refresh(state, partial(dict, sources))
-        assert builder.progress.is_building
-        await built(builder, state, **sources)
-        assert not builder.progress.is_building
+    sources["west"] = Documents({key: document("Widget", size="west")})
+    builder.refresh(2, lambda: sources)
+    assert builder.progress.is_building
+    await built(builder, 2, **sources)
+    assert not builder.progress.is_building
 
 
 async def test_a_document_that_cannot_be_had_is_told_and_hides_no_other() -> None:
