@@ -4,8 +4,11 @@ What is proven by analysis is true, what an example disproves is false, and the 
 """
 
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from apidiscovery_client.schema_diff import cel
 from apidiscovery_client.schema_diff.examples import Examples, all_values
@@ -181,7 +184,7 @@ def _implies(old: Schema, branch: object) -> bool:
         return False
     if not told.required <= old.required:
         return False
-    if "additionalProperties" in told.keywords or "items" in told.keywords:
+    if told.keywords.keys() & {"$ref", "additionalProperties", "items"}:
         return False
     for name, inner in told.properties.items():
         field = old.read(old.properties[name]) if name in old.properties else None
@@ -247,8 +250,42 @@ _REASONS: Mapping[str, str] = {
 }
 
 
+_Asked: TypeAlias = tuple[str, str, int, str, int]
+_ANSWERS: ContextVar[dict[_Asked, Answer] | None] = ContextVar("_ANSWERS", default=None)
+
+
+@contextmanager
+def answers_kept() -> Generator[None]:
+    """Keep answers until the end: the kinds of a document have parts in common.
+
+    Every kind with a pod template asks the same. Without it, Kubernetes 1.27 with 1.36 takes four
+    times as long.
+    """
+    kept = _ANSWERS.set({})
+    try:
+        yield
+    finally:
+        _ANSWERS.reset(kept)
+
+
 def decide(family: Family, old: Schema, new: Schema) -> Answer:
     """Tell whether every value of a schema meets what another says of one thing."""
+    kept = _ANSWERS.get()
+    if kept is None:
+        return _decided(family, old, new)
+    before, after = canonical(old.keywords), canonical(new.keywords)
+    asked = (family.name, before, _document(old), after, _document(new))
+    if asked not in kept:
+        kept[asked] = _decided(family, old, new)
+    return kept[asked]
+
+
+def _document(schema: Schema) -> int:
+    """Return what tells documents apart; a method of one is another object each time."""
+    return id(getattr(schema.resolve, "__self__", schema.resolve))
+
+
+def _decided(family: Family, old: Schema, new: Schema) -> Answer:
     if not old.kinds & new.kinds:
         return Answer(holds=True)  # the types differ; that is a change of its own
     if family.proves(old, new):

@@ -16,6 +16,7 @@ from apidiscovery_client.schema_diff import (
     compare,
     compare_definitions,
 )
+from apidiscovery_client.schema_diff.rules import answers_kept
 from apidiscovery_client.schema_diff.schemas import Resolve
 from apidiscovery_client.schema_diff.versions import schema_of
 from apidiscovery_client.schemas.model import (
@@ -125,7 +126,8 @@ def compare_sources(old: SchemaSource, new: SchemaSource) -> FieldChanges:
             failures[name] = str(error)
     unread = {*before.read.failures, *after.read.failures}
     changes += _metadata(before, after, failures)
-    changes += _kinds(before, after, unread, failures)
+    with answers_kept():
+        changes += _kinds(before, after, unread, failures)
     changes += _versions(before, after)
     uncovered = sorted(
         {

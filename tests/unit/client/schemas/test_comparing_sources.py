@@ -86,6 +86,22 @@ def test_kinds_of_documents_are_compared_through_their_references() -> None:
     ]
 
 
+def test_answers_are_shared_within_a_document_alone() -> None:
+    """Another document may have another schema of the same name."""
+    limited = {"type": "string", "anyOf": [{"$ref": "#/components/schemas/Part"}]}
+    olds, news = (
+        {v: components("example.com", v, Widget={"a": field}) for v in ("v1", "v2")}
+        for field in (TEXT, limited)
+    )
+    for version, part in (("v1", SHORT), ("v2", TEXT)):
+        news[version]["components"]["schemas"]["Part"] = part
+    found = compare_sources(documents("a", **olds), documents("b", **news)).changes
+    assert [(one.version, one.change, one.verdicts.writer) for one in found] == [
+        ("v1", "any-of-added", "rejected"),
+        ("v2", "any-of-added", "unknown"),
+    ]
+
+
 def test_metadata_is_told_once_for_all_kinds() -> None:
     old, new = (components("example.com", "v1", Widget={}, Gadget={}) for _ in range(2))
     meta = next(one for name, one in new["components"]["schemas"].items() if "ObjectMeta" in name)
