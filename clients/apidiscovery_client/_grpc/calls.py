@@ -1,5 +1,6 @@
 """Calls services over gRPC, one call at a time, with the credentials of a kubeconfig or others."""
 
+import asyncio
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -45,6 +46,16 @@ KEEPALIVE_TIMEOUT_S = 20
 
 RequestT = TypeVar("RequestT", bound=Message)
 AnswerT = TypeVar("AnswerT", bound=Message)
+
+
+def is_cancelled() -> bool:
+    """Return whether the current task is cancelled.
+
+    The error of a call does not tell: grpc.aio raises CancelledError also for a closed channel,
+    and, when a connection breaks just as a task is cancelled, the status alone.
+    """
+    task = asyncio.current_task()
+    return task is None or task.cancelling() > 0
 
 
 def is_local(address: str) -> bool:

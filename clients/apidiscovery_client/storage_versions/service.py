@@ -11,7 +11,7 @@ from apidiscovery.service.v1 import storage_version_pb2_grpc
 from google.protobuf.message import Message
 
 from apidiscovery_client._errors import DiscoveryError
-from apidiscovery_client._grpc.calls import GrpcClient, GrpcServer, is_local
+from apidiscovery_client._grpc.calls import GrpcClient, GrpcServer, is_cancelled, is_local
 from apidiscovery_client._package import VERSION
 
 # At run time there is one generated class; only its stubs have one for asyncio.
@@ -124,14 +124,15 @@ class ServiceChannels:
         try:
             return await method(request, timeout=timeout_s, metadata=self._metadata)
         except grpc.aio.AioRpcError as error:
+            if is_cancelled():
+                raise asyncio.CancelledError from None
             raise CallFailed(error.code(), error.details() or "") from None
         except grpc.aio.UsageError as error:  # the given channel is closed
             raise CallFailed(grpc.StatusCode.UNAVAILABLE, str(error)) from None
         except asyncio.CancelledError:
-            task = asyncio.current_task()
-            if task is None or task.cancelling():
+            if is_cancelled():
                 raise
-            # The task is not cancelled: the channel was closed during the call.
+            # The channel was closed during the call.
             raise CallFailed(grpc.StatusCode.CANCELLED, "the channel was closed") from None
 
 

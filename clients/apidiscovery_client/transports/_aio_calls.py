@@ -10,6 +10,7 @@ import grpc.aio
 from apidiscovery_client._grpc.calls import (
     GrpcServer,
     channel_options,
+    is_cancelled,
     require_grpcio_credentials,
 )
 from apidiscovery_client._grpc.errors import failure, plain_failure
@@ -109,19 +110,13 @@ def _failing() -> Generator[None]:
     try:
         yield
     except grpc.aio.AioRpcError as error:
-        # The status of a connection that breaks may come in place of a cancellation.
-        if _is_cancelled():
+        if is_cancelled():
             raise asyncio.CancelledError from None
         raise CallFailedError(failure(error)) from None
     except grpc.aio.UsageError as error:  # the channel was closed
         raise CallFailedError(plain_failure(grpc.StatusCode.CANCELLED, str(error))) from None
     except asyncio.CancelledError:
-        if _is_cancelled():
+        if is_cancelled():
             raise
         # The channel was closed during the call.
         raise CallFailedError(plain_failure(grpc.StatusCode.CANCELLED, "closed")) from None
-
-
-def _is_cancelled() -> bool:
-    task = asyncio.current_task()
-    return task is None or task.cancelling() > 0

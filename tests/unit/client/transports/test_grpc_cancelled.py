@@ -2,10 +2,13 @@
 
 import asyncio
 from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
+from apidiscovery.service.v1 import storage_version_pb2
 from apidiscovery_client._grpc.calls import GrpcServer
 from apidiscovery_client._interfaces import Traffic
+from apidiscovery_client.storage_versions.service import ServiceChannels
 from apidiscovery_client.transports._aio_calls import AioCalls
 from apidiscovery_client.transports._grpc_watching import Patience
 from broken_calls import BrokenCall
@@ -22,3 +25,16 @@ async def test_a_cancellation_ends_a_call_whose_connection_breaks_at_that_moment
     with pytest.raises(asyncio.CancelledError):
         await calling
     await calls.close()
+
+
+async def test_such_a_call_is_not_tried_at_the_next_address() -> None:
+    call = BrokenCall()
+    channels = ServiceChannels(["127.0.0.1:1", "127.0.0.1:2"])
+    channels.open()
+    request = storage_version_pb2.GetStorageVersionRequest()
+    calling = asyncio.create_task(channels.call(lambda _: cast("Any", call), request, 10.0))
+    await call.begun.wait()
+    calling.cancel()
+    await asyncio.wait([calling], timeout=1.0)
+    assert calling.cancelled()
+    await channels.close()
