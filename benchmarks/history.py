@@ -12,7 +12,7 @@ from pathlib import Path
 from apidiscovery_service.core.model import Group, GroupVersionKind, Resource, Version
 from apidiscovery_service.history.contents import group_content, group_or_damage
 from apidiscovery_service.history.file import HistoryFile
-from apidiscovery_service.history.model import Filter, Kind, NewChange, Retention
+from apidiscovery_service.history.model import ChangeFilter, ChangeKind, NewChange, Retention
 from report import Clock, Row
 
 SECTION = "history"
@@ -58,7 +58,7 @@ def measure(folder: Path, _clock: Clock) -> Iterator[Row]:
         when = datetime.fromtimestamp(clock.now_s - _CHANGES // 2, UTC)
         yield _row("a cluster of 50 groups at a time", _median_ms(lambda: _state(file, when)), 50.0)
         yield _row("500 changes", _median_ms(lambda: file.changes(limit=500)), 50.0)
-        of_one = Filter(clusters=("c7",))
+        of_one = ChangeFilter(clusters=("c7",))
         page_ms = _median_ms(lambda: file.changes(of_one, limit=500))
         yield _row("500 changes of one cluster of 101", page_ms, 50.0)
     finally:
@@ -88,7 +88,9 @@ def _written(file: HistoryFile, clock: _OwnClock) -> list[float]:
         digest, content = group_content(_group(name, number))
         before = known.get((cluster, name), "")
         etags = [os.urandom(_ETAG_BYTES).hex().upper() for _ in range(2)]
-        change = NewChange(cluster, Kind.GROUP, name, "poll", before, digest, etags[0], etags[1])
+        change = NewChange(
+            cluster, ChangeKind.GROUP, name, "poll", before, digest, etags[0], etags[1]
+        )
         clock.now_s += 1
         began = time.perf_counter()
         file.append([change], {digest: content})

@@ -8,7 +8,7 @@ from typing import TypeVar
 from apidiscovery_client._errors import ClientClosed
 from apidiscovery_client._interfaces import AsyncTransport, FetchedSnapshot
 from apidiscovery_client._sans_io import operations
-from apidiscovery_client._sans_io.memory import Memory
+from apidiscovery_client._sans_io.client_state import ClientState
 from apidiscovery_client._sans_io.options import Clock
 
 _T = TypeVar("_T")
@@ -26,11 +26,15 @@ class AsyncDriver:
     can_be_interrupted = True
 
     def __init__(
-        self, transport: AsyncTransport, slot: operations.CacheSlot, memory: Memory, clock: Clock
+        self,
+        transport: AsyncTransport,
+        slot: operations.CacheSlot,
+        state: ClientState,
+        clock: Clock,
     ) -> None:
         self._transport = transport
         self._slot = slot
-        self._memory = memory
+        self._state = state
         self._clock = clock
         self._attempt: asyncio.Task[None] | None = None
         self._pauses: set[asyncio.Task[None]] = set()
@@ -51,7 +55,7 @@ class AsyncDriver:
     async def stop(self) -> None:
         """End running attempts, and leave the transport open."""
         self._is_closed = True
-        self._memory.close()
+        self._state.close()
         tasks = [*self._pauses, *([self._attempt] if self._attempt else [])]
         for task in tasks:
             task.cancel()
@@ -72,15 +76,15 @@ class AsyncDriver:
     async def look(self, *, max_age_s: float) -> None:
         """Ask the server, unless the snapshot is younger than that."""
         self.ensure_open()
-        number = self._memory.attempt_for_age(max_age_s)
+        number = self._state.attempt_for_age(max_age_s)
         if number is not None:
             await self._wait_for(number)
 
     async def _wait_for(self, number: int) -> None:
         """Return when the attempt of that number has ended; start it if it has not begun."""
-        while self._memory.ended < number:
+        while self._state.ended < number:
             if self._attempt is None or self._attempt.done():
-                steps = operations.attempt(self._memory)
+                steps = operations.attempt(self._state)
                 self._attempt = asyncio.get_running_loop().create_task(self.perform(steps))
             await self._unless_closed(asyncio.shield(self._attempt))
             self.ensure_open()

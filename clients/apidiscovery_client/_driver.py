@@ -7,7 +7,7 @@ from typing import TypeVar
 from apidiscovery_client._errors import ClientClosed
 from apidiscovery_client._interfaces import FetchedSnapshot, Transport
 from apidiscovery_client._sans_io import operations
-from apidiscovery_client._sans_io.memory import Memory
+from apidiscovery_client._sans_io.client_state import ClientState
 from apidiscovery_client._sans_io.options import Clock
 
 _T = TypeVar("_T")
@@ -25,11 +25,11 @@ class Driver:
     can_be_interrupted = False
 
     def __init__(
-        self, transport: Transport, slot: operations.CacheSlot, memory: Memory, clock: Clock
+        self, transport: Transport, slot: operations.CacheSlot, state: ClientState, clock: Clock
     ) -> None:
         self._transport = transport
         self._slot = slot
-        self._memory = memory
+        self._state = state
         self._clock = clock
         self._turn = threading.Lock()  # held by the thread that runs an attempt
         self._closed = threading.Event()
@@ -47,7 +47,7 @@ class Driver:
 
     def stop(self) -> None:
         """Wake waiting threads, and leave the transport open."""
-        self._memory.close()
+        self._state.close()
         self._closed.set()
 
     def run(self, operation: operations.Operation[_T]) -> _T:
@@ -65,16 +65,16 @@ class Driver:
     def look(self, *, max_age_s: float) -> None:
         """Ask the server, unless the snapshot is younger than that."""
         self.ensure_open()
-        number = self._memory.attempt_for_age(max_age_s)
+        number = self._state.attempt_for_age(max_age_s)
         if number is not None:
             self._wait_for(number)
 
     def _wait_for(self, number: int) -> None:
         """Return when the attempt of that number has ended; run it if no other thread does."""
         with self._turn:
-            while self._memory.ended < number:
+            while self._state.ended < number:
                 self.ensure_open()
-                self.perform(operations.attempt(self._memory))
+                self.perform(operations.attempt(self._state))
         self.ensure_open()
 
     def perform(self, steps: operations.Steps) -> None:

@@ -11,7 +11,7 @@ from apidiscovery_client._driver import Driver
 from apidiscovery_client._errors import ClientClosed, DiscoveryError, NotYetServed
 from apidiscovery_client._interfaces import FetchedSnapshot, SnapshotCache, Traffic, Transport
 from apidiscovery_client._sans_io import operations
-from apidiscovery_client._sans_io.memory import Memory
+from apidiscovery_client._sans_io.client_state import ClientState
 from apidiscovery_client._sans_io.options import DEFAULT_OPTIONS, SYSTEM_CLOCK, ClientOptions, Clock
 from apidiscovery_client._server import Server
 from apidiscovery_client.model import (
@@ -72,9 +72,9 @@ class DiscoveryClient:
 
         opened = open_blocking(target, cache=cache, cache_key=cache_key, **settings)
         self._transport = opened.transport
-        self._memory = Memory(self.server, options, clock, has_cache=opened.cache is not None)
+        self._state = ClientState(self.server, options, clock, has_cache=opened.cache is not None)
         slot = operations.CacheSlot.of(opened.cache, opened.cache_key, self.server)
-        self._driver = Driver(self._transport, slot, self._memory, clock)
+        self._driver = Driver(self._transport, slot, self._state, clock)
         self._options = options
         self._clock = clock
 
@@ -155,7 +155,7 @@ class DiscoveryClient:
     # Snapshots and names.
 
     def snapshot(self, *, max_age_s: float | None = None) -> Snapshot:
-        """Return what the server serves: from memory, from the cache, or by a request.
+        """Return what the server serves: from state, from the cache, or by a request.
 
         The server is asked when the snapshot is older than `max_age_s`. Concurrent callers share
         the answer, also when one of them is cancelled. When the server does not answer, the last
@@ -168,7 +168,7 @@ class DiscoveryClient:
             DiscoveryError: There is no answer and no snapshot, or the server refuses us (401,
                 403).
         """
-        return self._driver.run(operations.snapshot(self._memory, max_age_s))
+        return self._driver.run(operations.snapshot(self._state, max_age_s))
 
     def refresh(self) -> Snapshot:
         """Return what the server serves, by a new request.
@@ -176,7 +176,7 @@ class DiscoveryClient:
         Raises:
             DiscoveryError: The server did not answer.
         """
-        return self._driver.run(operations.refreshed(self._memory))
+        return self._driver.run(operations.refreshed(self._state))
 
     def resources(
         self,
@@ -228,7 +228,7 @@ class DiscoveryClient:
             DiscoveryError: As `snapshot`.
         """
         operation = operations.resolved(
-            self._memory, text, strict=strict, verb=verb, namespaced=namespaced
+            self._state, text, strict=strict, verb=verb, namespaced=namespaced
         )
         return self._driver.run(operation)
 
@@ -245,7 +245,7 @@ class DiscoveryClient:
         Raises:
             DiscoveryError: As `resolve`.
         """
-        operation = operations.kind_resolved(self._memory, kind, group, version, strict=strict)
+        operation = operations.kind_resolved(self._state, kind, group, version, strict=strict)
         return self._driver.run(operation)
 
     def category(self, name: str) -> tuple[Resource, ...]:
@@ -255,7 +255,7 @@ class DiscoveryClient:
             NotServed: There are none.
             DiscoveryError: As `snapshot`.
         """
-        return self._driver.run(operations.category(self._memory, name))
+        return self._driver.run(operations.category(self._state, name))
 
     def look_up(self, wanted: Hashable, ask: "Callable[[Resolver], _T]") -> _T:
         """Return the result of `ask`; where it finds nothing, it is called with a new snapshot.
@@ -270,7 +270,7 @@ class DiscoveryClient:
             NotServed: As `ask` raised it.
             DiscoveryError: As `snapshot`.
         """
-        return self._driver.run(operations.looked_up(self._memory, wanted, ask))
+        return self._driver.run(operations.looked_up(self._state, wanted, ask))
 
     def explain_resolution(self, text: str) -> "Explanation":
         """Return how `resolve` comes to its result, also where that is an error.
@@ -278,7 +278,7 @@ class DiscoveryClient:
         Raises:
             DiscoveryError: As `snapshot`.
         """
-        return self._driver.run(operations.explained(self._memory, text))
+        return self._driver.run(operations.explained(self._state, text))
 
     @cached_property
     def openapi(self) -> "OpenApi":
@@ -326,12 +326,12 @@ class DiscoveryClient:
             silence_s,
         )
 
-        fetched = self._driver.run(operations.remembered(self._memory))
-        follower = Follower(self._memory, None if initial else fetched, tells_all=initial)
+        fetched = self._driver.run(operations.remembered(self._state))
+        follower = Follower(self._state, None if initial else fetched, tells_all=initial)
         is_pushed = self._transport.can_listen
         limit_s = silence_s(interval_s, is_pushed=is_pushed)
         looks = self._looks(jittered_pauses(interval_s), interval_s / 2, listens=is_pushed)
-        with self._memory.watched(limit_s, is_pushed=is_pushed), closing(looks):
+        with self._state.watched(limit_s, is_pushed=is_pushed), closing(looks):
             try:
                 for _ in looks:
                     yield from follower.news()
@@ -396,7 +396,7 @@ class DiscoveryClient:
         if missing:
             reasons = {clients[place].server: why for place, why in missing.items()}
             raise NotYetServed(str(wanted), timeout_s=timeout_s, missing=reasons)
-        return goal.found_in(self._memory)
+        return goal.found_in(self._state)
 
     def _served(self, goal: "Goal", deadline: float, missing: dict[int, str], place: int) -> None:
         """Return when it is served, or after the deadline; record what is `missing`."""
@@ -407,7 +407,7 @@ class DiscoveryClient:
         pauses = growing_pauses(self._clock, deadline)
         with closing(self._looks(pauses, 0.0, listens=listens)) as looks:
             for _ in looks:
-                missing[place] = goal.missing_in(self._memory)
+                missing[place] = goal.missing_in(self._state)
                 if not missing[place]:
                     del missing[place]
                     return
@@ -431,13 +431,13 @@ class DiscoveryClient:
         self, pauses: Iterator[float], max_age_s: float, *, listens: bool
     ) -> Generator[None]:
         """Yield after each answer, pushed state or failure."""
-        memory = self._memory
+        state = self._state
         while True:
-            if memory.fetched is None or not listens:
+            if state.fetched is None or not listens:
                 self._driver.look(max_age_s=max_age_s)
                 yield
-            if memory.fetched is not None and listens:
-                with closing(self._listened(memory.fetched)) as listened:
+            if state.fetched is not None and listens:
+                with closing(self._listened(state.fetched)) as listened:
                     for _ in listened:
                         yield
             self._driver.pause(next(pauses))
@@ -448,13 +448,13 @@ class DiscoveryClient:
         try:
             with closing(stream), closing(self._driver.received(stream)) as received:
                 for told in received:
-                    if self._memory.heard(told, fetched):
-                        self._driver.perform(operations.saved(self._memory))
+                    if self._state.heard(told, fetched):
+                        self._driver.perform(operations.saved(self._state))
                     else:
                         self._driver.look(max_age_s=0.0)
                     fetched = told
                     yield
         except DiscoveryError as error:
             self._driver.ensure_open()
-            self._memory.failed(error)
+            self._state.failed(error)
             yield

@@ -3,7 +3,7 @@
 import pytest
 from apidiscovery_formats.negotiation import JSON, Serializer
 from apidiscovery_service.kube.objects.decoding import Decoded, Undecodable, decode
-from apidiscovery_service.kube.objects.kinds import STORAGE_VERSION, Kind
+from apidiscovery_service.kube.objects.kinds import STORAGE_VERSION, ObjectKind
 from apidiscovery_service.kube.wire import envelope
 
 # How messages begin: of what has a wrong value, and of what is no object of the kind.
@@ -11,15 +11,15 @@ TYPED = 'StorageVersion in version "v1alpha1" cannot be handled as a StorageVers
 UNRECOGNIZED = "the object provided is unrecognized (must be of type StorageVersion): "
 
 
-def read(text: str, serializer: Serializer = JSON, kind: Kind = STORAGE_VERSION) -> Decoded:
+def read(text: str, serializer: Serializer = JSON, kind: ObjectKind = STORAGE_VERSION) -> Decoded:
     return decode(text.encode(), serializer, kind)
 
 
-def refused(body: bytes, serializer: Serializer = JSON, kind: Kind = STORAGE_VERSION) -> str:
+def refused(body: bytes, serializer: Serializer = JSON, kind: ObjectKind = STORAGE_VERSION) -> str:
     with pytest.raises(Undecodable) as caught:
         decode(body, serializer, kind)
     return str(caught.value)
 
 
-def wire(raw: bytes, kind: Kind = STORAGE_VERSION) -> bytes:
+def wire(raw: bytes, kind: ObjectKind = STORAGE_VERSION) -> bytes:
     return envelope(kind.api_version, kind.kind, raw)

@@ -15,7 +15,7 @@ from apidiscovery_service.kube.go_json import JSONValue
 from apidiscovery_service.openapi.body import pack
 from apidiscovery_service.openapi.entries import group_of
 from apidiscovery_service.openapi.recipe import Recipe
-from apidiscovery_service.openapi.v2.merged import Merged, TooLarge
+from apidiscovery_service.openapi.v2.merge import Merged, TooLarge
 
 
 @dataclass

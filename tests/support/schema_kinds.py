@@ -9,7 +9,7 @@ from typing import Any
 from apidiscovery_service.encoding import compression
 from apidiscovery_service.encoding.compression import Coding
 from apidiscovery_service.errors import DiscoveryError
-from apidiscovery_service.openapi.body import Body, Form, Index
+from apidiscovery_service.openapi.body import Body, DocumentForm, Index
 
 GVK = "x-kubernetes-group-version-kind"
 
@@ -78,13 +78,13 @@ class MadeUpDocuments:
         text = self._text(key)
         return None if text is None else hashlib.sha512(text).hexdigest().upper()
 
-    async def body(self, key: str, form: Form, coding: Coding) -> Body | None:
-        assert form is Form.JSON
+    async def body(self, key: str, form: DocumentForm, coding: Coding) -> Body | None:
+        assert form is DocumentForm.JSON
         self.asked.append(key)
         text, digest = self._text(key), await self.hash_of(key)
         if text is None or digest is None:
             return None
         return Body(key, digest, compression.compress(text, coding), coding)
 
-    async def merged_v2(self, form: Form, coding: Coding) -> None:
+    async def merged_v2(self, form: DocumentForm, coding: Coding) -> None:
         """Return none."""

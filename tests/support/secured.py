@@ -12,7 +12,7 @@ import grpc.aio
 import httpx2
 from apidiscovery_service.access import Grant, Role
 from apidiscovery_service.access.authenticator import Access, Peers
-from apidiscovery_service.access.limits import Limits
+from apidiscovery_service.access.limits import CallerLimits
 from apidiscovery_service.core.registry import Registry
 from apidiscovery_service.encoding import CurrentEncoding
 from apidiscovery_service.metrics import Metrics
@@ -132,7 +132,7 @@ async def secured(
     folder: Path,
     *,
     grants: Sequence[Grant] = GRANTS,
-    limits: Limits | None = None,
+    limits: CallerLimits | None = None,
     host: str = "127.0.0.1",
 ) -> AsyncGenerator[Secured]:
     """Serve the built-in catalogue, and one OpenAPI document, to whom the grants name."""

@@ -16,11 +16,11 @@ from apidiscovery_service.sources.api_service import ApiService, ServiceReferenc
 from apidiscovery_service.sources.upstreams.endpoint import Endpoint
 from apidiscovery_service.sources.upstreams.fetch import Exchange
 from apidiscovery_service.sources.upstreams.follower import Upstreams
-from apidiscovery_service.sources.upstreams.lists import GroupVersion
-from apidiscovery_service.sources.upstreams.openapi_answers import key_of
+from apidiscovery_service.sources.upstreams.list_reader import GroupVersion
+from apidiscovery_service.sources.upstreams.openapi.answers import key_of
 from apidiscovery_service.sources.upstreams.rounds import Rounds
 from apidiscovery_service.sources.upstreams.services import ServiceSettings
-from apidiscovery_service.sources.upstreams.spec import Limits, Timing, UpstreamSpec
+from apidiscovery_service.sources.upstreams.spec import Timing, UpstreamLimits, UpstreamSpec
 from apidiscovery_service.sources.upstreams.state import Known, Root
 from apidiscovery_service.store import Store
 from apidiscovery_service.store.claims import Claims
@@ -45,7 +45,7 @@ QUICK = Timing(
     openapi_after_s=0.01,
 )
 WITHIN_S = 30.0  # on a loaded machine; else a fraction of a second
-TIGHT = Limits(exchange_s=0.4, openapi_s=0.4)
+TIGHT = UpstreamLimits(exchange_s=0.4, openapi_s=0.4)
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,7 +50,7 @@ LISTING: tuple[Option, ...] = (
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
+class ListOptions:
     """Which resources to list, and how."""
 
     selection: Selection
@@ -65,7 +65,7 @@ class Listing:
         write(text, failures(snapshot))
 
 
-def listing_of(values: Values) -> Listing:
+def listing_of(values: Values) -> ListOptions:
     """Take the listing out of the values of the current command."""
     selection = Selection(
         api_group=values.pop("api_group"),
@@ -73,7 +73,7 @@ def listing_of(values: Values) -> Listing:
         verbs=_words(values.pop("verbs")),
         categories=_words(values.pop("categories")),
     )
-    return Listing(
+    return ListOptions(
         selection,
         sort_by=values.pop("sort_by") or "",
         output=values.pop("output") or "",
@@ -89,7 +89,7 @@ def _words(values: tuple[str, ...]) -> tuple[str, ...]:
 @click.command("api-resources", cls=Command)
 @with_options(LISTING, listing_of)
 @with_options(SOURCE, source_of)
-def api_resources(source: Source, listing: Listing) -> None:
+def api_resources(source: Source, listing: ListOptions) -> None:
     """Print the supported API resources on the server."""
     snapshot = discover(source)
     listing.print(snapshot)

@@ -19,7 +19,7 @@ from apidiscovery_cli.openapi.resource_names import (
     UnknownResource,
     parse_group_version,
 )
-from apidiscovery_cli.openapi_documents import CACHE, cache_of, discovery_source, document_of
+from apidiscovery_cli.openapi_options import CACHE, cache_of, discovery_source, document_of
 from apidiscovery_cli.options import with_options
 from apidiscovery_cli.output import FAILED, print_data, print_text, tell
 from apidiscovery_cli.printing import json_text

@@ -19,7 +19,7 @@ from apidiscovery_cli.exporting import (
 from apidiscovery_cli.files import make_folder, write_file
 from apidiscovery_cli.help_pages import Group
 from apidiscovery_cli.openapi.documents import DocumentCache
-from apidiscovery_cli.openapi_documents import CACHE, cache_of, fetch, parsed
+from apidiscovery_cli.openapi_options import CACHE, cache_of, fetch, parsed
 from apidiscovery_cli.options import with_options
 from apidiscovery_cli.output import print_lines, tell, write
 from apidiscovery_cli.printing import json_text

@@ -29,7 +29,7 @@ from apidiscovery_cli.openapi.resource_names import (
     parse_group_version,
 )
 from apidiscovery_cli.openapi.validation import MAX_PROBLEMS, file_problems, problems
-from apidiscovery_cli.openapi_documents import (
+from apidiscovery_cli.openapi_options import (
     CACHE,
     WRITERS,
     cache_of,

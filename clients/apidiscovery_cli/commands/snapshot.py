@@ -10,7 +10,7 @@ from apidiscovery_client._server import Server
 from apidiscovery_client.snapshots.file import MAX_BYTES, dump, load
 from apidiscovery_client.transports.http import HttpTransport
 
-from apidiscovery_cli.commands.api_resources import LISTING, Listing, listing_of
+from apidiscovery_cli.commands.api_resources import LISTING, ListOptions, listing_of
 from apidiscovery_cli.discovery import SOURCE, WITH_RESOURCES, Source, discover, source_of
 from apidiscovery_cli.files import input_name, read_input, write_file
 from apidiscovery_cli.help_pages import Group
@@ -66,7 +66,7 @@ def _schemas(source: Source) -> tuple[dict[str, object], dict[str, str]]:
 @snapshot.command("show")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True))
 @with_options(LISTING, listing_of)
-def show(listing: Listing, file: str) -> None:
+def show(listing: ListOptions, file: str) -> None:
     """Print the API resources in FILE, or in stdin for `-`.
 
     FILE was written by `apidiscovery snapshot save`, or is the answer of /apis or /api in JSON. The

@@ -22,7 +22,7 @@ class Profile(StrEnum):
     EXTENSION = "extension"
 
 
-class Outcome(StrEnum):
+class CheckOutcome(StrEnum):
     """Outcomes of a check."""
 
     PASS = "pass"  # noqa: S105 - not a password
@@ -129,7 +129,7 @@ class Result:
     """
 
     check: Check
-    outcome: Outcome
+    outcome: CheckOutcome
     seen: str = ""
     wanted: str = ""
     asked: Asked | None = None

@@ -6,7 +6,7 @@ from xml.sax.saxutils import escape, quoteattr
 
 from apidiscovery_client._terminal import printable
 
-from apidiscovery_cli.conformance.check import Check, Outcome, Result
+from apidiscovery_cli.conformance.check import Check, CheckOutcome, Result
 from apidiscovery_cli.conformance.running import Report
 
 
@@ -28,11 +28,11 @@ def _summary(report: Report) -> str:
 
 
 def _counts(report: Report) -> dict[str, int]:
-    return {outcome.value: len(report.of(outcome)) for outcome in Outcome}
+    return {outcome.value: len(report.of(outcome)) for outcome in CheckOutcome}
 
 
 def _failures(report: Report) -> Iterator[str]:
-    for result in report.of(Outcome.FAIL):
+    for result in report.of(CheckOutcome.FAIL):
         check = result.check
         yield ""
         yield f"FAIL {check.number}: {check.title}"
@@ -56,7 +56,7 @@ def _all(report: Report) -> Iterator[str]:
             section = result.check.section
             yield ""
             yield section
-        reason = f" ({result.seen})" if result.outcome is Outcome.SKIP else ""
+        reason = f" ({result.seen})" if result.outcome is CheckOutcome.SKIP else ""
         number = f"{result.check.number:3}"
         yield f"  {result.outcome.value}{number}  {result.check.title}{printable(reason)}"
 
@@ -84,9 +84,9 @@ def _json_result(result: Result) -> dict[str, object]:
         "section": result.check.section,
         "outcome": result.outcome.value,
     }
-    if result.outcome is Outcome.SKIP:
+    if result.outcome is CheckOutcome.SKIP:
         value["reason"] = result.seen
-    if result.outcome is Outcome.FAIL:
+    if result.outcome is CheckOutcome.FAIL:
         value |= dict(_details(result))
     return value
 
@@ -99,7 +99,7 @@ def markdown(report: Report) -> str:
     ]
     lines = ["# Discovery conformance", "", _cell(_summary(report)), ""]
     lines += ["| check | what passes | outcome |", "|---|---|---|", *rows]
-    for result in report.of(Outcome.FAIL):
+    for result in report.of(CheckOutcome.FAIL):
         lines += ["", f"## {result.check.number}: {_cell(result.check.title)}", ""]
         lines += [f"- {label}: {_cell(value)}" for label, value in _details(result)]
     return "\n".join(lines) + "\n"
@@ -126,9 +126,9 @@ def _test_case(result: Result) -> Iterator[str]:
     check = result.check
     name = quoteattr(f"{check.number}: {check.title}")
     yield f"  <testcase classname={quoteattr(check.section)} name={name} time={_time(result)}>"
-    if result.outcome is Outcome.SKIP:
+    if result.outcome is CheckOutcome.SKIP:
         yield f"    <skipped message={quoteattr(printable(result.seen))}/>"
-    if result.outcome is Outcome.FAIL:
+    if result.outcome is CheckOutcome.FAIL:
         lines = (f"{label}: {printable(value)}" for label, value in _details(result))
         message = quoteattr(printable(result.seen))
         yield f"    <failure message={message}>{escape(chr(10).join(lines))}</failure>"

@@ -13,8 +13,8 @@ from apidiscovery_cli.conformance import (
 )
 from apidiscovery_cli.conformance.check import (
     Check,
+    CheckOutcome,
     FailedError,
-    Outcome,
     Profile,
     Result,
     SkippedError,
@@ -56,14 +56,14 @@ class Report:
     requests: int
     took_s: float
 
-    def of(self, outcome: Outcome) -> tuple[Result, ...]:
+    def of(self, outcome: CheckOutcome) -> tuple[Result, ...]:
         """Return the results with an outcome."""
         return tuple(result for result in self.results if result.outcome is outcome)
 
     @property
     def passed(self) -> bool:
         """Whether no check has failed."""
-        return not self.of(Outcome.FAIL)
+        return not self.of(CheckOutcome.FAIL)
 
 
 def run(
@@ -102,14 +102,14 @@ def run(
 
 def _result(check: Check, subject: Subject) -> Result:
     started, before = time.monotonic(), len(subject.session.log)
-    outcome, seen, wanted, asked = Outcome.PASS, "", "", None
+    outcome, seen, wanted, asked = CheckOutcome.PASS, "", "", None
     try:
         check.run(subject)
     except FailedError as error:
-        outcome, seen, wanted, asked = Outcome.FAIL, error.seen, error.wanted, error.asked
+        outcome, seen, wanted, asked = CheckOutcome.FAIL, error.seen, error.wanted, error.asked
     except NoAnswer as error:
-        outcome, seen, wanted, asked = Outcome.FAIL, error.reason, "an answer", error.asked
+        outcome, seen, wanted, asked = CheckOutcome.FAIL, error.reason, "an answer", error.asked
     except SkippedError as error:
-        outcome, seen = Outcome.SKIP, str(error)
+        outcome, seen = CheckOutcome.SKIP, str(error)
     requests = len(subject.session.log) - before
     return Result(check, outcome, seen, wanted, asked, requests, time.monotonic() - started)

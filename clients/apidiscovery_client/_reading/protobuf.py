@@ -23,7 +23,7 @@ from apidiscovery_client._reading.parsed import (
     check_group_version,
     freshness,
 )
-from apidiscovery_client._reading.unaggregated import Entry, folded
+from apidiscovery_client._reading.unaggregated import ListedResource, folded
 from apidiscovery_client._writing import PROTOBUF_EXTRA
 from apidiscovery_client.model import (
     NO_EXTRAS,
@@ -164,8 +164,8 @@ def _plain_group(group: plain_pb2.APIGroup, now: datetime) -> Group:
     )
 
 
-def _entry(gv: GroupVersion, entry: plain_pb2.APIResource) -> Entry:
-    return Entry(
+def _entry(gv: GroupVersion, entry: plain_pb2.APIResource) -> ListedResource:
+    return ListedResource(
         gv=gv,
         name=_named(entry.name, f"a resource of {gv}"),
         singular_name=entry.singular_name,

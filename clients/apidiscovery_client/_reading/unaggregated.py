@@ -58,7 +58,7 @@ _RESOURCE = frozenset(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class ListedResource:
     """An `APIResource`, which is a subresource when its name has a slash.
 
     Attributes:
@@ -129,9 +129,9 @@ def read_resources(gv: GroupVersion, document: Fields) -> tuple[Resource, ...]:
     return folded(each(document, "resources", lambda entry: _entry(gv, entry)))
 
 
-def _entry(gv: GroupVersion, entry: Fields) -> Entry:
+def _entry(gv: GroupVersion, entry: Fields) -> ListedResource:
     kind = GroupVersionKind(text(entry, "group"), text(entry, "version"), text(entry, "kind"))
-    return Entry(
+    return ListedResource(
         gv=gv,
         name=required_text(entry, "name"),
         singular_name=text(entry, "singularName"),
@@ -149,7 +149,7 @@ _NO_KIND = GroupVersionKind("", "", "")
 _CLUSTER = "Cluster"
 
 
-def folded(entries: Iterable[Entry]) -> tuple[Resource, ...]:
+def folded(entries: Iterable[ListedResource]) -> tuple[Resource, ...]:
     """Return the resources in order, then those that are known by their subresources only.
 
     A name that is there twice stays there twice, and the later one has the subresources. Other
@@ -173,7 +173,7 @@ def folded(entries: Iterable[Entry]) -> tuple[Resource, ...]:
     return tuple(resources)
 
 
-def _resource(entry: Entry) -> Resource:
+def _resource(entry: ListedResource) -> Resource:
     return Resource(
         gv=entry.gv,
         name=entry.name,
@@ -188,10 +188,10 @@ def _resource(entry: Entry) -> Resource:
     )
 
 
-def _orphans_parent(name: str, child: Entry) -> Resource:
+def _orphans_parent(name: str, child: ListedResource) -> Resource:
     return Resource(child.gv, name, "", child.scope, _NO_KIND, ())
 
 
-def _subresource(name: str, entry: Entry) -> Subresource:
+def _subresource(name: str, entry: ListedResource) -> Subresource:
     kind = entry.kind if entry.kind.kind else _NO_KIND
     return Subresource(name, kind, entry.verbs, extra=entry.extra)

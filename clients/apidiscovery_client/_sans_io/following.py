@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from apidiscovery_client._errors import AmbiguousResource, NotServed, ServerUnreachable
-from apidiscovery_client._sans_io.memory import Memory
+from apidiscovery_client._sans_io.client_state import ClientState
 from apidiscovery_client._sans_io.options import Clock
 from apidiscovery_client.changes import Change, changes
 from apidiscovery_client.model import (
@@ -30,15 +30,15 @@ class Goal:
 
     wanted: str | GroupVersion | GroupVersionKind
 
-    def missing_in(self, memory: Memory) -> str:
+    def missing_in(self, state: ClientState) -> str:
         """Return why it is not served yet, by the current state; empty when it is."""
-        error, snapshot = memory.error, memory.latest
+        error, snapshot = state.error, state.latest
         if error is not None:
             return str(error)
         if snapshot is None:
             return "no answer yet"
         if isinstance(self.wanted, str):
-            return self._missing_name(memory, snapshot, self.wanted)
+            return self._missing_name(state, snapshot, self.wanted)
         gv = GroupVersion(self.wanted.group, self.wanted.version)
         version = snapshot.version(gv)
         return self._missing_of(version) if version else _absence(snapshot, gv)
@@ -51,16 +51,16 @@ class Goal:
             return "" if self.wanted.kind in kinds else f"{version.gv} is served without that kind"
         return ""
 
-    def _missing_name(self, memory: Memory, snapshot: Snapshot, name: str) -> str:
+    def _missing_name(self, state: ClientState, snapshot: Snapshot, name: str) -> str:
         try:
-            return _not_current(memory.resolver(snapshot).resolve(name).freshness)
+            return _not_current(state.resolver(snapshot).resolve(name).freshness)
         except (NotServed, AmbiguousResource) as error:
             return str(error)
 
-    def found_in(self, memory: Memory) -> "Resolution | Version":
+    def found_in(self, state: ClientState) -> "Resolution | Version":
         """Return what was waited for; raise `DiscoveryError` when it is no longer served."""
-        snapshot, wanted = memory.answer(), self.wanted
-        resolver = memory.resolver(snapshot)
+        snapshot, wanted = state.answer(), self.wanted
+        resolver = state.resolver(snapshot)
         if isinstance(wanted, str):
             return resolver.resolve(wanted)
         if isinstance(wanted, GroupVersionKind):
@@ -113,13 +113,13 @@ class Follower:
     """Tracks which changes one watcher has received.
 
     Args:
-        memory: The state of the client.
+        state: The state of the client.
         seen: The snapshot that the watcher knows; None for none.
         tells_all: Whether a watcher without a snapshot gets everything as added.
     """
 
-    def __init__(self, memory: Memory, seen: Snapshot | None, *, tells_all: bool) -> None:
-        self._memory = memory
+    def __init__(self, state: ClientState, seen: Snapshot | None, *, tells_all: bool) -> None:
+        self._state = state
         self._seen = seen
         self._is_quiet = seen is None and not tells_all
 
@@ -129,10 +129,10 @@ class Follower:
         Raises:
             DiscoveryError: The server did not answer, and there is no snapshot.
         """
-        now = self._memory.latest
+        now = self._state.latest
         if now is None:
-            error = self._memory.error
-            raise error or ServerUnreachable("no answer", url=self._memory.server)
+            error = self._state.error
+            raise error or ServerUnreachable("no answer", url=self._state.server)
         told = () if self._is_quiet else changes(self._seen, now)
         self._seen, self._is_quiet = now, False
         return told

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from apidiscovery_client._errors import AmbiguousResource, NotServed
 from apidiscovery_client._interfaces import FetchedSnapshot, SnapshotCache
-from apidiscovery_client._sans_io.memory import FROM_CACHE, Memory, logger
+from apidiscovery_client._sans_io.client_state import FROM_CACHE, ClientState, logger
 from apidiscovery_client.model import Resource, Snapshot
 
 if TYPE_CHECKING:  # imported when the first name is resolved
@@ -83,105 +83,105 @@ class CacheSlot:
 # One attempt, and pushed states.
 
 
-def attempt(memory: Memory) -> Steps:
+def attempt(state: ClientState) -> Steps:
     """Read the cache if that was not done yet, else ask the server; remember the result."""
-    turn = memory.begin()
+    turn = state.begin()
     try:
         if turn.number == FROM_CACHE:
-            memory.found((yield Load()))
-            memory.end(turn)
+            state.found((yield Load()))
+            state.end(turn)
             return
-        yield from _asked(memory, turn.began)
+        yield from _asked(state, turn.began)
     except GeneratorExit:
-        memory.give_up(turn)
+        state.give_up(turn)
         raise
     except Exception as error:  # noqa: BLE001 - all who wait for this attempt get it
-        memory.failed(error)
-    memory.end(turn)
-    yield from saved(memory)
+        state.failed(error)
+    state.end(turn)
+    yield from saved(state)
 
 
-def _asked(memory: Memory, began: float) -> Steps:
+def _asked(state: ClientState, began: float) -> Steps:
     """Ask the server, and again while it pushes another state at the same time."""
     for _ in range(_MAX_REQUESTS):
-        fetched = yield Fetch(memory.fetched)
-        if fetched is None or memory.arrived(fetched, began):
+        fetched = yield Fetch(state.fetched)
+        if fetched is None or state.arrived(fetched, began):
             return
-        began = memory.clock.monotonic()
+        began = state.clock.monotonic()
 
 
-def saved(memory: Memory) -> Steps:
+def saved(state: ClientState) -> Steps:
     """Write unsaved snapshots to the cache."""
-    while (unsaved := memory.unsaved()) is not None:
+    while (unsaved := state.unsaved()) is not None:
         try:
             yield Save(unsaved)
         finally:
-            memory.saved()
+            state.saved()
 
 
 # --------------------------------------------------------------------------------------------------
 # Operations of the clients.
 
 
-def remembered(memory: Memory) -> Operation[Snapshot | None]:
+def remembered(state: ClientState) -> Operation[Snapshot | None]:
     """Return the snapshot in memory or in the cache, of any age."""
-    if memory.ended < FROM_CACHE:
+    if state.ended < FROM_CACHE:
         yield FROM_CACHE
-    return memory.latest
+    return state.latest
 
 
-def snapshot(memory: Memory, max_age_s: float | None) -> Operation[Snapshot]:
+def snapshot(state: ClientState, max_age_s: float | None) -> Operation[Snapshot]:
     """Return a snapshot no older than that, or the last one when there is no answer."""
-    yield from remembered(memory)
-    number = memory.attempt_for_age(max_age_s)
+    yield from remembered(state)
+    number = state.attempt_for_age(max_age_s)
     if number is not None:
         yield number
-    return memory.answer()
+    return state.answer()
 
 
-def refreshed(memory: Memory) -> Operation[Snapshot]:
+def refreshed(state: ClientState) -> Operation[Snapshot]:
     """Return the server's answer to a new request; raise the error without one."""
-    found = yield from snapshot(memory, 0.0)
-    if memory.error is not None:
-        raise memory.error.with_traceback(None)
+    found = yield from snapshot(state, 0.0)
+    if state.error is not None:
+        raise state.error.with_traceback(None)
     return found
 
 
-def looked_up(memory: Memory, wanted: Hashable, ask: "Callable[[Resolver], T]") -> Operation[T]:
+def looked_up(state: ClientState, wanted: Hashable, ask: "Callable[[Resolver], T]") -> Operation[T]:
     """Return the result of `ask`; where it finds nothing, it is called again with a new snapshot.
 
     Raises:
         NotServed: In a snapshot of now or of a moment ago, or, when the name was not found within
             `negative_ttl_s`, of then.
     """
-    found = yield from snapshot(memory, None)
+    found = yield from snapshot(state, None)
     try:
-        return ask(memory.resolver(found))
+        return ask(state.resolver(found))
     except NotServed:
-        number = memory.attempt_for_miss(wanted)
+        number = state.attempt_for_miss(wanted)
         if number is None:
             raise
     yield number
     try:
-        return ask(memory.resolver(memory.answer()))
+        return ask(state.resolver(state.answer()))
     except NotServed:
-        memory.missed(wanted)
+        state.missed(wanted)
         raise
 
 
 def resolved(
-    memory: Memory, text: str, *, strict: bool, verb: str | None, namespaced: bool | None
+    state: ClientState, text: str, *, strict: bool, verb: str | None, namespaced: bool | None
 ) -> "Operation[Resolution]":
     """Return the resource that a name means."""
     return looked_up(
-        memory,
+        state,
         ("name", text, verb, namespaced),
         lambda known: known.resolve(text, strict=strict, verb=verb, namespaced=namespaced),
     )
 
 
 def kind_resolved(
-    memory: Memory,
+    state: ClientState,
     kind: str,
     group: str | None,
     version: str | Sequence[str] | None,
@@ -191,19 +191,19 @@ def kind_resolved(
     """Return the resource of a kind."""
     versions = version if version is None or isinstance(version, str) else tuple(version)
     return looked_up(
-        memory,
+        state,
         ("kind", kind, group, versions),
         lambda known: known.resolve_kind(kind, group, versions, strict=strict),
     )
 
 
-def category(memory: Memory, name: str) -> Operation[tuple[Resource, ...]]:
+def category(state: ClientState, name: str) -> Operation[tuple[Resource, ...]]:
     """Return the resources of a category."""
-    return looked_up(memory, ("category", name), lambda known: known.category(name))
+    return looked_up(state, ("category", name), lambda known: known.category(name))
 
 
-def explained(memory: Memory, text: str) -> "Operation[Explanation]":
+def explained(state: ClientState, text: str) -> "Operation[Explanation]":
     """Return the explanation of a name."""
     with contextlib.suppress(NotServed, AmbiguousResource):
-        yield from resolved(memory, text, strict=False, verb=None, namespaced=None)
-    return memory.resolver(memory.answer()).explain(text)
+        yield from resolved(state, text, strict=False, verb=None, namespaced=None)
+    return state.resolver(state.answer()).explain(text)

@@ -48,7 +48,7 @@ class DiskCache:
         """
         self._files = PrivateFolder(folder or default_folder(), (_SUFFIX,), max_bytes, max_files)
         self._lock = threading.Lock()
-        self._last: tuple[str, entries.Entry] | None = None
+        self._last: tuple[str, entries.CachedFile] | None = None
 
     @property
     def folder(self) -> Path:
@@ -101,7 +101,7 @@ class DiskCache:
         except (OSError, ValueError) as error:
             _log.debug("not removed: %s", error)
 
-    def _known(self, key: str, fetched: FetchedSnapshot) -> "entries.Entry | None":
+    def _known(self, key: str, fetched: FetchedSnapshot) -> "entries.CachedFile | None":
         """Return the last entry with the time of `fetched`, after "not modified".
 
         Then the groups are the same object, and their documents need not be written again.
@@ -112,7 +112,7 @@ class DiskCache:
             return None
         return last[1].renewed(fetched)
 
-    def _remember(self, key: str, entry: "entries.Entry") -> None:
+    def _remember(self, key: str, entry: "entries.CachedFile") -> None:
         with self._lock:
             self._last = (key, entry)
 

@@ -55,7 +55,7 @@ class UntrustedFileError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class CachedFile:
     """The content of a file.
 
     Attributes:
@@ -70,7 +70,7 @@ class Entry:
     facts: Fields
     parts: Parts
 
-    def renewed(self, fetched: FetchedSnapshot) -> "Entry | None":
+    def renewed(self, fetched: FetchedSnapshot) -> "CachedFile | None":
         """Return the entry for `fetched`; None unless it has the very same groups and ETags."""
         given = self.given
         if fetched.snapshot.groups is not given.snapshot.groups:
@@ -82,7 +82,7 @@ class Entry:
         )
 
 
-def make_entry(fetched: FetchedSnapshot) -> Entry:
+def make_entry(fetched: FetchedSnapshot) -> CachedFile:
     """Return the entry from which `fetched` can be read again, except unproven ETags.
 
     Raises:
@@ -99,7 +99,7 @@ def make_entry(fetched: FetchedSnapshot) -> Entry:
     raise UntrustedFileError("no documents say the same as this snapshot")
 
 
-def write(key: str, entry: Entry) -> bytes:
+def write(key: str, entry: CachedFile) -> bytes:
     """Return the content of a file."""
     snapshot = entry.fetched.snapshot
     header = {
@@ -119,7 +119,7 @@ def write(key: str, entry: Entry) -> bytes:
     return b"%b%b\n%b" % (_HEAD, _digest(rest), rest)
 
 
-def read(key: str, content: bytes) -> Entry:
+def read(key: str, content: bytes) -> CachedFile:
     """Return the content of a file; raise `UntrustedFileError`."""
     try:
         return _read(key, content)
@@ -127,7 +127,7 @@ def read(key: str, content: bytes) -> Entry:
         raise UntrustedFileError(str(error)) from None
 
 
-def _entry(fetched: FetchedSnapshot, proven: proofs.Proven) -> Entry:
+def _entry(fetched: FetchedSnapshot, proven: proofs.Proven) -> CachedFile:
     snapshot = fetched.snapshot
     kept = replace(
         fetched,
@@ -140,7 +140,7 @@ def _entry(fetched: FetchedSnapshot, proven: proofs.Proven) -> Entry:
         "hashes": dict(kept.hashes),
         "notes": notes.write_notes(snapshot.groups),
     }
-    return Entry(fetched, kept, facts, dict(_parts(snapshot.groups, proven.documents)))
+    return CachedFile(fetched, kept, facts, dict(_parts(snapshot.groups, proven.documents)))
 
 
 def _parts(groups: tuple[Group, ...], proven: Parts) -> Iterator[tuple[str, Document]]:
@@ -173,7 +173,7 @@ def _only_remembered(group: Group) -> Group:
     return Group(group.name, tuple(versions))
 
 
-def _read(key: str, content: bytes) -> Entry:
+def _read(key: str, content: bytes) -> CachedFile:
     header, parts = _opened(content)
     if text(header, "key") != key:
         raise UntrustedFileError("it is of another server")
@@ -195,7 +195,7 @@ def _read(key: str, content: bytes) -> Entry:
         documents={path: parts[path] for path in etags if path},
     )
     facts = {name: header[name] for name in ("etags", "hashes", "notes") if name in header}
-    return Entry(fetched, fetched, facts, parts)
+    return CachedFile(fetched, fetched, facts, parts)
 
 
 def _opened(content: bytes) -> tuple[Fields, Parts]:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from apidiscovery_service.access import ALL_CLUSTERS, ANONYMOUS, LOCAL, Caller, Grant, Role
 from apidiscovery_service.access.credentials import Tokens
 from apidiscovery_service.access.grants import Roles
-from apidiscovery_service.access.limits import Buckets, Counts, Limits, address_key
+from apidiscovery_service.access.limits import Buckets, CallerLimits, Counts, address_key
 from apidiscovery_service.errors import DiscoveryError
 
 _AUTHENTICATED = "system:authenticated"
@@ -161,12 +161,12 @@ class Access:
         grants: Sequence[Grant] = (),
         tokens: Tokens | None = None,
         peers: Peers | None = None,
-        limits: Limits | None = None,
+        limits: CallerLimits | None = None,
         *,
         now: Callable[[], float] = time.time,
     ) -> None:
         self.peers = Peers() if peers is None else peers  # which is false while it is empty
-        self.limits = limits or Limits()
+        self.limits = limits or CallerLimits()
         self._now = now
         self._roles = Roles(grants)
         self._tokens = tokens or Tokens()

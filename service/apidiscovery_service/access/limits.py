@@ -21,7 +21,7 @@ _IPV6_NETWORK_BITS = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class CallerLimits:
     """Limits of the front and of authenticated callers; 0 is no limit for each.
 
     Attributes:

@@ -10,7 +10,7 @@ from typing import Any, Generic, Literal, NoReturn, TypeVar, cast
 
 import click
 
-from apidiscovery_service.app.config_file import STRUCTURED, Entry, located, read_config
+from apidiscovery_service.app.config_file import STRUCTURED, KeyValue, located, read_config
 from apidiscovery_service.app.process import LEVELS, configure_logging
 from apidiscovery_service.app.settings import (
     UPSTREAM_NAME,
@@ -301,7 +301,7 @@ def serve(**flags: object) -> None:
     from apidiscovery_service.app.run import run  # noqa: PLC0415
     from apidiscovery_service.sources.manifests.folder import InvalidManifests  # noqa: PLC0415
 
-    structured = cast("dict[str, Entry]", click.get_current_context().meta.get(STRUCTURED, {}))
+    structured = cast("dict[str, KeyValue]", click.get_current_context().meta.get(STRUCTURED, {}))
     try:
         settings = settings_of(flags, {key: entry.value for key, entry in structured.items()})
     except InvalidConfiguration as error:

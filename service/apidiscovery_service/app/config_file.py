@@ -23,7 +23,7 @@ _KIND = "ServerConfiguration"
 STRUCTURED = "apidiscovery.structured"
 
 
-class Entry(NamedTuple):
+class KeyValue(NamedTuple):
     """A key of a file with its value.
 
     Attributes:
@@ -60,7 +60,7 @@ def read_config(path: Path, context: click.Context) -> dict[str, object]:
             continue
         name = key.replace("-", "_")
         if key in structured.KEYS:
-            entries = cast("dict[str, Entry]", context.meta.setdefault(STRUCTURED, {}))
+            entries = cast("dict[str, KeyValue]", context.meta.setdefault(STRUCTURED, {}))
             entries[key] = entry
             continue
         if name not in parameters:
@@ -81,7 +81,7 @@ def read_config(path: Path, context: click.Context) -> dict[str, object]:
     return values
 
 
-def located(message: str, entries: Mapping[str, Entry]) -> str:
+def located(message: str, entries: Mapping[str, KeyValue]) -> str:
     """Return an error with file and line if it begins with the path of a structured key.
 
     Such a path is `upstreams.east.timeout` or `access[0].role`. The line is that of the innermost
@@ -117,7 +117,7 @@ def _is_at_end(path: str, length: int) -> bool:
     return path[length : length + 1] in (".", "[", ":")
 
 
-def _entries(path: Path) -> list[Entry]:
+def _entries(path: Path) -> list[KeyValue]:
     try:
         text = path.read_text(encoding="utf-8")
         value = yaml_text.load(text)
@@ -136,7 +136,7 @@ def _entries(path: Path) -> list[Entry]:
     values = cast("dict[object, object]", value).values()
     # A merge key (`<<`) adds values without keys; it is reported as unknown.
     return [
-        Entry(path, str(key.value), key.start_mark.line + 1, value, node)
+        KeyValue(path, str(key.value), key.start_mark.line + 1, value, node)
         for (key, node), value in zip(keys, values, strict=False)
     ]
 

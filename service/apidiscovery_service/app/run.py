@@ -52,7 +52,11 @@ from apidiscovery_service.serving.http.cross_origin import CrossOrigin
 from apidiscovery_service.serving.http.fleet import FleetAnswers
 from apidiscovery_service.serving.http.objects.gateway import ObjectAnswers
 from apidiscovery_service.serving.http.openapi import OpenAPIAnswers
-from apidiscovery_service.serving.http.pages import NoPages, UserInterface, missing_packages
+from apidiscovery_service.serving.http.pages_interface import (
+    NoPages,
+    UserInterface,
+    missing_packages,
+)
 from apidiscovery_service.serving.http.past import PastAnswers
 from apidiscovery_service.serving.http.views import ViewAnswers
 from apidiscovery_service.serving.unread import UnreadBudget
@@ -63,8 +67,8 @@ from apidiscovery_service.sources.document_recipes import DocumentRecipes
 from apidiscovery_service.sources.manifests.folder import Manifests
 from apidiscovery_service.sources.registrations import Registrations
 from apidiscovery_service.sources.storage_version_api import StorageVersionApi
-from apidiscovery_service.sources.upstreams.cluster_documents import ClusterDocuments
 from apidiscovery_service.sources.upstreams.follower import Upstreams
+from apidiscovery_service.sources.upstreams.openapi.cluster_documents import ClusterDocuments
 from apidiscovery_service.sources.upstreams.services import ServiceSettings
 from apidiscovery_service.sources.upstreams.spec import UpstreamSpec
 from apidiscovery_service.storage_versions.state import StorageVersions

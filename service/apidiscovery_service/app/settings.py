@@ -10,7 +10,7 @@ from pathlib import Path
 from apidiscovery_releases import Release, UnknownRelease, newest
 
 from apidiscovery_service.access import Grant
-from apidiscovery_service.access.limits import Limits
+from apidiscovery_service.access.limits import CallerLimits
 from apidiscovery_service.errors import InvalidConfiguration
 from apidiscovery_service.fleet.view_spec import ViewSpec
 from apidiscovery_service.history.model import Retention
@@ -165,12 +165,12 @@ class Security:
         return self.tls_cert_file is not None
 
     @property
-    def limits(self) -> Limits:
+    def limits(self) -> CallerLimits:
         """Limits of one caller."""
         rate = self.max_requests_per_second
         if rate is None:
-            rate = Limits().requests_per_second if self.identifies else 0.0
-        return Limits(requests_per_second=rate)
+            rate = CallerLimits().requests_per_second if self.identifies else 0.0
+        return CallerLimits(requests_per_second=rate)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,8 @@ from apidiscovery_kubeconfig.fields import Fields
 from apidiscovery_service.access import ALL_CLUSTERS, Grant, Role
 from apidiscovery_service.app.settings import UPSTREAM_NAME, UpstreamSettings
 from apidiscovery_service.errors import InvalidConfiguration
+from apidiscovery_service.fleet.view_groups import ViewKind
 from apidiscovery_service.fleet.view_spec import BUILT_IN_VIEWS, ViewSpec
-from apidiscovery_service.fleet.views import ViewKind
 from apidiscovery_service.kube.objects.errors import ObjectError
 from apidiscovery_service.kube.objects.selectors import parse_labels
 from apidiscovery_service.sources.upstreams.credentials import translated

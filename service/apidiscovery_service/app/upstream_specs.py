@@ -32,11 +32,11 @@ from apidiscovery_service.sources.upstreams.endpoint import (
 )
 from apidiscovery_service.sources.upstreams.services import ServiceSettings
 from apidiscovery_service.sources.upstreams.spec import (
-    Filter,
-    Kind,
-    Limits,
     Timing,
+    UpstreamKind,
+    UpstreamLimits,
     UpstreamSpec,
+    VersionFilter,
 )
 
 _SPEC_KEYS = (
@@ -102,7 +102,7 @@ class ClusterSpecs:
             keys = ENDPOINT_KEYS if settings.url else ()
             Fields(settings.options).only((*_SPEC_KEYS, *keys))
             options = self._options(settings.name, _of(settings.options, _SPEC_KEYS))
-            kind = Kind.SERVER if settings.url else Kind.CLUSTER
+            kind = UpstreamKind.SERVER if settings.url else UpstreamKind.CLUSTER
             return self._shared(self._spec(settings.name, _endpoint(settings), options, kind))
 
     def cluster(self, name: str, endpoint: Endpoint) -> UpstreamSpec:
@@ -139,7 +139,7 @@ class ClusterSpecs:
         name: str,
         endpoint: Endpoint,
         options: Mapping[str, object],
-        kind: Kind = Kind.CLUSTER,
+        kind: UpstreamKind = UpstreamKind.CLUSTER,
     ) -> UpstreamSpec:
         fields = Fields(options)
         fields.only(_SPEC_KEYS)
@@ -149,11 +149,11 @@ class ClusterSpecs:
             kind=kind,
             core_paths=_paths(fields, "core-paths") or ("/api",),
             named_paths=_paths(fields, "named-paths") or ("/apis",),
-            filter=Filter(fields.texts("allow"), fields.texts("deny")),
-            limits=Limits(
-                exchange_s=_duration_s(fields, "timeout", Limits().exchange_s),
-                body_bytes=_count(fields, "max-body-bytes", Limits().body_bytes),
-                openapi_bytes=_count(fields, "max-openapi-bytes", Limits().openapi_bytes),
+            filter=VersionFilter(fields.texts("allow"), fields.texts("deny")),
+            limits=UpstreamLimits(
+                exchange_s=_duration_s(fields, "timeout", UpstreamLimits().exchange_s),
+                body_bytes=_count(fields, "max-body-bytes", UpstreamLimits().body_bytes),
+                openapi_bytes=_count(fields, "max-openapi-bytes", UpstreamLimits().openapi_bytes),
             ),
             timing=Timing(
                 poll_s=_duration_s(fields, "poll-interval", Timing().poll_s),

@@ -28,7 +28,7 @@ from apidiscovery_service.demo.clusters import (
 from apidiscovery_service.fleet.state import Fleet
 from apidiscovery_service.history.differences import Differences, Written
 from apidiscovery_service.history.file import HistoryFile
-from apidiscovery_service.history.model import Kind, NewChange
+from apidiscovery_service.history.model import ChangeKind, NewChange
 from apidiscovery_service.metrics import Metrics
 from apidiscovery_service.sources.catalog import kubernetes_catalog
 from apidiscovery_service.sources.declarations import Declarations
@@ -191,8 +191,8 @@ class _Past:
         found = Differences()
         found.add(step.name, written, cluster, fleet.etag(step.name), "poll")
         documents = self._documents(step)
-        after = {(Kind.OPENAPI, key): digest for key, (digest, _) in documents.items()}
-        known = {key: each for key, each in written.hashes.items() if key[0] is Kind.OPENAPI}
+        after = {(ChangeKind.OPENAPI, key): digest for key, (digest, _) in documents.items()}
+        known = {key: each for key, each in written.hashes.items() if key[0] is ChangeKind.OPENAPI}
         changes = [
             NewChange(step.name, *key, "poll", known.get(key, ""), after.get(key, ""))
             for key in sorted(known.keys() | after.keys())

@@ -14,8 +14,8 @@ from apidiscovery_service.encoding import EncodedSnapshot
 from apidiscovery_service.fleet.cells import CellMaker, ClusterCells
 from apidiscovery_service.fleet.matrix_state import MatrixState
 from apidiscovery_service.fleet.publisher import Publisher
-from apidiscovery_service.fleet.view import View
 from apidiscovery_service.fleet.view_spec import BUILT_IN_VIEWS, ViewSpec
+from apidiscovery_service.fleet.view_state import View
 from apidiscovery_service.kube.objects.selectors import LabelSelector
 
 # Selections that are kept with their matrices; callers may ask for any.

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from apidiscovery_service.fleet.views import ViewKind
+from apidiscovery_service.fleet.view_groups import ViewKind
 from apidiscovery_service.kube.objects.selectors import LabelSelector
 
 

@@ -15,7 +15,7 @@ from apidiscovery_service.core.model import CORE_GROUP, Group
 from apidiscovery_service.core.source import SourceState, SourceStatus
 from apidiscovery_service.errors import DiscoveryError
 from apidiscovery_service.history.file import hash_of
-from apidiscovery_service.history.model import ContentDamaged, Kind
+from apidiscovery_service.history.model import ChangeKind, ContentDamaged
 from apidiscovery_service.sources.upstreams.state import (
     dialect_value,
     read_dialect,
@@ -75,7 +75,7 @@ def _without_lists(group: Group) -> Group:
 
 
 def cluster_at(
-    name: str, state: Mapping[tuple[Kind, str], str], content_of: Callable[[str], bytes]
+    name: str, state: Mapping[tuple[ChangeKind, str], str], content_of: Callable[[str], bytes]
 ) -> Cluster:
     """Return a cluster as it was.
 
@@ -91,10 +91,12 @@ def cluster_at(
     found = {
         group: _group(content_of(digest))
         for (kind, group), digest in state.items()
-        if kind is Kind.GROUP
+        if kind is ChangeKind.GROUP
     }
-    status = SourceStatus(name, STATES.get(state.get((Kind.STATE, ""), ""), SourceState.CURRENT))
-    digest = state.get((Kind.DOCUMENT, ""))
+    status = SourceStatus(
+        name, STATES.get(state.get((ChangeKind.STATE, ""), ""), SourceState.CURRENT)
+    )
+    digest = state.get((ChangeKind.DOCUMENT, ""))
     if digest is None:
         return Cluster(name, status)  # it had never answered
     try:

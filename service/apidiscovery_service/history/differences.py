@@ -16,9 +16,9 @@ from apidiscovery_service.history.contents import (
     surroundings,
 )
 from apidiscovery_service.history.file import hash_of
-from apidiscovery_service.history.model import MERGED, Kind, NewChange
+from apidiscovery_service.history.model import MERGED, ChangeKind, NewChange
 
-Key = tuple[Kind, str]
+Key = tuple[ChangeKind, str]
 
 
 @dataclass(slots=True)
@@ -85,7 +85,7 @@ class Differences:
                 after.hashes.get((kind, of), ""),
                 before.etag,
                 after.etag,
-                kind is Kind.GROUP
+                kind is ChangeKind.GROUP
                 and self._is_completed(before.groups.get(of), after.groups.get(of)),
             )
             for kind, of in sorted(keys)
@@ -101,20 +101,20 @@ class Differences:
             self._take(cluster, before, after)
         if cluster.name != MERGED:
             content = cluster.status.state.encode()
-            self._put(after, (Kind.STATE, ""), (hash_of(content), content))
+            self._put(after, (ChangeKind.STATE, ""), (hash_of(content), content))
         return after
 
     def _take(self, cluster: Cluster, before: Written, after: Written) -> None:
         groups = {group.name: group for group in (*(cluster.core or ()), *(cluster.named or ()))}
         for kind, name in before.hashes:
             is_known = (cluster.named if name else cluster.core) is not None
-            if kind is Kind.GROUP and name not in groups and is_known:
+            if kind is ChangeKind.GROUP and name not in groups and is_known:
                 del after.hashes[kind, name]
         after.groups = groups
         for name, group in groups.items():
             if before.groups.get(name) != group:
-                self._put(after, (Kind.GROUP, name), self._content(group))
-        self._put(after, (Kind.DOCUMENT, ""), surroundings(cluster))
+                self._put(after, (ChangeKind.GROUP, name), self._content(group))
+        self._put(after, (ChangeKind.DOCUMENT, ""), surroundings(cluster))
 
     def _put(self, after: Written, key: Key, found: GroupContent) -> None:
         digest, content = found
@@ -136,9 +136,9 @@ class Differences:
         return found
 
 
-def _cause_of(kind: Kind, cluster: Cluster | None) -> str:
+def _cause_of(kind: ChangeKind, cluster: Cluster | None) -> str:
     """Return why a cluster answers or not; empty for changes of what it serves."""
-    if kind is not Kind.STATE or cluster is None:
+    if kind is not ChangeKind.STATE or cluster is None:
         return ""
     if cluster.status.state is SourceState.CURRENT:
         return "it answers"

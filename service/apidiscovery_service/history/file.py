@@ -26,10 +26,10 @@ import zstandard
 from apidiscovery_service.history.model import (
     EVERYTHING,
     Change,
+    ChangeFilter,
+    ChangeKind,
     ContentDamaged,
-    Filter,
     HistoryError,
-    Kind,
     NewChange,
     NothingRecorded,
     NotRecorded,
@@ -186,17 +186,17 @@ class HistoryFile:
     def close(self) -> None:
         self._connection.close()
 
-    def latest(self) -> dict[str, dict[tuple[Kind, str], str]]:
+    def latest(self) -> dict[str, dict[tuple[ChangeKind, str], str]]:
         """Return, by cluster, the hash of each content that is there now, by kind and name."""
-        found: dict[str, dict[tuple[Kind, str], str]] = {}
-        keys: dict[tuple[Kind, str], tuple[Kind, str]] = {}
+        found: dict[str, dict[tuple[ChangeKind, str], str]] = {}
+        keys: dict[tuple[ChangeKind, str], tuple[ChangeKind, str]] = {}
         with self._translated():
             for cluster, kind, name, after, _ in self._connection.execute(
                 "SELECT cluster, kind, name, after, max(id) FROM changes"
                 " GROUP BY cluster, kind, name"
             ):
                 if after:
-                    key = Kind(kind), name
+                    key = ChangeKind(kind), name
                     # A thousand clusters have mostly the same.
                     key = keys.setdefault(key, key)
                     found.setdefault(cluster, {})[key] = sys.intern(after)
@@ -286,7 +286,7 @@ class HistoryFile:
 
     def changes(
         self,
-        only: Filter = EVERYTHING,
+        only: ChangeFilter = EVERYTHING,
         *,
         before: int | None = None,
         after: int = 0,
@@ -312,7 +312,7 @@ class HistoryFile:
             return tuple(map(_change, rows))
 
     def following(
-        self, only: Filter, after: int, limit: int = 1000
+        self, only: ChangeFilter, after: int, limit: int = 1000
     ) -> tuple[tuple[Change, ...], int]:
         """Return changes after an id, the oldest first, and the id to continue with."""
         last = self.last_id()  # before they are read: another process may write in between
@@ -338,7 +338,7 @@ class HistoryFile:
         return int(row[0]) if row else 0
 
     def _selected(
-        self, only: Filter, before: int | None, after: int
+        self, only: ChangeFilter, before: int | None, after: int
     ) -> tuple[str, tuple[object, ...]]:
         """Return the condition of a query and its arguments."""
         parts: list[tuple[str, tuple[object, ...]]] = [("id > ?", (after,))]
@@ -362,7 +362,7 @@ class HistoryFile:
         condition = " AND ".join(text for text, _ in parts)
         return condition, tuple(value for _, values in parts for value in values)
 
-    def _clusters(self, only: Filter) -> list[str] | None:
+    def _clusters(self, only: ChangeFilter) -> list[str] | None:
         """Return the names of the clusters that a filter selects; None for all."""
         if only.may_read is None:
             return None if only.clusters is None else list(only.clusters)
@@ -370,7 +370,7 @@ class HistoryFile:
         names = (name for (name,) in named) if only.clusters is None else only.clusters
         return [name for name in names if only.may_read(name)]
 
-    def state_at(self, cluster: str, when: datetime) -> dict[tuple[Kind, str], str]:
+    def state_at(self, cluster: str, when: datetime) -> dict[tuple[ChangeKind, str], str]:
         """Return the hash of each content of a cluster at a time, by kind and name.
 
         Raises:
@@ -390,7 +390,7 @@ class HistoryFile:
                 "SELECT max(id) FROM changes WHERE time <= ?", (moment,)
             ).fetchone()
             rows = self._connection.execute(_STATE, (cluster, last))
-            return {(Kind(kind), name): after for kind, name, after in rows if after}
+            return {(ChangeKind(kind), name): after for kind, name, after in rows if after}
 
     def size_bytes(self) -> int:
         """Return how much of the file is in use."""
@@ -514,7 +514,7 @@ def _not_recorded(cluster: str, when: datetime, since: int | None) -> NotRecorde
     return NotRecorded(message, begun)
 
 
-def _of(new: NewChange) -> tuple[str, Kind, str, str, str, str, str, str]:
+def _of(new: NewChange) -> tuple[str, ChangeKind, str, str, str, str, str, str]:
     return (
         new.cluster,
         new.kind,
@@ -529,4 +529,4 @@ def _of(new: NewChange) -> tuple[str, Kind, str, str, str, str, str, str]:
 
 def _change(row: tuple[Any, ...]) -> Change:
     number, time_ms, cluster, kind, *rest = row
-    return Change(number, from_milliseconds(time_ms), cluster, Kind(kind), *rest)
+    return Change(number, from_milliseconds(time_ms), cluster, ChangeKind(kind), *rest)

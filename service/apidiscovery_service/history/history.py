@@ -40,10 +40,10 @@ from apidiscovery_service.history.model import (
     EVERYTHING,
     MERGED,
     Change,
+    ChangeFilter,
+    ChangeKind,
     ContentDamaged,
-    Filter,
     HistoryError,
-    Kind,
     NewChange,
     Retention,
 )
@@ -66,9 +66,9 @@ LOOK_EVERY_S = 1.0
 ReadContent: TypeAlias = Group | str | ContentDamaged | None
 T = TypeVar("T")
 
-_READERS: Mapping[Kind, Callable[[str, Callable[[str], bytes]], ReadContent]] = {
-    Kind.GROUP: group_or_damage,
-    Kind.DOCUMENT: release_or_damage,
+_READERS: Mapping[ChangeKind, Callable[[str, Callable[[str], bytes]], ReadContent]] = {
+    ChangeKind.GROUP: group_or_damage,
+    ChangeKind.DOCUMENT: release_or_damage,
 }
 
 _log = structlog.get_logger(__name__)
@@ -278,7 +278,9 @@ class History:
         if is_there:
             recipes = await self._openapi_of(name)
         before = {
-            key: h for (kind, key), h in self._written[name].hashes.items() if kind is Kind.OPENAPI
+            key: h
+            for (kind, key), h in self._written[name].hashes.items()
+            if kind is ChangeKind.OPENAPI
         }
         if is_there and not recipes:
             return  # nobody has asked for them yet
@@ -338,7 +340,7 @@ class History:
 
     async def changes(
         self,
-        only: Filter = EVERYTHING,
+        only: ChangeFilter = EVERYTHING,
         *,
         before: int | None = None,
         after: int = 0,
@@ -370,11 +372,11 @@ class History:
         return {
             key: Recipe(("history", digest), partial(self.content, digest), digest)
             for (kind, key), digest in state.items()
-            if kind is Kind.OPENAPI
+            if kind is ChangeKind.OPENAPI
         }
 
     async def following(
-        self, only: Filter, after: int, limit: int = 1000
+        self, only: ChangeFilter, after: int, limit: int = 1000
     ) -> tuple[tuple[Change, ...], int]:
         """Return changes after an id, the oldest first, and the id to continue with."""
         return await self._run(lambda: self._file.following(only, after, limit))
@@ -454,4 +456,6 @@ def _joined(causes: Iterable[str]) -> str:
 def _of_document(
     cluster: str, key: str, cause: str, before: Mapping[str, str], after: Mapping[str, str]
 ) -> NewChange:
-    return NewChange(cluster, Kind.OPENAPI, key, cause, before.get(key, ""), after.get(key, ""))
+    return NewChange(
+        cluster, ChangeKind.OPENAPI, key, cause, before.get(key, ""), after.get(key, "")
+    )

@@ -18,7 +18,7 @@ _SIZES = {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 _MAX_AGE = timedelta(days=36500)
 
 
-class Kind(StrEnum):
+class ChangeKind(StrEnum):
     """What has changed."""
 
     GROUP = "Group"
@@ -49,7 +49,7 @@ class Change:
     id: int
     time: datetime
     cluster: str
-    kind: Kind
+    kind: ChangeKind
     name: str
     cause: str
     before: str
@@ -68,7 +68,7 @@ class NewChange:
     """
 
     cluster: str
-    kind: Kind
+    kind: ChangeKind
     name: str
     cause: str
     before: str
@@ -79,7 +79,7 @@ class NewChange:
 
 
 @dataclass(frozen=True, slots=True)
-class Filter:
+class ChangeFilter:
     """Selects changes: those that pass all of these.
 
     Attributes:
@@ -94,13 +94,13 @@ class Filter:
 
     clusters: tuple[str, ...] | None = None
     may_read: Callable[[str], bool] | None = None
-    kinds: tuple[Kind, ...] = ()
+    kinds: tuple[ChangeKind, ...] = ()
     groups: tuple[str, ...] | None = None
     since: datetime | None = None
     until: datetime | None = None
 
 
-EVERYTHING = Filter()
+EVERYTHING = ChangeFilter()
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import Final
+from typing import Final, Protocol
 from urllib.parse import quote
 
 import zstandard
@@ -84,7 +84,7 @@ def pack(text: bytes) -> Packed:
     return Packed(compress(text, "zstd"), hashlib.sha512(text).hexdigest().upper(), len(text))
 
 
-class Form(Enum):
+class DocumentForm(Enum):
     """How a document is written."""
 
     JSON = "json"
@@ -181,3 +181,19 @@ def server_relative_url(key: str, document_hash: str) -> str:
     """
     path = key if _PLAIN(key) else quote(key, safe=_PATH_SAFE)
     return f"/openapi/v3/{path}?hash={document_hash}" if document_hash else f"/openapi/v3/{path}"
+
+
+class DocumentSource(Protocol):
+    """The OpenAPI v3 documents of the merged surface, a cluster or a former time."""
+
+    async def index(self) -> Index:
+        """Return the list of all documents."""
+        ...
+
+    async def hash_of(self, key: str) -> str | None:
+        """Return the current hash of one document; None if there is none."""
+        ...
+
+    async def body(self, key: str, form: DocumentForm, coding: Coding) -> Body | None:
+        """Return one document; None if there is none."""
+        ...

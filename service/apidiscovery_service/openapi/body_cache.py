@@ -7,7 +7,7 @@ from typing import Final
 
 from apidiscovery_service import workers
 from apidiscovery_service.encoding.compression import MIN_COMPRESSED_BYTES, Coding, compress
-from apidiscovery_service.openapi.body import WHOLE_BYTES, Body, Form, Packed, PackedBody
+from apidiscovery_service.openapi.body import WHOLE_BYTES, Body, DocumentForm, Packed, PackedBody
 from apidiscovery_service.openapi.errors import InvalidOpenAPI
 from apidiscovery_service.openapi.making import Making
 from apidiscovery_service.openapi.protobuf.documents import encode_v2
@@ -19,7 +19,7 @@ WHOLE_KEY: Final = "/openapi/v2"
 ENCODED_BYTES: Final = 64 * 2**20
 
 
-def check_encodable(form: Form, size: int) -> None:
+def check_encodable(form: DocumentForm, size: int) -> None:
     """Check that a document is small enough for a form.
 
     Args:
@@ -29,7 +29,7 @@ def check_encodable(form: Form, size: int) -> None:
     Raises:
         InvalidOpenAPI: It is too large.
     """
-    if form is not Form.JSON and size > ENCODED_BYTES:
+    if form is not DocumentForm.JSON and size > ENCODED_BYTES:
         more = f"it takes {size} bytes as JSON"
         raise InvalidOpenAPI((), f"{more}; up to {ENCODED_BYTES} are written as protobuf")
 
@@ -43,7 +43,7 @@ class Bodies:
         # A larger body is evicted first, so that it alone does not empty the cache.
         self._large = cache_bytes // 2
 
-    def cached(self, of: str, form: Form, coding: Coding) -> tuple[bytes, Coding] | None:
+    def cached(self, of: str, form: DocumentForm, coding: Coding) -> tuple[bytes, Coding] | None:
         """Return a cached body and its coding; None when it must be made.
 
         Args:
@@ -60,18 +60,20 @@ class Bodies:
 
     def add(self, of: str, text: bytes) -> None:
         """Cache the JSON of a document before it is requested."""
-        self._add(of, Form.JSON, text, requested=False)
+        self._add(of, DocumentForm.JSON, text, requested=False)
 
-    def cached_whole(self, packed: Packed, form: Form, coding: Coding) -> Body | PackedBody | None:
+    def cached_whole(
+        self, packed: Packed, form: DocumentForm, coding: Coding
+    ) -> Body | PackedBody | None:
         """Return a body of a v2 document if nothing has to be made; packed if it is large."""
-        if (form, coding) == (Form.JSON, "zstd") and len(packed) >= MIN_COMPRESSED_BYTES:
+        if (form, coding) == (DocumentForm.JSON, "zstd") and len(packed) >= MIN_COMPRESSED_BYTES:
             return Body(WHOLE_KEY, packed.hash, packed.data, coding)
-        if (form, coding) == (Form.JSON, "identity") and len(packed) > WHOLE_BYTES:
+        if (form, coding) == (DocumentForm.JSON, "identity") and len(packed) > WHOLE_BYTES:
             return PackedBody(WHOLE_KEY, packed)
         cached = self.cached(packed.hash, form, coding)
         return Body(WHOLE_KEY, packed.hash, *cached) if cached else None
 
-    async def whole(self, packed: Packed, form: Form, coding: Coding) -> Body | PackedBody:
+    async def whole(self, packed: Packed, form: DocumentForm, coding: Coding) -> Body | PackedBody:
         """Return a body of a v2 document; packed if it is large.
 
         Raises:
@@ -86,7 +88,12 @@ class Bodies:
         return Body(WHOLE_KEY, packed.hash, *data)
 
     async def make(
-        self, of: str, text: bytes, form: Form, coding: Coding, encode: Callable[[bytes], bytes]
+        self,
+        of: str,
+        text: bytes,
+        form: DocumentForm,
+        coding: Coding,
+        encode: Callable[[bytes], bytes],
     ) -> tuple[bytes, Coding]:
         """Return a body and its coding.
 
@@ -100,9 +107,14 @@ class Bodies:
         Raises:
             InvalidOpenAPI: It cannot be written in that form.
         """
-        self._add(of, Form.JSON, text, requested=form is Form.JSON and coding == "identity")
+        self._add(
+            of,
+            DocumentForm.JSON,
+            text,
+            requested=form is DocumentForm.JSON and coding == "identity",
+        )
         plain = text
-        if form is not Form.JSON:
+        if form is not DocumentForm.JSON:
             check_encodable(form, len(text))
             plain = self._cache.get((of, form, "identity")) or await self._making.in_turn(
                 form.value, lambda: _encoded(encode, text)
@@ -116,7 +128,7 @@ class Bodies:
         self._cache.put((of, form, coding), data)
         return data, coding
 
-    def _add(self, of: str, form: Form, data: bytes, *, requested: bool) -> None:
+    def _add(self, of: str, form: DocumentForm, data: bytes, *, requested: bool) -> None:
         """Cache a plain body; one that was not requested is evicted first, for it is large."""
         small = len(data) < MIN_COMPRESSED_BYTES
         large = len(data) > self._large

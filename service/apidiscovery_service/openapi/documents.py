@@ -13,11 +13,18 @@ from typing import Literal, TypeAlias
 from apidiscovery_releases import Release, newest
 
 from apidiscovery_service.encoding.compression import Coding
-from apidiscovery_service.openapi.body import Body, Form, Index, Packed, PackedBody, make_index
+from apidiscovery_service.openapi.body import (
+    Body,
+    DocumentForm,
+    Index,
+    Packed,
+    PackedBody,
+    make_index,
+)
 from apidiscovery_service.openapi.body_cache import Bodies
-from apidiscovery_service.openapi.entries import Entry, Known
+from apidiscovery_service.openapi.entries import DocumentEntry, Known
 from apidiscovery_service.openapi.making import DocumentUnavailable, Made, Making, Observer, Once
-from apidiscovery_service.openapi.merging import Merging
+from apidiscovery_service.openapi.merged_v2 import Merging
 from apidiscovery_service.openapi.protobuf.documents import encode_v3
 from apidiscovery_service.openapi.recipe import Recipe, Recipes
 
@@ -26,7 +33,7 @@ _SLICE_S = 0.002
 _INDEX_WAIT_S = 5.0
 _NAMED_KEYS = 3
 
-_BodyKey: TypeAlias = tuple[Entry, Form, Coding]
+_BodyKey: TypeAlias = tuple[DocumentEntry, DocumentForm, Coding]
 
 
 class Documents:
@@ -55,13 +62,13 @@ class Documents:
         self._making = Making(self._known, observe)
         self._bodies = Bodies(self._making, cache_bytes)
         self._bodies_once: Once[_BodyKey, Body | None] = Once()
-        self._merged_once: Once[tuple[str, Form, Coding], Body | PackedBody] = Once()
+        self._merged_once: Once[tuple[str, DocumentForm, Coding], Body | PackedBody] = Once()
         self._index: Index | None = None
         # The revision of the entries when the index was made.
         self._index_revision: int = -1
         self._runs: Once[Literal["index"], None] = Once()
         # Entries that were not made in time for an index and are still being made.
-        self._late: set[Entry] = set()
+        self._late: set[DocumentEntry] = set()
         self._finding: set[asyncio.Task[None]] = set()
         self._retries: set[asyncio.Task[None]] = set()
         self._listeners: list[Callable[[], None]] = []
@@ -187,7 +194,7 @@ class Documents:
             self._retries.add(task)
             task.add_done_callback(self._retries.discard)
 
-    def _entry(self, key: str) -> Entry | None:
+    def _entry(self, key: str) -> DocumentEntry | None:
         """Return the current entry of a document; None when there is none.
 
         Raises:
@@ -215,7 +222,7 @@ class Documents:
         return made.hash
 
     async def body(
-        self, key: str, form: Form = Form.JSON, coding: Coding = "identity"
+        self, key: str, form: DocumentForm = DocumentForm.JSON, coding: Coding = "identity"
     ) -> Body | None:
         """Return the current document in a form and coding; None when there is none.
 
@@ -233,7 +240,7 @@ class Documents:
             (entry, form, coding), lambda: self._make_body(key, form, coding)
         )
 
-    async def _make_body(self, key: str, form: Form, coding: Coding) -> Body | None:
+    async def _make_body(self, key: str, form: DocumentForm, coding: Coding) -> Body | None:
         made = await self._made(key)
         if made is None:
             return None
@@ -245,7 +252,9 @@ class Documents:
         entry = self._entry(key)
         if entry is None:
             return None
-        cached = self._bodies.cached(entry.hash, Form.JSON, "identity") if entry.hash else None
+        cached = (
+            self._bodies.cached(entry.hash, DocumentForm.JSON, "identity") if entry.hash else None
+        )
         if cached:
             return Made(entry.hash, cached[0])
         made = await self._making.make(entry)
@@ -254,7 +263,7 @@ class Documents:
         return made
 
     async def merged_v2(
-        self, form: Form = Form.JSON, coding: Coding = "identity"
+        self, form: DocumentForm = DocumentForm.JSON, coding: Coding = "identity"
     ) -> Body | PackedBody:
         """Return the OpenAPI v2 document of everything that is served; packed if it is large.
 
@@ -270,7 +279,9 @@ class Documents:
             (index.etag, form, coding), lambda: self._merging.make(form, coding)
         )
 
-    async def v2_body(self, packed: Packed, form: Form, coding: Coding) -> Body | PackedBody:
+    async def v2_body(
+        self, packed: Packed, form: DocumentForm, coding: Coding
+    ) -> Body | PackedBody:
         """Return a body of a v2 document that was made elsewhere; packed if it is large.
 
         Raises:
@@ -286,7 +297,7 @@ class Documents:
         return [f"{_names(keys)}: {remark}" for remark, keys in about.items()] + self._merging.notes
 
 
-def _remark(entry: Entry) -> str:
+def _remark(entry: DocumentEntry) -> str:
     return f"cannot be made: {entry.failure}" if entry.failure else entry.note
 
 

@@ -10,7 +10,7 @@ _MANY_CHANGED = 10_000
 
 
 @dataclass(eq=False, slots=True)
-class Entry:
+class DocumentEntry:
     """One document as it is now; a document with another recipe gets another entry.
 
     Attributes:
@@ -55,14 +55,14 @@ class Known:
 
     def __init__(self, recipes: Recipes) -> None:
         self._recipes = recipes
-        self.entries: dict[str, Entry] = {}
-        self.unknown: dict[Entry, None] = {}
+        self.entries: dict[str, DocumentEntry] = {}
+        self.unknown: dict[DocumentEntry, None] = {}
         self.revision = 0
         self.noted = 0
         self._keys: dict[str | None, tuple[str, ...]] = {}
         # Groups whose entries may be outdated; None is for documents without group.
         self._changed: set[str | None] = set()
-        self._retried: set[Entry] = set()
+        self._retried: set[DocumentEntry] = set()
         self._listed = False
 
     def changed(self, groups: Iterable[str]) -> None:
@@ -113,17 +113,17 @@ class Known:
         if before:
             former = before.hash or before.former
             self._forget(before)
-        entry = Entry(key, recipe, recipe.hash, recipe.note, former)
+        entry = DocumentEntry(key, recipe, recipe.hash, recipe.note, former)
         self.entries[key] = entry
         if not entry.hash:
             self.unknown[entry] = None
         self.revision += 1
 
-    def _forget(self, entry: Entry) -> None:
+    def _forget(self, entry: DocumentEntry) -> None:
         self.unknown.pop(entry, None)
         self._retried.discard(entry)
 
-    def entry(self, key: str) -> Entry | None:
+    def entry(self, key: str) -> DocumentEntry | None:
         """Return a document as it is now; None when there is none."""
         group = group_of(key)
         if group in self._changed or group not in self._keys:
@@ -132,7 +132,7 @@ class Known:
 
     def learn(
         self,
-        entry: Entry,
+        entry: DocumentEntry,
         found: str,
         failure: str = "",
         retry_at: float | None = None,
@@ -166,14 +166,14 @@ class Known:
         if retry_at is not None:
             self._retried.add(entry)
 
-    def due(self, now: float) -> list[Entry]:
+    def due(self, now: float) -> list[DocumentEntry]:
         """Return failed entries that are due for another attempt, each once."""
         late = [e for e in self._retried if e.retry_at is not None and e.retry_at <= now]
         self._retried.difference_update(late)
         return [entry for entry in late if self.entry(entry.key) is entry]
 
 
-def _is_same(entry: Entry, recipe: Recipe) -> bool:
+def _is_same(entry: DocumentEntry, recipe: Recipe) -> bool:
     """Return whether a recipe makes the document that an entry serves."""
     if entry.recipe.fingerprint != recipe.fingerprint:
         return False

@@ -10,7 +10,7 @@ from typing import Generic, TypeAlias, TypeVar
 import structlog
 
 from apidiscovery_service.errors import DiscoveryError
-from apidiscovery_service.openapi.entries import Entry, Known
+from apidiscovery_service.openapi.entries import DocumentEntry, Known
 from apidiscovery_service.openapi.errors import InvalidOpenAPI
 from apidiscovery_service.openapi.recipe import Recipe
 
@@ -108,9 +108,9 @@ class Making:
         self._observe = observe
         self._turns = asyncio.Semaphore(_AT_ONCE)
         self._finding_turns = asyncio.Semaphore(_AT_ONCE)
-        self._once: Once[tuple[Entry, bool], Made] = Once()
+        self._once: Once[tuple[DocumentEntry, bool], Made] = Once()
 
-    async def make(self, entry: Entry) -> Made:
+    async def make(self, entry: DocumentEntry) -> Made:
         """Return the document of an entry, or its fallback when it cannot be made.
 
         Raises:
@@ -120,15 +120,15 @@ class Making:
             return await self._once.run((entry, True), lambda: self._fallback_of(entry))
         return await self._once.run((entry, False), lambda: self._make(entry))
 
-    async def _fallback_of(self, entry: Entry) -> Made:
+    async def _fallback_of(self, entry: DocumentEntry) -> Made:
         made, _ = await self._fallback(entry.recipe, entry.failure)
         return made
 
-    async def again(self, entry: Entry) -> None:
+    async def again(self, entry: DocumentEntry) -> None:
         """Retry a document that failed; its fallback is served meanwhile."""
         await self._once.run((entry, False), lambda: self._make(entry))
 
-    async def find(self, entries: Iterable[Entry]) -> None:
+    async def find(self, entries: Iterable[DocumentEntry]) -> None:
         """Make documents to learn their hashes; requested documents go before."""
         todo = iter(entries)
 
@@ -170,7 +170,7 @@ class Making:
                 raise
         return await asyncio.wait_for(task, _TIMEOUT_S - _TURN_S)
 
-    async def _make(self, entry: Entry) -> Made:
+    async def _make(self, entry: DocumentEntry) -> Made:
         recipe = entry.recipe
         retry_at: float | None = None
         instead: Hashable = None
@@ -209,7 +209,7 @@ def _reason(error: Exception) -> str:
     return _TOO_LATE if isinstance(error, TimeoutError) else _UNKNOWN_REASON
 
 
-def _report(entry: Entry, reason: str, error: Exception) -> None:
+def _report(entry: DocumentEntry, reason: str, error: Exception) -> None:
     """Log a failure once, not at every retry."""
     if entry.reported == reason:
         return

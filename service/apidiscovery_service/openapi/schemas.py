@@ -8,7 +8,7 @@ import hashlib
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, Protocol, TypeAlias, cast
+from typing import Final, TypeAlias, cast
 
 import orjson
 from apidiscovery_formats.openapi.json_schema import Kind, NoSuchKind, json_schema, kinds
@@ -17,7 +17,7 @@ from apidiscovery_service import workers
 from apidiscovery_service.encoding.compression import MIN_COMPRESSED_BYTES, Coding, compress
 from apidiscovery_service.errors import DiscoveryError
 from apidiscovery_service.kube import go_json
-from apidiscovery_service.openapi.body import Body, Form, Index
+from apidiscovery_service.openapi.body import DocumentForm, DocumentSource
 from apidiscovery_service.openapi.body_cache import BodyCache
 from apidiscovery_service.openapi.making import Once
 
@@ -28,22 +28,6 @@ _MAX_TABLES = 8192  # documents whose kinds are remembered: 1 KB each
 _AT_ONCE = workers.COUNT
 # Finding the kinds in a document of so many bytes takes 4 ms, sending it to a worker half of that.
 _INLINE_TABLE_BYTES = 512 * 1024
-
-
-class DocumentSource(Protocol):
-    """The OpenAPI v3 documents of something, as `Documents` has them."""
-
-    async def index(self) -> Index:
-        """Return the list of all documents."""
-        ...
-
-    async def hash_of(self, key: str) -> str | None:
-        """Return the current hash of one document; None if there is none."""
-        ...
-
-    async def body(self, key: str, form: Form, coding: Coding) -> Body | None:
-        """Return one document; None if there is none."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +68,7 @@ class SchemaBody:
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
+class SchemaListing:
     """The kinds that have schemas.
 
     Attributes:
@@ -113,7 +97,7 @@ class Schemas:
         self._making: Once[_TextKey, bytes] = Once()
         self._compressing: Once[tuple[str, Coding], bytes] = Once()
 
-    async def listing(self, documents: DocumentSource) -> Listing:
+    async def listing(self, documents: DocumentSource) -> SchemaListing:
         """Return the kinds of all documents.
 
         A document that cannot be read is listed among the failures.
@@ -135,7 +119,7 @@ class Schemas:
 
         found = await asyncio.gather(*map(of, keys))
         every = sorted(kind for table in found for kind in table)
-        return Listing(tuple(every), {key: failures[key] for key in sorted(failures)})
+        return SchemaListing(tuple(every), {key: failures[key] for key in sorted(failures)})
 
     async def text(self, documents: DocumentSource, named: Named) -> bytes | None:
         """Return a schema as JSON; None if there is no such kind.
@@ -151,7 +135,7 @@ class Schemas:
         cached = self._texts.get((digest, kind, named.strict))
         if cached is not None:
             return cached
-        body = await documents.body(named.key, Form.JSON, "identity")
+        body = await documents.body(named.key, DocumentForm.JSON, "identity")
         if body is None:
             return None
         key = body.hash, kind, named.strict
@@ -180,7 +164,7 @@ class Schemas:
         if digest in self._tables:
             self._tables.move_to_end(digest)
             return self._tables[digest]
-        body = await documents.body(key, Form.JSON, "identity")
+        body = await documents.body(key, DocumentForm.JSON, "identity")
         if body is None:
             return ()
         found = await self._finding.run(body.hash, lambda: _found(body.data, key))

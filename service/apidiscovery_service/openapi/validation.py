@@ -23,7 +23,7 @@ from apidiscovery_service.openapi.json_text import levels
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class DocumentLimits:
     """Bounds of a document.
 
     Attributes:
@@ -51,7 +51,7 @@ class InvalidDocuments(DiscoveryError):
         super().__init__("; ".join(map(str, self.errors)))
 
 
-def _read(document: bytes, limits: Limits) -> JSONValue:
+def _read(document: bytes, limits: DocumentLimits) -> JSONValue:
     """Return the value of JSON text, which can be written again.
 
     Raises:
@@ -72,7 +72,7 @@ def _read(document: bytes, limits: Limits) -> JSONValue:
     return value
 
 
-def _parsed(document: bytes, marks: Marks, limits: Limits) -> JSONValue:
+def _parsed(document: bytes, marks: Marks, limits: DocumentLimits) -> JSONValue:
     try:
         return marks.loads(document.decode())
     except UnicodeDecodeError as error:
@@ -96,7 +96,7 @@ def _wrong(message: str, place: Place = None) -> InvalidDocuments:
     return InvalidDocuments([InvalidOpenAPI(path_of(place), message)])
 
 
-def _check_bounds(value: JSONValue, limits: Limits) -> None:
+def _check_bounds(value: JSONValue, limits: DocumentLimits) -> None:
     nodes = 1
     for depth, (level, members) in enumerate(levels(value)):
         if depth >= limits.depth:
@@ -110,12 +110,12 @@ def _place_of(node: JSONValue, value: JSONValue) -> Place:
     return next(place for one, place in walk(value) if one is node)
 
 
-__all__ = ["DEFAULT_LIMITS", "InvalidDocuments", "Limits", "concerning", "validate"]
+__all__ = ["DEFAULT_LIMITS", "DocumentLimits", "InvalidDocuments", "concerning", "validate"]
 
-DEFAULT_LIMITS = Limits()
+DEFAULT_LIMITS = DocumentLimits()
 
 
-def validate(document: bytes, *, limits: Limits = DEFAULT_LIMITS) -> bytes:
+def validate(document: bytes, *, limits: DocumentLimits = DEFAULT_LIMITS) -> bytes:
     """Return a document as compact JSON as Go writes it, its keys in the order as given.
 
     Raises:

@@ -14,7 +14,7 @@ from apidiscovery_service.openapi.recipe import Recipe
 from apidiscovery_service.sources.discovery_list import read_list
 from apidiscovery_service.sources.fields import Node
 from apidiscovery_service.sources.priorities import ordered_offers
-from apidiscovery_service.sources.upstreams.answers import (
+from apidiscovery_service.sources.upstreams.discovery_answers import (
     Reading,
     read_core_versions,
     read_group_list,

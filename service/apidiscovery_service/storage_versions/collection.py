@@ -17,7 +17,7 @@ import structlog
 from apidiscovery_service.errors import DiscoveryError
 from apidiscovery_service.kube.go_json import JSONValue, dumps
 from apidiscovery_service.kube.objects.decoding import Undecodable, from_value
-from apidiscovery_service.kube.objects.kinds import Kind, Object
+from apidiscovery_service.kube.objects.kinds import Object, ObjectKind
 from apidiscovery_service.kube.objects.metadata import metadata_of
 from apidiscovery_service.kube.objects.watch_events import EventType, bookmark
 from apidiscovery_service.storage_versions.recent_events import (
@@ -102,7 +102,13 @@ class Collection:
     """
 
     def __init__(
-        self, store: Store, kind: Kind, prefix: str, history: int = 1024, *, pause_s: float = 1.0
+        self,
+        store: Store,
+        kind: ObjectKind,
+        prefix: str,
+        history: int = 1024,
+        *,
+        pause_s: float = 1.0,
     ) -> None:
         self.kind = kind
         self.prefix = prefix
@@ -412,7 +418,7 @@ class Collection:
         return Event(EventType.BOOKMARK, value, revision, revision, initial=initial)
 
 
-def _decode(entry: Entry, kind: Kind) -> StoredObject:
+def _decode(entry: Entry, kind: ObjectKind) -> StoredObject:
     """Return the object of an entry.
 
     Raises:

@@ -20,7 +20,7 @@ from apidiscovery_service.kube.go_json import JSONValue
 from apidiscovery_service.kube.objects import errors, field_errors
 from apidiscovery_service.kube.objects.encoding import ListMeta
 from apidiscovery_service.kube.objects.errors import Cause, Details, ObjectError
-from apidiscovery_service.kube.objects.kinds import Kind, Object
+from apidiscovery_service.kube.objects.kinds import Object, ObjectKind
 from apidiscovery_service.kube.objects.selectors import Selection
 from apidiscovery_service.storage_versions.collection import (
     Collection,
@@ -80,7 +80,7 @@ class ObjectReads:
         self._collection = collection
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> ObjectKind:
         """The kind of the objects."""
         return self._collection.kind
 

@@ -100,7 +100,7 @@ class ReportedResource:
         return {(self.group, self.resource), *((e.group, e.resource) for e in self.equivalents)}
 
 
-class Outcome(Enum):
+class ReportOutcome(Enum):
     """The effect of a report on an object."""
 
     UNCHANGED = auto()
@@ -119,7 +119,7 @@ class Reported:
     """
 
     name: str
-    outcome: Outcome
+    outcome: ReportOutcome
     stored: StoredObject
 
     @property
@@ -224,7 +224,7 @@ class Reports:
             if stored is None or self._changed(stored, entry, gone) is not None:
                 changing.append(name)
             else:
-                report.results[name] = Reported(name, Outcome.UNCHANGED, stored)
+                report.results[name] = Reported(name, ReportOutcome.UNCHANGED, stored)
 
         async def write(name: str) -> None:
             own = self._locks.setdefault(name, _ObjectLock())
@@ -259,13 +259,15 @@ class Reports:
     ) -> Reported:
         if stored is None:
             created = await self._objects.create(self._new(name, entry), report.guard)
-            return Reported(name, Outcome.CREATED, created)
+            return Reported(name, ReportOutcome.CREATED, created)
         gone = await report.others.gone(_others(stored, report))
         value = self._changed(stored, entry, gone)
         if value is None:
-            return Reported(name, Outcome.UNCHANGED, stored)
+            return Reported(name, ReportOutcome.UNCHANGED, stored)
         guards = (report.guard, *report.others.guards(gone))
-        return Reported(name, Outcome.UPDATED, await self._objects.replace(stored, value, guards))
+        return Reported(
+            name, ReportOutcome.UPDATED, await self._objects.replace(stored, value, guards)
+        )
 
     def _new(self, name: str, entry: ServerStorageVersion) -> Object:
         now = self._now()

@@ -17,10 +17,10 @@ from apidiscovery_service.errors import DiscoveryError
 from apidiscovery_service.serving.http.admission import Refused
 from apidiscovery_service.serving.http.conditional import none_match
 from apidiscovery_service.serving.http.messages import Headers, Request, Response
-from apidiscovery_service.serving.http.pages import PageExchange
+from apidiscovery_service.serving.http.pages_interface import PageExchange
 from apidiscovery_service.web.events import CONTENT_TYPE as EVENT_STREAM
 from apidiscovery_service.web.events import Changes
-from apidiscovery_service.web.login import LOGIN, LOGOUT, Login, Outcome, Visitor, location_of
+from apidiscovery_service.web.login import LOGIN, LOGOUT, Login, LoginOutcome, Visitor, location_of
 from apidiscovery_service.web.rendering import ASSETS, Renderer, load_assets
 from apidiscovery_service.web.routes import HOME, PageRoute, find
 from apidiscovery_service.web.view import Page, PageError, Served, View, Viewer, not_found
@@ -227,10 +227,10 @@ class WebInterface:
             else:
                 response = await self._form(exchange, outcome)
         else:
-            response = await self._form(exchange, Outcome(status=HTTPStatus.OK))
+            response = await self._form(exchange, LoginOutcome(status=HTTPStatus.OK))
         await exchange.answer("", response)
 
-    async def _form(self, exchange: PageExchange, outcome: Outcome) -> Response:
+    async def _form(self, exchange: PageExchange, outcome: LoginOutcome) -> Response:
         token, headers = self._login.form(exchange)
         viewer = Viewer(role=Role.NONE, clusters=())
         view = self._view(exchange, viewer)

@@ -15,7 +15,7 @@ from apidiscovery_service.core.source import UPSTREAM, SourceState
 from apidiscovery_service.fleet.publisher import Publisher
 from apidiscovery_service.history.contents import STATES
 from apidiscovery_service.history.history import ReadContent
-from apidiscovery_service.history.model import MERGED, Change, ContentDamaged, Kind
+from apidiscovery_service.history.model import MERGED, Change, ChangeKind, ContentDamaged
 from apidiscovery_service.web.comparing import Discovery, compare_discovery
 from apidiscovery_service.web.view import View
 
@@ -43,7 +43,7 @@ class ShownChange:
     def name(self) -> str:
         """The group, or the group-version of a document; empty for other changes."""
         name = self.change.name
-        if self.change.kind is Kind.OPENAPI:
+        if self.change.kind is ChangeKind.OPENAPI:
             return name.removeprefix("apis/").removeprefix("api/")
         return name
 
@@ -51,7 +51,7 @@ class ShownChange:
     def what(self) -> str:
         """What has happened, such as `added`."""
         before, after = self.change.before, self.change.after
-        if self.change.kind is Kind.STATE:
+        if self.change.kind is ChangeKind.STATE:
             return _state_words(STATES.get(before), STATES.get(after))
         if not before:
             return "added"
@@ -62,8 +62,8 @@ class ShownChange:
         """The query of the comparison of before and after; empty where there is none."""
         change = self.change
         is_first = not change.etag_before and not change.before
-        is_new_document = change.kind is Kind.OPENAPI and not change.before
-        if change.kind is Kind.STATE or is_first or is_new_document:
+        is_new_document = change.kind is ChangeKind.OPENAPI and not change.before
+        if change.kind is ChangeKind.STATE or is_first or is_new_document:
             return ""
         side = "served" if change.cluster == MERGED else f"cluster:{change.cluster}"
         times = (
@@ -71,7 +71,7 @@ class ShownChange:
             for when in (change.time - _STEP, change.time)
         )
         before, after = (f"{side}@{time}" for time in times)
-        fields = {"fields": "1"} if change.kind is Kind.OPENAPI else {}
+        fields = {"fields": "1"} if change.kind is ChangeKind.OPENAPI else {}
         return urlencode({"from": before, "to": after, **fields})
 
     @property
@@ -93,9 +93,9 @@ class ShownChange:
         that starts has not asked its clusters yet.
         """
         change = self.change
-        if change.kind is Kind.OPENAPI:
+        if change.kind is ChangeKind.OPENAPI:
             return not (change.before and change.after)
-        return change.kind is Kind.STATE and STATES.get(change.after) is SourceState.PENDING
+        return change.kind is ChangeKind.STATE and STATES.get(change.after) is SourceState.PENDING
 
 
 def _state_words(before: SourceState | None, after: SourceState | None) -> str:
@@ -111,7 +111,7 @@ def _state_words(before: SourceState | None, after: SourceState | None) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class TimelineEntry:
     """A line of the timeline: a change, or several of the same sort that came together."""
 
     changes: tuple[ShownChange, ...]
@@ -122,10 +122,10 @@ class Entry:
         return self.changes[0]
 
 
-def entries(changes: Iterable[ShownChange]) -> list[Entry]:
+def entries(changes: Iterable[ShownChange]) -> list[TimelineEntry]:
     """Return changes as lines: the groups that were first seen of a cluster are one line."""
     runs = itertools.groupby(enumerate(changes), key=lambda pair: _run(*pair))
-    return [Entry(tuple(change for _, change in run)) for _, run in runs]
+    return [TimelineEntry(tuple(change for _, change in run)) for _, run in runs]
 
 
 def _run(place: int, line: ShownChange) -> object:
@@ -162,7 +162,7 @@ def explained(
     for side in (before, after):
         if isinstance(side, ContentDamaged):
             return ShownChange(change, note=f"how is lost: {side}")
-    if change.kind is Kind.GROUP:
+    if change.kind is ChangeKind.GROUP:
         findings = _findings(_only(before, kind), _only(after, kind))
         if kind and not findings:
             return None
@@ -174,7 +174,7 @@ def explained(
 
 
 def _with_release(change: Change, before: ReadContent, after: ReadContent) -> ShownChange:
-    if change.kind is not Kind.DOCUMENT:
+    if change.kind is not ChangeKind.DOCUMENT:
         return ShownChange(change)
     # A release that was not known, or is not, is no change of the release.
     if before and after and before != after:

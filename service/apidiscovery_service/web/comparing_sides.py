@@ -17,10 +17,9 @@ from apidiscovery_service.encoding import Aggregated, EncodedSnapshot
 from apidiscovery_service.errors import DiscoveryError
 from apidiscovery_service.fleet.publisher import Publisher
 from apidiscovery_service.history.model import MERGED, HistoryError
-from apidiscovery_service.openapi.body import Form, PackedBody
+from apidiscovery_service.openapi.body import DocumentForm, DocumentSource, PackedBody
 from apidiscovery_service.openapi.documents import Documents
-from apidiscovery_service.openapi.schemas import DocumentSource
-from apidiscovery_service.sources.upstreams.cluster_documents import FixedRecipes
+from apidiscovery_service.sources.upstreams.openapi.cluster_documents import FixedRecipes
 from apidiscovery_service.web.changes import visible
 from apidiscovery_service.web.comparing import Discovery, Fields
 from apidiscovery_service.web.view import PageError, View
@@ -142,7 +141,7 @@ async def _fields(
     async def read(key: str) -> None:
         async with turns:
             try:
-                body = await source.body(key, Form.JSON, "identity")
+                body = await source.body(key, DocumentForm.JSON, "identity")
             except DiscoveryError as error:
                 failures[key] = str(error)
                 return

@@ -15,7 +15,7 @@ import yaml
 from apidiscovery_formats.openapi.traversal import Object, as_array, as_object
 
 from apidiscovery_service.web.example_text import MAX_LENGTH, matching
-from apidiscovery_service.web.fields_schemas import (
+from apidiscovery_service.web.field_schemas import (
     Schemas,
     is_int_or_string,
     objects,

@@ -10,7 +10,7 @@ from urllib.parse import parse_qs, urlsplit
 from apidiscovery_service.access.authenticator import Access
 from apidiscovery_service.serving.http.admission import Refused, admit
 from apidiscovery_service.serving.http.messages import Headers, Receive
-from apidiscovery_service.serving.http.pages import PageExchange
+from apidiscovery_service.serving.http.pages_interface import PageExchange
 from apidiscovery_service.web.routes import HOME
 from apidiscovery_service.web.sessions import (
     FORM_COOKIE,
@@ -41,7 +41,7 @@ class Visitor:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class LoginOutcome:
     """The outcome of a form: a path to go to, or the form again.
 
     Attributes:
@@ -102,40 +102,40 @@ class Login:
             headers = [(b"set-cookie", set_cookie(FORM_COOKIE, nonce))]
         return self._sessions.form_token(nonce), headers
 
-    async def log_in(self, exchange: PageExchange) -> Outcome:
+    async def log_in(self, exchange: PageExchange) -> LoginOutcome:
         """Begin a session with the bearer token of a form."""
         fields = await _form(exchange)
         nonce = cookie(exchange.headers.get("cookie", ""), FORM_COOKIE)
         if fields is None or not self._sessions.is_form_token(fields.get("form", ""), nonce):
             message = "The form has expired. Enter the token again."
-            return Outcome(error=message, status=HTTPStatus.FORBIDDEN)
+            return LoginOutcome(error=message, status=HTTPStatus.FORBIDDEN)
         token = fields.get("token", "").strip()
         after = location_of(fields.get("next", ""))
         if self._access is None:
-            return Outcome(after)
+            return LoginOutcome(after)
         if not token or not token.isascii() or len(token.split()) != 1:
             message = "Enter a bearer token, as after --token or in a kubeconfig."
-            return Outcome(error=message, next=after, status=HTTPStatus.BAD_REQUEST)
+            return LoginOutcome(error=message, next=after, status=HTTPStatus.BAD_REQUEST)
         authorization = b"Bearer " + token.encode()
         credentials = replace(exchange.credentials, authorization=authorization)
         try:
             admit(self._access, credentials, "GET", HOME, b"")
         except Refused as refused:
             status = HTTPStatus(refused.code)
-            return Outcome(error=_reason(refused), next=after, status=status)
+            return LoginOutcome(error=_reason(refused), next=after, status=status)
         name = self._sessions.begin(authorization)
         cookies = (set_cookie(SESSION_COOKIE, name), set_cookie(FORM_COOKIE, ""))
-        return Outcome(after, cookies=cookies)
+        return LoginOutcome(after, cookies=cookies)
 
-    async def log_out(self, exchange: PageExchange) -> Outcome:
+    async def log_out(self, exchange: PageExchange) -> LoginOutcome:
         """End the session of the browser."""
         fields = await _form(exchange)
         session = cookie(exchange.headers.get("cookie", ""), SESSION_COOKIE)
         if fields is None or not self._sessions.is_form_token(fields.get("form", ""), session):
             message = "The form has expired."
-            return Outcome(error=message, status=HTTPStatus.FORBIDDEN)
+            return LoginOutcome(error=message, status=HTTPStatus.FORBIDDEN)
         self._sessions.end(session)
-        return Outcome(LOGIN, cookies=(set_cookie(SESSION_COOKIE, ""),))
+        return LoginOutcome(LOGIN, cookies=(set_cookie(SESSION_COOKIE, ""),))
 
 
 def location_of(text: str) -> str:

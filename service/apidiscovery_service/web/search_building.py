@@ -9,8 +9,7 @@ import structlog
 
 from apidiscovery_service import workers
 from apidiscovery_service.errors import DiscoveryError
-from apidiscovery_service.openapi.body import Form
-from apidiscovery_service.openapi.schemas import DocumentSource
+from apidiscovery_service.openapi.body import DocumentForm, DocumentSource
 from apidiscovery_service.web.search_fields import schema_fields
 from apidiscovery_service.web.search_index import SearchIndex
 
@@ -154,7 +153,7 @@ class IndexBuilder:
         return unknown
 
     async def _add(self, source: DocumentSource, key: str, digest: str) -> None:
-        body = await source.body(key, Form.JSON, "identity")
+        body = await source.body(key, DocumentForm.JSON, "identity")
         if body is None:
             return
         if len(body.data) <= workers.INLINE_BYTES:

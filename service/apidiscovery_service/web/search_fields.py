@@ -11,7 +11,7 @@ from apidiscovery_formats.openapi.json_schema import Kind
 from apidiscovery_formats.openapi.traversal import Component, Object, as_object, components
 
 from apidiscovery_service.openapi.schemas import own_kinds, read
-from apidiscovery_service.web.fields_schemas import objects
+from apidiscovery_service.web.field_schemas import objects
 
 MAX_FIELDS: Final = 50_000
 """Fields of one named schema; the largest known has 4,000."""

@@ -14,13 +14,13 @@ from apidiscovery_service.encoding import CurrentEncoding, EncodedSnapshot
 from apidiscovery_service.fleet.scope import Scope
 from apidiscovery_service.fleet.state import Fleet
 from apidiscovery_service.history.history import History
-from apidiscovery_service.openapi.schemas import DocumentSource
+from apidiscovery_service.openapi.body import DocumentSource
 from apidiscovery_service.serving.health import Checks
 from apidiscovery_service.serving.http.respond import Site
-from apidiscovery_service.sources.upstreams.cluster_documents import ClusterDocuments
+from apidiscovery_service.sources.upstreams.openapi.cluster_documents import ClusterDocuments
 from apidiscovery_service.storage_versions.state import StorageVersions
-from apidiscovery_service.web.fields_documents import SchemaCache
 from apidiscovery_service.web.names import NamesCache
+from apidiscovery_service.web.schema_cache import SchemaCache
 from apidiscovery_service.web.search_building import IndexBuilder
 
 CORE = "core"

@@ -6,7 +6,7 @@ import math
 from pathlib import Path
 
 import pytest
-from apidiscovery_service.access.limits import Limits
+from apidiscovery_service.access.limits import CallerLimits
 from connect_server import DISCOVERY, END, GET, TRAILERS, WATCH, arriving, enveloped, envelopes
 from secured import bearer, secured
 
@@ -63,7 +63,7 @@ async def test_a_role_is_checked_before_the_message_is_read(tmp_path: Path) -> N
 
 
 async def test_a_call_counts_once_as_a_request(tmp_path: Path) -> None:
-    limits = Limits(requests_per_second=0.001, burst_s=4000)
+    limits = CallerLimits(requests_per_second=0.001, burst_s=4000)
     async with secured(tmp_path, limits=limits) as server, server.client("rita") as http:
         # Not kept, so that each reaches the handler.
         sourced = f"{DISCOVERY}/ListSources"
@@ -96,7 +96,7 @@ async def test_a_stream_ends_when_its_token_is_revoked(tmp_path: Path, *, http2:
 
 
 async def test_the_streams_of_a_caller_are_limited(tmp_path: Path) -> None:
-    limits = Limits(watches=1)
+    limits = CallerLimits(watches=1)
     async with (
         secured(tmp_path, limits=limits) as server,
         server.client("rita") as http,

@@ -17,7 +17,7 @@ from apidiscovery.service.v1 import (
 )
 from apidiscovery_service.access import Grant, Role
 from apidiscovery_service.access.credentials import Tokens
-from apidiscovery_service.access.limits import Limits
+from apidiscovery_service.access.limits import CallerLimits
 from apidiscovery_service.serving.grpc import AdmissionInterceptor
 from apidiscovery_service.serving.grpc.discovery import SERVICE
 from certificates import Authority
@@ -208,7 +208,10 @@ async def test_a_watch_whose_caller_does_not_read_ends_too(served: Secured) -> N
 
 
 async def test_too_many_watches_of_one_caller(tmp_path: Path) -> None:
-    async with secured(tmp_path, limits=Limits(watches=2)) as served, served.channel() as channel:
+    async with (
+        secured(tmp_path, limits=CallerLimits(watches=2)) as served,
+        served.channel() as channel,
+    ):
         calls = [watching(channel, given("rita")) for _ in range(2)]
         for call in calls:
             await call.read()
@@ -223,7 +226,7 @@ async def test_too_many_watches_of_one_caller(tmp_path: Path) -> None:
 
 
 async def test_too_many_calls_say_when_to_come_again(tmp_path: Path) -> None:
-    limits = Limits(requests_per_second=0.5, burst_s=4.0)
+    limits = CallerLimits(requests_per_second=0.5, burst_s=4.0)
     async with secured(tmp_path, limits=limits) as served, served.channel() as channel:
         for _ in range(2):
             await get(channel, given("rita"))

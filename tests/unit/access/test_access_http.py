@@ -8,7 +8,7 @@ import httpx2
 import pytest
 import structlog
 from apidiscovery_service.access import Grant, Role
-from apidiscovery_service.access.limits import Limits
+from apidiscovery_service.access.limits import CallerLimits
 from certificates import Authority
 from raw_http import AGG
 from secured import GRANTS, TOKENS, Secured, bearer, secured
@@ -215,7 +215,7 @@ async def test_a_revoked_token_and_a_broken_file(served: Secured) -> None:
 
 async def test_too_many_requests(tmp_path: Path) -> None:
     """Who asks too often waits, by user and by address; the others do not."""
-    limits = Limits(requests_per_second=0.5, burst_s=6.0)
+    limits = CallerLimits(requests_per_second=0.5, burst_s=6.0)
     async with secured(tmp_path, limits=limits) as served, served.client() as client:
         codes = [(await client.get("/apis", headers=given("rita"))).status_code for _ in range(4)]
         refused = await client.get("/apis", headers=given("rita"))

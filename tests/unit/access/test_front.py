@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 import structlog
 from apidiscovery_service.access.authenticator import Peers
-from apidiscovery_service.access.limits import Limits
+from apidiscovery_service.access.limits import CallerLimits
 from apidiscovery_service.errors import InvalidConfiguration
 from apidiscovery_service.serving.front import Certificates, Front, FrontMetrics, follow
 from certificates import Authority, KeyPair
@@ -59,7 +59,7 @@ async def fronted(
     folder: Path,
     handler: Handler,
     *,
-    limits: Limits | None = None,
+    limits: CallerLimits | None = None,
     host: str = "127.0.0.1",
     plain: bool = False,
 ) -> AsyncGenerator[Fronted]:
@@ -77,7 +77,7 @@ async def fronted(
         0,
         certificates=None if plain else certificates,
         peers=peers,
-        limits=limits or Limits(),
+        limits=limits or CallerLimits(),
         metrics=metrics,
     )
     backend = await asyncio.start_unix_server(handler, front.server_path)
@@ -240,7 +240,7 @@ async def test_ipv6(tmp_path: Path) -> None:
 
 
 async def test_a_handshake_that_does_not_go_on_is_cut(tmp_path: Path) -> None:
-    async with fronted(tmp_path, echo, limits=Limits(handshake_s=0.2)) as served:
+    async with fronted(tmp_path, echo, limits=CallerLimits(handshake_s=0.2)) as served:
         reader, writer = await asyncio.open_connection(served.host, served.front.port)
         started = time.monotonic()
         assert await closed(reader)
@@ -273,7 +273,7 @@ async def test_a_request_without_tls_gets_an_answer_in_plain_http(tmp_path: Path
 
 
 async def test_an_idle_connection_is_cut_and_one_in_use_is_not(tmp_path: Path) -> None:
-    async with fronted(tmp_path, echo, limits=Limits(idle_s=0.4)) as served:
+    async with fronted(tmp_path, echo, limits=CallerLimits(idle_s=0.4)) as served:
         idle, idle_writer = await served.connect()
         used, used_writer = await served.connect()
         cut = asyncio.create_task(closed(idle))
@@ -290,13 +290,13 @@ async def test_an_idle_connection_is_cut_and_one_in_use_is_not(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("limits", "reason"),
     [
-        (Limits(address_connections=2), "address"),
-        (Limits(connections=2), "total"),
-        (Limits(connections_per_second=1.0), "rate"),
+        (CallerLimits(address_connections=2), "address"),
+        (CallerLimits(connections=2), "total"),
+        (CallerLimits(connections_per_second=1.0), "rate"),
     ],
 )
 async def test_too_many_connections_are_refused(
-    tmp_path: Path, limits: Limits, reason: str
+    tmp_path: Path, limits: CallerLimits, reason: str
 ) -> None:
     async with fronted(tmp_path, echo, limits=limits) as served:
         writers = [(await served.connect())[1] for _ in range(2)]
@@ -324,7 +324,9 @@ async def test_without_a_server_behind_a_connection_ends(tmp_path: Path) -> None
 
 async def test_without_certificates_the_same_without_tls(tmp_path: Path) -> None:
     """Bytes, also those behind the end of what a client says, limits and peers."""
-    async with fronted(tmp_path, echo, plain=True, limits=Limits(address_connections=2)) as served:
+    async with fronted(
+        tmp_path, echo, plain=True, limits=CallerLimits(address_connections=2)
+    ) as served:
         streams = [await asyncio.open_connection(served.host, served.front.port) for _ in range(3)]
         refused, _ = streams[2]
         assert await closed(refused)
@@ -346,7 +348,7 @@ async def test_without_certificates_the_same_without_tls(tmp_path: Path) -> None
 @pytest.mark.parametrize("said", [b"", b"PRI", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r"])
 async def test_a_client_that_does_not_begin_is_cut(tmp_path: Path, said: bytes) -> None:
     """Before it has taken a place at the server behind, which waits for it without end."""
-    async with fronted(tmp_path, echo, plain=True, limits=Limits(handshake_s=0.2)) as served:
+    async with fronted(tmp_path, echo, plain=True, limits=CallerLimits(handshake_s=0.2)) as served:
         reader, writer = await asyncio.open_connection(served.host, served.front.port)
         writer.write(said)
         assert await closed(reader)

@@ -20,7 +20,12 @@ from apidiscovery_service.app.structured import (
 from apidiscovery_service.app.upstream_specs import ClusterSpecs, service_settings
 from apidiscovery_service.errors import InvalidConfiguration
 from apidiscovery_service.sources.upstreams.endpoint import Endpoint
-from apidiscovery_service.sources.upstreams.spec import Filter, Kind, Limits, Timing
+from apidiscovery_service.sources.upstreams.spec import (
+    Timing,
+    UpstreamKind,
+    UpstreamLimits,
+    VersionFilter,
+)
 from certificates import Authority
 
 URL = "https://127.0.0.1:6443"
@@ -60,9 +65,13 @@ def test_a_url_alone_has_every_default() -> None:
         configured({"timeout": None, "allow": None, "core-paths": []}),
     ):
         spec = ClusterSpecs().upstream(settings)
-        assert (spec.name, spec.endpoint.url, spec.kind) == ("east", URL, Kind.SERVER)
+        assert (spec.name, spec.endpoint.url, spec.kind) == ("east", URL, UpstreamKind.SERVER)
         assert (spec.core_paths, spec.named_paths) == (("/api",), ("/apis",))
-        assert (spec.filter, spec.limits, spec.timing) == (Filter(), Limits(), Timing())
+        assert (spec.filter, spec.limits, spec.timing) == (
+            VersionFilter(),
+            UpstreamLimits(),
+            Timing(),
+        )
 
 
 def test_each_option_arrives_where_it_belongs(tmp_path: Path) -> None:
@@ -87,7 +96,7 @@ def test_each_option_arrives_where_it_belongs(tmp_path: Path) -> None:
         "as": "jane",
     }
     spec = ClusterSpecs().upstream(configured(options))
-    assert spec.filter == Filter(("apps", "core"), ("apps/v1beta1",))
+    assert spec.filter == VersionFilter(("apps", "core"), ("apps/v1beta1",))
     assert spec.paths == (("/api", True), ("/oapi", True), ("/other", False))
     assert (spec.limits.body_bytes, spec.limits.exchange_s) == (1000, 0.25)
     assert (spec.timing.poll_s, spec.timing.empty_answers) == (90, 3)
@@ -127,7 +136,7 @@ def test_a_malformed_duration_is_refused(text: str) -> None:
 def test_a_kubeconfig_without_a_context_means_its_current_one(kubeconfig: Path) -> None:
     (settings,) = flagged_upstreams((), kubeconfig, ())
     spec = ClusterSpecs().upstream(settings)
-    assert (spec.name, spec.endpoint.url, spec.kind) == ("kubeconfig", URL, Kind.CLUSTER)
+    assert (spec.name, spec.endpoint.url, spec.kind) == ("kubeconfig", URL, UpstreamKind.CLUSTER)
 
 
 def test_each_context_is_an_upstream_of_its_name(kubeconfig: Path) -> None:
@@ -144,7 +153,7 @@ def test_a_context_of_the_file_has_a_name_and_options_of_its_own(kubeconfig: Pat
     (settings,) = configured_upstreams({"prod": value})
     spec = ClusterSpecs().upstream(settings)
     assert (spec.name, spec.endpoint.url) == ("prod", "https://127.0.0.1:7443")
-    assert (spec.kind, spec.filter) == (Kind.CLUSTER, Filter(deny=("apps",)))
+    assert (spec.kind, spec.filter) == (UpstreamKind.CLUSTER, VersionFilter(deny=("apps",)))
 
 
 def test_a_context_alone_is_looked_for_where_kubectl_looks(
@@ -215,7 +224,7 @@ def test_options_of_patterns_are_combined_and_the_last_counts() -> None:
     )
     specs = ClusterSpecs(options)
     spec = specs.cluster("prod-east", Endpoint(URL))
-    assert (spec.name, spec.kind, spec.endpoint.url) == ("prod-east", Kind.CLUSTER, URL)
+    assert (spec.name, spec.kind, spec.endpoint.url) == ("prod-east", UpstreamKind.CLUSTER, URL)
     assert (spec.timing.poll_s, spec.filter.deny, spec.merge) == (30, ("x",), False)
     assert spec.labels == {"env": "prod", "team": "a"}
     assert (spec.openapi, specs.cluster("dev", Endpoint(URL)).openapi) == (True, False)

@@ -10,7 +10,7 @@ import pytest
 from apidiscovery_client._errors import NotYetServed, RequestRefused, ServerUnreachable
 from apidiscovery_client._interfaces import FetchedSnapshot, Traffic
 from apidiscovery_client._sans_io import operations
-from apidiscovery_client._sans_io.memory import Memory
+from apidiscovery_client._sans_io.client_state import ClientState
 from apidiscovery_client._sans_io.options import DEFAULT_OPTIONS
 from apidiscovery_client.async_client import AsyncDiscoveryClient
 from apidiscovery_client.client import DiscoveryClient
@@ -46,8 +46,8 @@ def script() -> Iterator[ScriptedServer]:
     made.release()
 
 
-def memory_of(script: ScriptedServer) -> Memory:
-    return Memory("server", DEFAULT_OPTIONS, script.clock, has_cache=False)
+def state_of(script: ScriptedServer) -> ClientState:
+    return ClientState("server", DEFAULT_OPTIONS, script.clock, has_cache=False)
 
 
 def sent(steps: operations.Steps, fetched: FetchedSnapshot) -> operations.IO | None:
@@ -167,8 +167,8 @@ async def test_an_answer_that_is_overtaken_by_an_older_message_is_asked_for_agai
 def test_questions_are_bounded_while_changes_come_faster_than_answers(
     script: ScriptedServer,
 ) -> None:
-    memory = memory_of(script)
-    steps = operations.attempt(memory)
+    state = state_of(script)
+    steps = operations.attempt(state)
     asked = 0
     step: operations.IO | None = next(steps)
     while step is not None:
@@ -177,10 +177,10 @@ def test_questions_are_bounded_while_changes_come_faster_than_answers(
         answer = script.answer(step.fetched, Traffic())
         script.clock.seconds += 1
         script.groups = (group(f"n{asked}.example.com"),)
-        assert memory.heard(script.answer(None, Traffic()), memory.fetched or answer)
+        assert state.heard(script.answer(None, Traffic()), state.fetched or answer)
         step = sent(steps, answer)
     assert asked == 3
-    assert names(memory.answer()) == ["n3"]
+    assert names(state.answer()) == ["n3"]
 
 
 # --------------------------------------------------------------------------------------------------
@@ -189,16 +189,16 @@ def test_questions_are_bounded_while_changes_come_faster_than_answers(
 
 def test_two_do_not_write_to_the_cache_at_a_time(script: ScriptedServer) -> None:
     """The one with the older snapshot might be the last."""
-    memory = memory_of(script)
+    state = state_of(script)
     first = script.answer(None, Traffic())
-    assert memory.arrived(first, script.clock.monotonic())
-    assert memory.unsaved() is first
+    assert state.arrived(first, script.clock.monotonic())
+    assert state.unsaved() is first
     script.groups = (GADGETS,)
     second = script.answer(None, Traffic())
-    assert memory.arrived(second, script.clock.monotonic())
-    assert memory.unsaved() is None
-    memory.saved()
-    assert memory.unsaved() is second
+    assert state.arrived(second, script.clock.monotonic())
+    assert state.unsaved() is None
+    state.saved()
+    assert state.unsaved() is second
 
 
 # --------------------------------------------------------------------------------------------------
@@ -207,19 +207,19 @@ def test_two_do_not_write_to_the_cache_at_a_time(script: ScriptedServer) -> None
 
 def test_a_question_that_was_interrupted_is_no_answer_for_others(script: ScriptedServer) -> None:
     """As by Ctrl-C in one thread, while others wait for what it asked."""
-    memory = memory_of(script)
-    interrupted = operations.attempt(memory)
+    state = state_of(script)
+    interrupted = operations.attempt(state)
     next(interrupted)
-    number = memory.attempt_for_age(60)
+    number = state.attempt_for_age(60)
     assert number is not None
-    assert number == memory.begun
+    assert number == state.begun
     interrupted.close()
-    assert memory.ended < number
-    again = operations.attempt(memory)
+    assert state.ended < number
+    again = operations.attempt(state)
     assert isinstance(next(again), operations.Fetch)
     assert sent(again, script.answer(None, Traffic())) is None
-    assert memory.ended == number
-    assert names(memory.answer()) == ["example"]
+    assert state.ended == number
+    assert names(state.answer()) == ["example"]
 
 
 async def _watch_some(client: AsyncDiscoveryClient) -> None:

@@ -10,8 +10,8 @@ from apidiscovery_client.fleet._cells import cluster_of
 from apidiscovery_formats import matrix
 from apidiscovery_service.core.cluster import Cluster
 from apidiscovery_service.core.source import SourceStatus
-from apidiscovery_service.sources.upstreams.answers import Reading, read_aggregated
-from apidiscovery_service.sources.upstreams.spec import Limits
+from apidiscovery_service.sources.upstreams.discovery_answers import Reading, read_aggregated
+from apidiscovery_service.sources.upstreams.spec import UpstreamLimits
 from fake_api_server import FakeApiServer, builtin
 from fleet_clusters import fleet_of
 from repository import GOLDEN
@@ -26,8 +26,8 @@ def test_rows_and_hash_are_those_that_a_client_makes() -> None:
     core, named = (
         read_aggregated((GOLDEN / "builtin" / f"{name}.v2.json").read_bytes(), reading)
         for name, reading in (
-            ("api", Reading(Limits(), core=True)),
-            ("apis", Reading(Limits())),
+            ("api", Reading(UpstreamLimits(), core=True)),
+            ("apis", Reading(UpstreamLimits())),
         )
     )
     scope = fleet_of(Cluster("east", SourceStatus("upstream:east"), {}, core, named)).scope()

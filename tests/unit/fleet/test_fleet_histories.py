@@ -10,7 +10,7 @@ from apidiscovery_service.core.source import SourceState
 from apidiscovery_service.fleet.group_forms import Member
 from apidiscovery_service.fleet.scope import Scope
 from apidiscovery_service.fleet.state import Fleet
-from apidiscovery_service.fleet.views import common, union
+from apidiscovery_service.fleet.view_groups import common, union
 from apidiscovery_service.kube.objects.selectors import parse_labels
 from fleet_clusters import cluster, fleet_of, group
 from hypothesis import given

@@ -13,7 +13,7 @@ from apidiscovery_service.core.model import (
     Version,
 )
 from apidiscovery_service.fleet.group_forms import Member
-from apidiscovery_service.fleet.views import Merger, ViewKind, common, relative_order, union
+from apidiscovery_service.fleet.view_groups import Merger, ViewKind, common, relative_order, union
 from hypothesis import given
 from hypothesis import strategies as st
 

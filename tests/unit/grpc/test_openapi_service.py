@@ -19,9 +19,10 @@ from apidiscovery_betterproto.apidiscovery.service import v1
 from apidiscovery_service.access.authenticator import Access
 from apidiscovery_service.core.registry import Registry
 from apidiscovery_service.encoding import CurrentEncoding
+from apidiscovery_service.encoding.compression import Coding
 from apidiscovery_service.errors import DiscoveryError
 from apidiscovery_service.metrics import Metrics
-from apidiscovery_service.openapi.body import Body, Form, Index
+from apidiscovery_service.openapi.body import Body, DocumentForm, Index
 from apidiscovery_service.openapi.documents import Documents
 from apidiscovery_service.openapi.recipe import Recipe
 from apidiscovery_service.serving.feature_gates import FeatureGates
@@ -73,7 +74,7 @@ class FakeDocuments:
     """
 
     content: dict[str, bytes] = field(default_factory=CONTENT.copy)
-    made: list[tuple[str, Form]] = field(default_factory=list[tuple[str, Form]])
+    made: list[tuple[str, DocumentForm]] = field(default_factory=list[tuple[str, DocumentForm]])
     on_made: Callable[[str], object] = lambda _: None
 
     async def index(self) -> Index:
@@ -84,13 +85,14 @@ class FakeDocuments:
     async def hash_of(self, key: str) -> str | None:
         return digest(self.content[key]) if key in self.content else None
 
-    async def body(self, key: str, form: Form = Form.JSON) -> Body | None:
+    async def body(self, key: str, form: DocumentForm, coding: Coding) -> Body | None:
+        assert coding == "identity"
         self.made.append((key, form))
         self.on_made(key)
         if key not in self.content:
             return None
         content = self.content[key]
-        data = content if form is Form.JSON else b"\x0a" + content
+        data = content if form is DocumentForm.JSON else b"\x0a" + content
         return Body(key, digest(content), data)
 
 
@@ -359,7 +361,7 @@ async def test_a_bundle_has_only_what_differs_and_names_the_rest(served: Served)
     assert outline.documents == 1
     assert list(outline.unchanged) == sorted(CONTENT.keys() - {"api"})
     assert list(outline.gone) == ["apis/old/v1"]
-    assert served.documents.made == [("api", Form.JSON)]
+    assert served.documents.made == [("api", DocumentForm.JSON)]
 
 
 async def test_a_bundle_of_chosen_keys_has_no_others(served: Served) -> None:

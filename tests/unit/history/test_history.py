@@ -14,7 +14,7 @@ from apidiscovery_service.core.snapshot import Snapshot
 from apidiscovery_service.core.source import SourceState, SourceStatus
 from apidiscovery_service.history.file import HistoryFile
 from apidiscovery_service.history.history import History
-from apidiscovery_service.history.model import MERGED, Change, Kind, Retention
+from apidiscovery_service.history.model import MERGED, Change, ChangeKind, Retention
 from apidiscovery_service.openapi.recipe import Recipe
 from groups import GROUPS, document_of, widget_group
 from hypothesis import given, settings
@@ -56,7 +56,7 @@ class Remembering:
                 found = [
                     one
                     for one in every
-                    if one.cluster != MERGED or one.kind in (Kind.GROUP, Kind.OPENAPI)
+                    if one.cluster != MERGED or one.kind in (ChangeKind.GROUP, ChangeKind.OPENAPI)
                 ]
                 if condition(found):
                     return found
@@ -127,7 +127,7 @@ async def test_a_change_names_what_has_changed_when_and_why() -> None:
         after = cluster(widget_group("a.test", "v2"), widget_group("b.test"))
         run.history.clusters_changed([after], ())
         (change,) = (await run.until(lambda found: len(found) > 4))[4:]
-        assert (change.cluster, change.kind, change.name) == ("east", Kind.GROUP, "a.test")
+        assert (change.cluster, change.kind, change.name) == ("east", ChangeKind.GROUP, "a.test")
         assert change.before == first[1].after != change.after
         assert (change.etag_before, change.etag_after) == ("etag of east", "etag of east")
         assert abs((datetime.now(UTC) - change.time).total_seconds()) < 60
@@ -165,7 +165,7 @@ async def test_a_failure_is_remembered_as_a_state_and_empties_nothing() -> None:
         run.history.clusters_changed([Cluster("east", down)], ())
         changes = await run.until(lambda found: len(found) > known)
         assert [(one.kind, one.cause) for one in changes[known:]] == [
-            (Kind.STATE, "connection refused")
+            (ChangeKind.STATE, "connection refused")
         ]
         then = await run.history.cluster_at("east", changes[-1].time)
         assert content(then) == content(well)

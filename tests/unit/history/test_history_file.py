@@ -18,10 +18,10 @@ import zstandard
 from apidiscovery_service.errors import InvalidConfiguration
 from apidiscovery_service.history.file import HistoryFile, hash_of
 from apidiscovery_service.history.model import (
+    ChangeFilter,
+    ChangeKind,
     ContentDamaged,
-    Filter,
     HistoryError,
-    Kind,
     NewChange,
     NotRecorded,
     Retention,
@@ -53,7 +53,7 @@ class Clock:
 def change(file: HistoryFile, before: str, after: str, name: str = "apps") -> None:
     """Write that a group of the cluster `east` has another content."""
     digests = [hash_of(text.encode()) if text else "" for text in (before, after)]
-    new = NewChange("east", Kind.GROUP, name, "poll", digests[0], digests[1])
+    new = NewChange("east", ChangeKind.GROUP, name, "poll", digests[0], digests[1])
     file.append([new], {digests[1]: after.encode()} if after else {})
 
 
@@ -177,7 +177,7 @@ def test_a_change_that_completes_the_last_one_of_its_name_is_not_another() -> No
     short, full = contents
 
     def new(name: str, before: str, after: str, *, completes: bool = False) -> NewChange:
-        return NewChange("east", Kind.GROUP, name, "poll", before, after, completes=completes)
+        return NewChange("east", ChangeKind.GROUP, name, "poll", before, after, completes=completes)
 
     file.append([new(name, "", short) for name in ("a", "b")], contents)
     written = file.append(
@@ -205,17 +205,19 @@ def test_changes_are_filtered_and_paged() -> None:
     file = HistoryFile(None)
     for number in range(5):
         change(file, "", str(number), f"g{number}")
-    file.append([NewChange("west", Kind.STATE, "", "connection refused", "", "")], {})
+    file.append([NewChange("west", ChangeKind.STATE, "", "connection refused", "", "")], {})
     everything = file.changes()
     assert [one.id for one in everything] == [6, 5, 4, 3, 2, 1]
-    assert [one.cause for one in file.changes(Filter(clusters=("west",)))] == ["connection refused"]
-    assert file.changes(Filter(clusters=())) == ()
-    assert [one.name for one in file.changes(Filter(groups=("g1", "g3")))] == ["g3", "g1"]
-    assert [one.id for one in file.changes(Filter(kinds=(Kind.STATE,)))] == [6]
+    assert [one.cause for one in file.changes(ChangeFilter(clusters=("west",)))] == [
+        "connection refused"
+    ]
+    assert file.changes(ChangeFilter(clusters=())) == ()
+    assert [one.name for one in file.changes(ChangeFilter(groups=("g1", "g3")))] == ["g3", "g1"]
+    assert [one.id for one in file.changes(ChangeFilter(kinds=(ChangeKind.STATE,)))] == [6]
     assert file.changes(limit=2) == everything[:2]
     assert file.changes(before=5, limit=2) == everything[2:4]
     assert [one.id for one in file.changes(after=4, newest_first=False)] == [5, 6]
-    assert file.changes(Filter(since=datetime.now(UTC) + timedelta(minutes=1))) == ()
+    assert file.changes(ChangeFilter(since=datetime.now(UTC) + timedelta(minutes=1))) == ()
 
 
 @pytest.mark.parametrize(
@@ -255,14 +257,15 @@ _WRITER = """
 import os, sys
 from pathlib import Path
 from apidiscovery_service.history.file import HistoryFile, hash_of
-from apidiscovery_service.history.model import Kind, NewChange
+from apidiscovery_service.history.model import ChangeKind, NewChange
 file = HistoryFile(Path(sys.argv[1]))
 before = ""
 while True:
     contents = {hash_of(c): c for c in (os.urandom(500) for _ in range(20))}
     names = [str(number) for number in range(20)]
     file.append(
-        [NewChange("east", Kind.GROUP, n, "poll", "", d) for n, d in zip(names, contents)], contents
+        [NewChange("east", ChangeKind.GROUP, n, "poll", "", d) for n, d in zip(names, contents)],
+        contents,
     )
     print("written", flush=True)
 """
@@ -314,27 +317,29 @@ def test_only_the_clusters_that_may_be_read_about_are_listed() -> None:
     names = ["", "a", "b", "zz", "m"]
     # Names of groups that sort before and after those of clusters.
     for cluster, group in itertools.product(names, ["", "c", "zzz"]):
-        file.append([NewChange(cluster, Kind.GROUP, group, "poll", "", digest)], {digest: b"x"})
-    seen = Filter(may_read=lambda name: name in {"", "b", "m"})
+        file.append(
+            [NewChange(cluster, ChangeKind.GROUP, group, "poll", "", digest)], {digest: b"x"}
+        )
+    seen = ChangeFilter(may_read=lambda name: name in {"", "b", "m"})
     assert {one.cluster for one in file.changes(seen)} == {"", "b", "m"}
-    asked = Filter(clusters=("a", "b"), may_read=lambda name: name != "a")
+    asked = ChangeFilter(clusters=("a", "b"), may_read=lambda name: name != "a")
     assert {one.cluster for one in file.changes(asked)} == {"b"}
-    assert file.changes(Filter(may_read=lambda _name: False)) == ()
+    assert file.changes(ChangeFilter(may_read=lambda _name: False)) == ()
 
 
 def test_groups_select_their_openapi_documents_too() -> None:
     file = HistoryFile(None, Clock())
     digest = hash_of(b"x")
     keys = [
-        (Kind.GROUP, "a"),
-        (Kind.OPENAPI, "apis/a/v1"),
-        (Kind.OPENAPI, "apis/a.b/v1"),
-        (Kind.OPENAPI, "api/v1"),
-        (Kind.GROUP, ""),
-        (Kind.STATE, ""),
+        (ChangeKind.GROUP, "a"),
+        (ChangeKind.OPENAPI, "apis/a/v1"),
+        (ChangeKind.OPENAPI, "apis/a.b/v1"),
+        (ChangeKind.OPENAPI, "api/v1"),
+        (ChangeKind.GROUP, ""),
+        (ChangeKind.STATE, ""),
     ]
     file.append([NewChange("c", *key, "poll", "", digest) for key in keys], {digest: b"x"})
-    found = file.changes(Filter(groups=("a",)), newest_first=False)
+    found = file.changes(ChangeFilter(groups=("a",)), newest_first=False)
     assert [(one.kind, one.name) for one in found] == keys[:2]
-    found = file.changes(Filter(groups=("",)), newest_first=False)
+    found = file.changes(ChangeFilter(groups=("",)), newest_first=False)
     assert [(one.kind, one.name) for one in found] == keys[3:5]

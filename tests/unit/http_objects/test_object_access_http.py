@@ -13,7 +13,7 @@ import pytest
 from apidiscovery_service.access import Grant, Role
 from apidiscovery_service.access.authenticator import Access, Peer
 from apidiscovery_service.access.credentials import Tokens, parse_tokens
-from apidiscovery_service.access.limits import Limits
+from apidiscovery_service.access.limits import CallerLimits
 from object_server import (
     JSON,
     NAMESPACED_LEASES,
@@ -40,7 +40,7 @@ def tokens(*users: str) -> Tokens:
 
 @pytest.fixture
 def access() -> Access:
-    return Access(GRANTS, tokens(*USERS), limits=Limits(watches=1))
+    return Access(GRANTS, tokens(*USERS), limits=CallerLimits(watches=1))
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from apidiscovery_formats.negotiation import JSON, PROTOBUF, YAML, Serializer
 from apidiscovery_service.kube.objects.errors import ObjectError
-from apidiscovery_service.serving.http.objects.writes import (
+from apidiscovery_service.serving.http.objects.write_requests import (
     MAX_BODY_BYTES,
     Disconnected,
     read_body,

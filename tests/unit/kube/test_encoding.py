@@ -16,7 +16,7 @@ from apidiscovery_service.kube.objects.kinds import (
     PARTIAL_OBJECT_METADATA,
     PARTIAL_OBJECT_METADATA_V1BETA1,
     STORAGE_VERSION,
-    Kind,
+    ObjectKind,
 )
 from apidiscovery_service.kube.objects.metadata import partial
 from hypothesis import given
@@ -32,7 +32,7 @@ KINDS = [pytest.param(kind, id=kind.kind) for kind in (STORAGE_VERSION, LEASE)]
 @pytest.mark.parametrize("read", SERIALIZERS)
 @pytest.mark.parametrize("written", SERIALIZERS)
 def test_samples_of_kubernetes_come_out_byte_for_byte_in_every_form(
-    release: str, kind: Kind, read: Serializer, written: Serializer
+    release: str, kind: ObjectKind, read: Serializer, written: Serializer
 ) -> None:
     decoded = decode(sample(release, kind, read), read, kind)
 
@@ -41,7 +41,7 @@ def test_samples_of_kubernetes_come_out_byte_for_byte_in_every_form(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_json_that_is_not_pretty_has_no_blanks_and_ends_with_a_line_feed(kind: Kind) -> None:
+def test_json_that_is_not_pretty_has_no_blanks_and_ends_with_a_line_feed(kind: ObjectKind) -> None:
     item = decode(sample("HEAD", kind, JSON), JSON, kind).object
 
     body = encode(item, kind, JSON)
@@ -149,7 +149,7 @@ def test_metadata_alone_keeps_its_type_in_a_list() -> None:
     ],
 )
 def test_lists_of_metadata_alone_number_their_fields_by_version(
-    kind: Kind, metadata: bytes, items: bytes
+    kind: ObjectKind, metadata: bytes, items: bytes
 ) -> None:
     item = partial(made(LEASE, metadata={"name": "a"}), kind)
 

@@ -13,13 +13,13 @@ import zstandard
 from apidiscovery_service import workers
 from apidiscovery_service.encoding.compression import Coding
 from apidiscovery_service.openapi import body_cache
-from apidiscovery_service.openapi.body import Body, Form, make_index, pack
+from apidiscovery_service.openapi.body import Body, DocumentForm, make_index, pack
 from apidiscovery_service.openapi.body_cache import BodyCache
 from apidiscovery_service.openapi.documents import Documents
 from apidiscovery_service.openapi.entries import group_of
 from apidiscovery_service.openapi.errors import InvalidOpenAPI
 from apidiscovery_service.openapi.making import DocumentUnavailable
-from apidiscovery_service.openapi.v2 import merged
+from apidiscovery_service.openapi.v2 import merge
 from openapi_recipes import FakeRecipes, FakeWorkers, LoopLag, recipes_of, sha512
 from repository import GOLDEN
 
@@ -147,7 +147,7 @@ async def test_concurrent_callers_share_one_document(fake_workers: FakeWorkers) 
     key = "apis/b.example/v1"
     asked = [asyncio.ensure_future(documents.index()) for _ in range(3)]
     hashes = [asyncio.ensure_future(documents.hash_of(key)) for _ in range(3)]
-    bodies = [asyncio.ensure_future(documents.body(key, Form.PROTOBUF)) for _ in range(3)]
+    bodies = [asyncio.ensure_future(documents.body(key, DocumentForm.PROTOBUF)) for _ in range(3)]
     await asyncio.sleep(0)
     recipes.gate.set()
     indexes = await asyncio.gather(*asked)
@@ -243,8 +243,12 @@ def decoded(body: Body) -> bytes:
 
 
 @pytest.mark.parametrize("coding", ["identity", "gzip", "zstd"])
-@pytest.mark.parametrize(("form", "text"), [(Form.JSON, LARGE), (Form.PROTOBUF, b"v3:" + LARGE)])
-async def test_bodies_come_in_forms_and_codings(form: Form, text: bytes, coding: Coding) -> None:
+@pytest.mark.parametrize(
+    ("form", "text"), [(DocumentForm.JSON, LARGE), (DocumentForm.PROTOBUF, b"v3:" + LARGE)]
+)
+async def test_bodies_come_in_forms_and_codings(
+    form: DocumentForm, text: bytes, coding: Coding
+) -> None:
     recipes = FakeRecipes({"": {"api/v1": LARGE}})
     documents = Documents(recipes)
     bodies = [await documents.body("api/v1", form, coding) for _ in range(2)]
@@ -258,7 +262,7 @@ async def test_bodies_come_in_forms_and_codings(form: Form, text: bytes, coding:
 async def test_small_bodies_are_not_compressed() -> None:
     documents = Documents(recipes_of("api/v1"))
     for _ in range(2):
-        body = await documents.body("api/v1", Form.PROTOBUF, "zstd")
+        body = await documents.body("api/v1", DocumentForm.PROTOBUF, "zstd")
         assert body is not None
         assert (body.coding, body.data) == ("identity", b'v3:{"of":"api/v1"}')
 
@@ -295,7 +299,7 @@ async def test_a_document_is_made_once_for_its_hash_and_its_body() -> None:
     recipes = recipes_of("apis/a.example/v1")
     documents = Documents(recipes)
     await documents.hash_of("apis/a.example/v1")
-    await documents.body("apis/a.example/v1", Form.PROTOBUF)
+    await documents.body("apis/a.example/v1", DocumentForm.PROTOBUF)
     assert recipes.makes == {"apis/a.example/v1": 1}
 
 
@@ -331,14 +335,14 @@ async def test_protobuf_of_what_is_too_large_is_refused(monkeypatch: pytest.Monk
     monkeypatch.setattr(body_cache, "ENCODED_BYTES", 100)
     documents = Documents(FakeRecipes({"": {"api/v1": LARGE}}))
     with pytest.raises(InvalidOpenAPI, match="takes 5012 bytes as JSON; up to 100 "):
-        await documents.body("api/v1", Form.PROTOBUF)
+        await documents.body("api/v1", DocumentForm.PROTOBUF)
     assert await documents.body("api/v1") is not None
 
 
-@pytest.mark.parametrize("form", Form)
+@pytest.mark.parametrize("form", DocumentForm)
 @pytest.mark.parametrize("coding", ["identity", "gzip", "zstd"])
 async def test_the_merged_document_is_cached_without_room_for_bodies(
-    form: Form, coding: Coding, fake_workers: FakeWorkers
+    form: DocumentForm, coding: Coding, fake_workers: FakeWorkers
 ) -> None:
     recipes = FakeRecipes({"": {"api/v1": LARGE}})
     documents = Documents(recipes, cache_bytes=0)
@@ -347,7 +351,7 @@ async def test_the_merged_document_is_cached_without_room_for_bodies(
         body = await documents.merged_v2(form, coding)
         assert body.coding == coding
         assert isinstance(body, Body)
-        assert decoded(body) == (text if form is Form.JSON else b"v2:" + text)
+        assert decoded(body) == (text if form is DocumentForm.JSON else b"v2:" + text)
         assert body.hash == sha512(text)
     assert fake_workers.calls["merged"] == 1
 
@@ -356,7 +360,7 @@ async def test_a_merged_document_that_is_too_large_is_unavailable(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     recipes = FakeRecipes({"": {"api/v1": LARGE, "api/v2": LARGE, "api/v3": LARGE}})
-    monkeypatch.setattr(merged, "MAX_BYTES", 8000)
+    monkeypatch.setattr(merge, "MAX_BYTES", 8000)
     documents = Documents(recipes)
     await documents.index()
     recipes.makes.clear()
@@ -376,11 +380,15 @@ async def test_the_merged_document_is_made_once_for_an_index(fake_workers: FakeW
         b'Kubernetes|apis/a.example/v1={"of":"apis/a.example/v1"}'
         b'|apis/b.example/v1={"of":"apis/b.example/v1"}'
     )
-    asked = [documents.merged_v2(), documents.merged_v2(Form.PROTOBUF), documents.merged_v2()]
+    asked = [
+        documents.merged_v2(),
+        documents.merged_v2(DocumentForm.PROTOBUF),
+        documents.merged_v2(),
+    ]
     found = await asyncio.gather(*asked)
     assert [body.data for body in found] == [text, b"v2:" + text, text]
     assert {body.hash for body in found} == {sha512(text)}
-    await documents.merged_v2(Form.PROTOBUF)
+    await documents.merged_v2(DocumentForm.PROTOBUF)
     assert fake_workers.calls == {"merged": 1, "v2": 1}
     assert documents.warnings() == ["a note of merging"]
     recipes.texts["b.example"]["apis/b.example/v1"] = b"{}"
@@ -399,12 +407,12 @@ async def test_a_merge_under_way_serves_only_those_for_whom_it_is_new_enough(
     documents = Documents(recipes, cache_bytes=0)
     early = asyncio.create_task(documents.merged_v2())
     await fake_workers.merging.wait()
-    same = asyncio.create_task(documents.merged_v2(Form.PROTOBUF))
+    same = asyncio.create_task(documents.merged_v2(DocumentForm.PROTOBUF))
     await asyncio.sleep(0)
     recipes.texts["b.example"]["apis/b.example/v1"] = b"{}"
     documents.changed(["b.example"])
     await documents.index()
-    late = [asyncio.create_task(documents.merged_v2(form)) for form in Form]
+    late = [asyncio.create_task(documents.merged_v2(form)) for form in DocumentForm]
     await asyncio.sleep(0)
     fake_workers.go_on.set()
     await asyncio.gather(early, same)
@@ -433,7 +441,7 @@ async def test_durations_are_observed() -> None:
     recipes = FakeRecipes({"": {"api/v1": LARGE}})
     documents = Documents(recipes, lambda what, _: seen.append(what))
     await documents.index()
-    await documents.body("api/v1", Form.PROTOBUF, "gzip")
+    await documents.body("api/v1", DocumentForm.PROTOBUF, "gzip")
     await documents.merged_v2()
     assert seen == ["document", "index", "document", "protobuf", "gzip", "merged"]
 
@@ -470,7 +478,7 @@ async def test_a_document_that_no_worker_can_encode_is_told(
 
     monkeypatch.setattr(workers, "run", fail)
     with pytest.raises(InvalidOpenAPI, match="cannot be written as protobuf: it takes more than"):
-        await documents.body("api/v1", Form.PROTOBUF)
+        await documents.body("api/v1", DocumentForm.PROTOBUF)
 
 
 TEXT = bytes(range(256)) * 8

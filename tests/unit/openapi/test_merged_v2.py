@@ -12,8 +12,8 @@ from apidiscovery_releases import newest
 from apidiscovery_service.kube import go_json
 from apidiscovery_service.openapi.body import pack
 from apidiscovery_service.openapi.errors import InvalidOpenAPI
-from apidiscovery_service.openapi.v2 import merged as module
-from apidiscovery_service.openapi.v2.merged import Merged
+from apidiscovery_service.openapi.v2 import merge as module
+from apidiscovery_service.openapi.v2.merge import Merged
 from downgraded import downgrade
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -16,7 +16,7 @@ from apidiscovery_service.encoding import CurrentEncoding, compression
 from apidiscovery_service.encoding.compression import Coding
 from apidiscovery_service.errors import DiscoveryError
 from apidiscovery_service.metrics import Metrics, RequestLabels
-from apidiscovery_service.openapi.body import Body, Form, Index
+from apidiscovery_service.openapi.body import Body, DocumentForm, Index
 from apidiscovery_service.serving.feature_gates import FeatureGates
 from apidiscovery_service.serving.health import Checks
 from apidiscovery_service.serving.http import Gateway, Site
@@ -42,7 +42,9 @@ class MadeUp:
     hash: str = HASH
     error: DiscoveryError | None = None
     generation: int = 0
-    made: list[tuple[Form, Coding]] = field(default_factory=list[tuple[Form, Coding]])
+    made: list[tuple[DocumentForm, Coding]] = field(
+        default_factory=list[tuple[DocumentForm, Coding]]
+    )
 
     async def index(self) -> Index:
         self._fail()
@@ -54,16 +56,16 @@ class MadeUp:
         self._fail()
         return self.hash if key == KEY else None
 
-    async def body(self, key: str, form: Form, coding: Coding) -> Body | None:
+    async def body(self, key: str, form: DocumentForm, coding: Coding) -> Body | None:
         return self._body(form, coding) if key == KEY else None
 
-    async def merged_v2(self, form: Form, coding: Coding) -> Body:
+    async def merged_v2(self, form: DocumentForm, coding: Coding) -> Body:
         self._fail()
         return self._body(form, coding)
 
-    def _body(self, form: Form, coding: Coding) -> Body:
+    def _body(self, form: DocumentForm, coding: Coding) -> Body:
         self.made.append((form, coding))
-        data = DOCUMENT if form is Form.JSON else PROTOBUF
+        data = DOCUMENT if form is DocumentForm.JSON else PROTOBUF
         return Body(KEY, self.hash, compression.compress(data, coding), coding)
 
     def _fail(self) -> None:
@@ -186,26 +188,26 @@ async def test_an_unknown_document_is_a_404_with_a_status(key: str) -> None:
 @pytest.mark.parametrize(
     ("accept", "content_type", "form"),
     [
-        ("", "application/json", Form.JSON),
-        ("*/*", "application/json", Form.JSON),
-        ("application/*", "application/json", Form.JSON),
-        ("application/json;as=Table;g=x", "application/json", Form.JSON),
-        ("text/html, application/json;q=0.1", "application/json", Form.JSON),
-        (V3, V3, Form.PROTOBUF),
-        (V3_OLD, V3, Form.PROTOBUF),
-        (f"application/json;q=0.5, {V3_OLD}", V3, Form.PROTOBUF),
-        (f"{V3};q=0.5, application/json", "application/json", Form.JSON),
-        (f"{V3};q=0", V3, Form.PROTOBUF),
+        ("", "application/json", DocumentForm.JSON),
+        ("*/*", "application/json", DocumentForm.JSON),
+        ("application/*", "application/json", DocumentForm.JSON),
+        ("application/json;as=Table;g=x", "application/json", DocumentForm.JSON),
+        ("text/html, application/json;q=0.1", "application/json", DocumentForm.JSON),
+        (V3, V3, DocumentForm.PROTOBUF),
+        (V3_OLD, V3, DocumentForm.PROTOBUF),
+        (f"application/json;q=0.5, {V3_OLD}", V3, DocumentForm.PROTOBUF),
+        (f"{V3};q=0.5, application/json", "application/json", DocumentForm.JSON),
+        (f"{V3};q=0", V3, DocumentForm.PROTOBUF),
     ],
 )
-async def test_the_form_is_negotiated(accept: str, content_type: str, form: Form) -> None:
+async def test_the_form_is_negotiated(accept: str, content_type: str, form: DocumentForm) -> None:
     documents = MadeUp()
     answer = await ask(PATH, documents, accept=accept)
     assert answer.status == 200
     assert answer.headers["content-type"] == content_type
     assert answer.headers["etag"] == f'"{HASH}"'
     assert documents.made == [(form, "identity")]
-    assert answer.body == (DOCUMENT if form is Form.JSON else PROTOBUF)
+    assert answer.body == (DOCUMENT if form is DocumentForm.JSON else PROTOBUF)
 
 
 @pytest.mark.parametrize("accept", ["text/html", "application/yaml", V2, "nonsense", "text/*"])
@@ -217,24 +219,24 @@ async def test_another_form_is_not_acceptable(accept: str) -> None:
 def test_the_merged_document_has_media_types_of_its_own() -> None:
     found = negotiated("application/com.github.proto-openapi.spec.v2@v1.0+protobuf", "v2")
     assert found is not None
-    assert (found.form, found.content_type) == (Form.PROTOBUF, V2)
+    assert (found.form, found.content_type) == (DocumentForm.PROTOBUF, V2)
     assert negotiated(V3, "v2") is None
 
 
 @pytest.mark.parametrize(
     ("accept", "content_type", "form"),
     [
-        ("", "text/plain; charset=utf-8", Form.JSON),
-        ("application/json", "text/plain; charset=utf-8", Form.JSON),
+        ("", "text/plain; charset=utf-8", DocumentForm.JSON),
+        ("application/json", "text/plain; charset=utf-8", DocumentForm.JSON),
         (
             "application/com.github.proto-openapi.spec.v3@v1.0+protobuf",
             "application/octet-stream",
-            Form.PROTOBUF,
+            DocumentForm.PROTOBUF,
         ),
     ],
 )
 def test_old_kube_apiservers_name_no_media_types(
-    accept: str, content_type: str, form: Form
+    accept: str, content_type: str, form: DocumentForm
 ) -> None:
     found = negotiated(accept, "v3", untyped=True)
     assert found is not None
@@ -356,7 +358,7 @@ async def test_an_answer_is_cached_untilmething_changes() -> None:
 
 async def test_an_answer_made_during_a_change_is_not_cached() -> None:
     class Changing(MadeUp):
-        async def body(self, key: str, form: Form, coding: Coding) -> Body | None:
+        async def body(self, key: str, form: DocumentForm, coding: Coding) -> Body | None:
             found = await super().body(key, form, coding)
             self.generation, self.hash = 1, "OTHER"
             return found

@@ -14,8 +14,8 @@ from apidiscovery_service.kube.go_json import JSONValue
 from apidiscovery_service.openapi.errors import InvalidOpenAPI, Path
 from apidiscovery_service.openapi.validation import (
     DEFAULT_LIMITS,
+    DocumentLimits,
     InvalidDocuments,
-    Limits,
     concerning,
     validate,
 )
@@ -52,7 +52,7 @@ def with_parameter(**fields: JSONValue) -> Object:
     return with_operation(parameters=[kept])
 
 
-def found_in(data: bytes, limits: Limits) -> Sequence[InvalidOpenAPI]:
+def found_in(data: bytes, limits: DocumentLimits) -> Sequence[InvalidOpenAPI]:
     """Return what is wrong with a document."""
     try:
         validate(data, limits=limits)
@@ -61,7 +61,7 @@ def found_in(data: bytes, limits: Limits) -> Sequence[InvalidOpenAPI]:
     return ()
 
 
-def errors(value: JSONValue | bytes, limits: Limits = DEFAULT_LIMITS) -> list[str]:
+def errors(value: JSONValue | bytes, limits: DocumentLimits = DEFAULT_LIMITS) -> list[str]:
     data = value if isinstance(value, bytes) else json.dumps(value).encode()
     return [str(error) for error in found_in(data, limits)]
 
@@ -227,14 +227,14 @@ def test_the_limits_are_those_of_the_document_and_no_more() -> None:
     value = document(**{"x-a": nested})  # 10 containers, one in another
     size = len(json.dumps(value))
     nodes = 16
-    assert errors(value, Limits(bytes=size, depth=11, nodes=nodes)) == []
-    assert errors(value, Limits(bytes=size - 1)) == [
+    assert errors(value, DocumentLimits(bytes=size, depth=11, nodes=nodes)) == []
+    assert errors(value, DocumentLimits(bytes=size - 1)) == [
         f"$: want at most {size - 1} bytes, got {size}"
     ]
-    assert errors(value, Limits(depth=9)) == [
+    assert errors(value, DocumentLimits(depth=9)) == [
         "$['x-a']" + 8 * "[0]" + ": want at most 9 nested values"
     ]
-    assert errors(value, Limits(nodes=nodes - 1)) == [f"$: want at most {nodes - 1} values"]
+    assert errors(value, DocumentLimits(nodes=nodes - 1)) == [f"$: want at most {nodes - 1} values"]
 
 
 @pytest.mark.parametrize(
@@ -286,7 +286,7 @@ def test_ten_megabytes_take_about_a_second() -> None:
     }
     value = with_schema({}, **{f"S{n}": schema for n in range(5500)})
     data = json.dumps(value).encode()
-    assert 9_000_000 < len(data) < Limits().bytes
+    assert 9_000_000 < len(data) < DocumentLimits().bytes
     start = time.process_time()
     assert errors(data) == []
     assert time.process_time() - start < 5  # 0.6 s on a machine that does nothing else
@@ -520,7 +520,7 @@ def test_errors_come_in_the_order_of_the_document_up_to_a_limit() -> None:
     value = with_schema({"type": 1, "title": 1, "properties": {"a": 1}, "format": 2}, B=1)
     places = [error.split(": ")[0].removeprefix("$.components.schemas.") for error in errors(value)]
     assert places == ["A.type", "A.title", "A.properties.a", "A.format", "B"]
-    assert len(errors(value, Limits(errors=2))) == 2
+    assert len(errors(value, DocumentLimits(errors=2))) == 2
     many = document(**{f"f{n}": 1 for n in range(1000)})
     assert len(errors(many)) == 100
 

@@ -10,8 +10,8 @@ from apidiscovery_service.errors import FieldViolation, InvalidFields
 from apidiscovery_service.kube.go_json import JSONValue
 from apidiscovery_service.sources.registrations.published import MAX_VIOLATIONS
 from apidiscovery_service.sources.registrations.record import (
-    Kind,
     Object,
+    RegistrationKind,
     as_list,
     as_object,
     encode,
@@ -19,9 +19,9 @@ from apidiscovery_service.sources.registrations.record import (
 )
 from apidiscovery_service.sources.registrations.requests import (
     Application,
+    ApplyOutcome,
     LimitExceeded,
     Manifest,
-    Outcome,
     Reference,
     RevisionMismatch,
 )
@@ -53,14 +53,14 @@ async def test_all_kinds_are_taken_and_answered_in_order() -> None:
     async with following(Replica()) as (replica,):
         written = await apply(replica, *documents, discovery_list(group("b.example.com")))
         assert [(w.registered.kind, w.registered.name, w.outcome) for w in written] == [
-            (Kind.CRD, "widgets.example.com", Outcome.CREATED),
-            (Kind.API_SERVICE, "v1.metrics.example.com", Outcome.CREATED),
-            (Kind.GROUPS, "lists", Outcome.CREATED),
-            (Kind.GROUPS, "lists-2", Outcome.CREATED),
+            (RegistrationKind.CRD, "widgets.example.com", ApplyOutcome.CREATED),
+            (RegistrationKind.API_SERVICE, "v1.metrics.example.com", ApplyOutcome.CREATED),
+            (RegistrationKind.GROUPS, "lists", ApplyOutcome.CREATED),
+            (RegistrationKind.GROUPS, "lists-2", ApplyOutcome.CREATED),
         ]
         assert [*replica.served()] == ["a.example.com", "b.example.com", "example.com"]
         again = await apply(replica, *documents)
-        assert {w.outcome for w in again} == {Outcome.UNCHANGED}
+        assert {w.outcome for w in again} == {ApplyOutcome.UNCHANGED}
         assert [w.registered for w in again] == [w.registered for w in written[:3]]
 
 
@@ -120,7 +120,7 @@ async def test_a_freed_name_goes_to_the_crd_that_wants_it() -> None:
         assert conditions(winner)["NamesAccepted"] == "True NoConflicts"
         assert conditions(loser)["Established"] == "False NotAccepted"
         assert [r.resource for r in _resources(replica)] == ["widgets"]
-        reference = Reference(Kind.CRD, "widgets.example.com")
+        reference = Reference(RegistrationKind.CRD, "widgets.example.com")
         await replica.registrations.withdraw([reference], "", ANYBODY)
         assert [r.resource for r in _resources(replica)] == ["gadgets"]
         (held,) = await stored(replica)
@@ -152,7 +152,7 @@ async def test_an_established_crd_stays_established_on_every_replica() -> None:
             ("gadgets", ("g",)),
             ("widgets", ("w",)),
         ]
-        reference = Reference(Kind.CRD, "gadgets.example.com")
+        reference = Reference(RegistrationKind.CRD, "gadgets.example.com")
         await one.registrations.withdraw([reference], "", ANYBODY)
         await _agree(one, other)
         assert [(r.resource, r.short_names) for r in _resources(other)] == [("widgets", ("g",))]
@@ -276,7 +276,7 @@ async def test_a_stored_crd_with_an_invalid_schema_is_served_but_not_applied_aga
         with pytest.raises(InvalidFields):
             await apply(replica, _with_schema(NOT_STRUCTURAL, labels={"a": "b"}))
         (mended,) = await apply(replica, crd())
-        assert mended.outcome is Outcome.CONFIGURED
+        assert mended.outcome is ApplyOutcome.CONFIGURED
 
 
 async def test_the_last_error_says_that_there_are_more() -> None:
@@ -310,7 +310,7 @@ async def test_the_last_error_says_that_there_are_more() -> None:
             id="no revision",
         ),
         pytest.param(
-            Application((manifest(crd()),), expected=(Reference(Kind.GROUPS, "x", 1),)),
+            Application((manifest(crd()),), expected=(Reference(RegistrationKind.GROUPS, "x", 1),)),
             "expected[0]",
             id="an expectation of something else",
         ),
@@ -344,25 +344,27 @@ async def test_an_apply_is_refused_at_an_unexpected_revision() -> None:
     name = "widgets.example.com"
     changed = with_metadata(crd(), labels={"a": "b"})
     async with following(Replica()) as (replica,):
-        (first,) = await apply(replica, crd(), expected=(Reference(Kind.CRD, name, 0),))
+        (first,) = await apply(replica, crd(), expected=(Reference(RegistrationKind.CRD, name, 0),))
         revision = first.registered.revision
         with pytest.raises(RevisionMismatch):
-            await apply(replica, changed, expected=(Reference(Kind.CRD, name, revision + 1),))
+            await apply(
+                replica, changed, expected=(Reference(RegistrationKind.CRD, name, revision + 1),)
+            )
         other = str(revision + 1)
         with pytest.raises(RevisionMismatch):
             await apply(replica, api_service(), with_metadata(changed, resourceVersion=other))
         assert len(await stored(replica)) == 1
         current = with_metadata(changed, resourceVersion=str(revision))
         (second,) = await apply(replica, current)
-        assert second.outcome is Outcome.CONFIGURED
+        assert second.outcome is ApplyOutcome.CONFIGURED
         (again,) = await apply(replica, current)
-        assert again.outcome is Outcome.UNCHANGED
+        assert again.outcome is ApplyOutcome.UNCHANGED
 
 
 async def test_a_dry_run_answers_as_an_apply_and_changes_nothing() -> None:
     async with following(Replica()) as (replica,):
         (told,) = await apply(replica, crd(), dry_run=True, owner="me")
-        assert (told.outcome, told.registered.revision) == (Outcome.CREATED, 0)
+        assert (told.outcome, told.registered.revision) == (ApplyOutcome.CREATED, 0)
         assert conditions(told) == ESTABLISHED
         assert (await replica.store.list("")).entries == ()
         done, told_now = await apply(replica, crd()), await apply(replica, crd(), dry_run=True)
@@ -374,9 +376,9 @@ async def test_a_dry_run_answers_as_an_apply_and_changes_nothing() -> None:
         assert conditions(told)["Established"].startswith("False")
         await apply(replica, crd())
         (told,) = await apply(replica, crd(scope="Namespaced"), dry_run=True)
-        assert told.outcome is Outcome.UNCHANGED
+        assert told.outcome is ApplyOutcome.UNCHANGED
         (told,) = await apply(replica, with_metadata(crd(), labels={"a": "b"}), dry_run=True)
-        assert told.outcome is Outcome.CONFIGURED
+        assert told.outcome is ApplyOutcome.CONFIGURED
         assert as_object(content(told)["metadata"])["labels"] == {"a": "b"}
         (held,) = await stored(replica)
         assert "labels" not in as_object(as_object(held.record.content)["metadata"])
@@ -394,7 +396,7 @@ async def test_the_scope_of_an_established_crd_is_immutable() -> None:
 
 async def test_a_crd_with_finalizers_stays_terminating_until_they_are_gone() -> None:
     held_back = with_metadata(crd(), finalizers=["example.com/clean-up"])
-    reference = Reference(Kind.CRD, "widgets.example.com")
+    reference = Reference(RegistrationKind.CRD, "widgets.example.com")
     async with following(Replica()) as (replica,):
         await apply(replica, held_back)
         (removed,) = await replica.registrations.withdraw([reference], "", ANYBODY)
@@ -406,7 +408,7 @@ async def test_a_crd_with_finalizers_stays_terminating_until_they_are_gone() -> 
         assert conditions(left)["Terminating"].startswith("True")
         assert "create" not in (_resources(replica)[0].verbs or ())
         # A retry, whose outcome is there already.
-        again = Reference(Kind.CRD, "widgets.example.com", removed.revision)
+        again = Reference(RegistrationKind.CRD, "widgets.example.com", removed.revision)
         assert removed.revision != left.revision
         assert len(await replica.registrations.withdraw([again], "", ANYBODY)) == 1
         assert (await stored(replica)) == [left]
@@ -414,7 +416,7 @@ async def test_a_crd_with_finalizers_stays_terminating_until_they_are_gone() -> 
             await apply(replica, with_metadata(crd(), finalizers=["new"]))
         assert caught.value.violations[0].field.endswith("metadata.finalizers")
         (gone,) = await apply(replica, crd())
-        assert gone.outcome is Outcome.CONFIGURED
+        assert gone.outcome is ApplyOutcome.CONFIGURED
         assert await stored(replica) == []
         assert replica.served() == {}
         assert await replica.registrations.withdraw([reference], "", ANYBODY) == []

@@ -17,8 +17,8 @@ from apidiscovery_service.errors import InvalidFields
 from apidiscovery_service.kube import go_json
 from apidiscovery_service.kube.go_json import JSONValue
 from apidiscovery_service.sources.registrations.published import PlacedGroup, from_json
-from apidiscovery_service.sources.registrations.record import InvalidRecord, Kind
-from apidiscovery_service.sources.registrations.requests import Outcome, Reference
+from apidiscovery_service.sources.registrations.record import InvalidRecord, RegistrationKind
+from apidiscovery_service.sources.registrations.requests import ApplyOutcome, Reference
 from apidiscovery_service.store import MAX_VALUE_BYTES, Entry
 from apidiscovery_service.store.memory import MemoryStore
 from google.protobuf.json_format import ParseDict
@@ -48,7 +48,7 @@ def sent(value: Mapping[str, JSONValue]) -> bytes:
     return json.dumps(value, indent=2).encode()
 
 
-async def publish(replica: Replica, documents: Mapping[str, bytes], *versions: str) -> Outcome:
+async def publish(replica: Replica, documents: Mapping[str, bytes], *versions: str) -> ApplyOutcome:
     placed = PlacedGroup(group("east.example.com", *versions))
     written = await replica.registrations.publish(
         publication("east", placed, documents={0: documents}), ANYBODY
@@ -84,7 +84,7 @@ async def fixture_replica() -> AsyncGenerator[Replica]:
 async def test_a_document_is_declared_as_compact_json_by_every_replica() -> None:
     store = MemoryStore()
     async with following(Replica(store)) as (replica,):
-        assert await publish(replica, {"v1": sent(document())}) is Outcome.CREATED
+        assert await publish(replica, {"v1": sent(document())}) is ApplyOutcome.CREATED
         assert declared(replica) == go_json.dumps(document())
     async with following(Replica(store)) as (another,):
         assert declared(another) == go_json.dumps(document())
@@ -93,7 +93,7 @@ async def test_a_document_is_declared_as_compact_json_by_every_replica() -> None
 async def test_the_same_document_again_changes_nothing(replica: Replica) -> None:
     await publish(replica, {"v1": sent(document())})
     compact = json.dumps(document()).encode()
-    assert await publish(replica, {"v1": compact}) is Outcome.UNCHANGED
+    assert await publish(replica, {"v1": compact}) is ApplyOutcome.UNCHANGED
 
 
 async def test_another_document_alone_is_a_change(replica: Replica) -> None:
@@ -102,7 +102,7 @@ async def test_another_document_alone_is_a_change(replica: Replica) -> None:
     replica.declarations.on_documents(told.append)
     etag = replica.registry.snapshot.named.etag
     other = document(tags=[{"name": "t"}])
-    assert await publish(replica, {"v1": sent(other)}) is Outcome.CONFIGURED
+    assert await publish(replica, {"v1": sent(other)}) is ApplyOutcome.CONFIGURED
     assert declared(replica) == go_json.dumps(other)
     assert told == [frozenset({"east.example.com"})]
     assert replica.registry.snapshot.named.etag == etag
@@ -188,7 +188,7 @@ async def test_a_damaged_record_is_a_warning_and_can_be_withdrawn(
     (placed,) = from_json(fields["content"])
     with pytest.raises(InvalidRecord):
         placed.documents["v1"].json()
-    await replica.registrations.withdraw([Reference(Kind.GROUPS, "east")], "", ANYBODY)
+    await replica.registrations.withdraw([Reference(RegistrationKind.GROUPS, "east")], "", ANYBODY)
     assert declared(replica) is None
     assert replica.registrations.warnings() == []
 
@@ -222,7 +222,7 @@ async def test_a_document_that_is_too_large_once_compressed_is_refused(
     replica: Replica,
 ) -> None:
     repeating = {**document(), "x-text": ["text " * 100_000] * 6}
-    assert await publish(replica, {"v1": sent(repeating)}) is Outcome.CREATED
+    assert await publish(replica, {"v1": sent(repeating)}) is ApplyOutcome.CREATED
     quarters = [base64.b64encode(os.urandom(MAX_VALUE_BYTES // 4)).decode() for _ in range(4)]
     noise = {**document(), "x-text": quarters}
     found = await violations(replica, {"v1": sent(noise)})

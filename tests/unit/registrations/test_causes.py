@@ -3,8 +3,8 @@
 from apidiscovery_service.access import Caller
 from apidiscovery_service.core.model import Freshness
 from apidiscovery_service.sources.registrations.record import (
-    Kind,
     OwnerRecord,
+    RegistrationKind,
     decode_owner,
     encode_owner,
     owner_key,
@@ -20,7 +20,7 @@ from registration_setup import ANYBODY, crd, manifest, publication
 from registry_server import Replica, expiring, following
 
 ALICE, BOB = Requester(Caller("alice")), Requester(Caller("bob"))
-WIDGETS = Reference(Kind.CRD, "widgets.example.com")
+WIDGETS = Reference(RegistrationKind.CRD, "widgets.example.com")
 LONG = OwnerLease(3600.0, 3600.0)
 
 

@@ -12,8 +12,8 @@ import pytest
 from apidiscovery_service.kube.go_json import JSONValue
 from apidiscovery_service.sources.crds import names as crd_names
 from apidiscovery_service.sources.registrations.record import (
-    Kind,
     Object,
+    RegistrationKind,
     as_object,
     encode,
     key_of,
@@ -21,9 +21,9 @@ from apidiscovery_service.sources.registrations.record import (
 )
 from apidiscovery_service.sources.registrations.requests import (
     Application,
+    ApplyOutcome,
     Manifest,
     NotServed,
-    Outcome,
     Reference,
 )
 from apidiscovery_service.sources.registrations.table import Table
@@ -35,7 +35,7 @@ from repository import GOLDEN
 from store_wrapper import StoreWrapper
 
 PACKAGES = sorted((GOLDEN / "crds/manifests").glob("*.yaml.gz"))
-WIDGETS = key_of(Kind.CRD, "widgets.example.com")
+WIDGETS = key_of(RegistrationKind.CRD, "widgets.example.com")
 
 
 class ObservedStore(StoreWrapper):
@@ -87,7 +87,7 @@ async def test_an_unchanged_definition_is_not_written() -> None:
         (first,) = await apply(replica, crd())
         store.asked.clear()
         (again,) = await apply(replica, crd())
-        assert (again.outcome, again.registered) == (Outcome.UNCHANGED, first.registered)
+        assert (again.outcome, again.registered) == (ApplyOutcome.UNCHANGED, first.registered)
         assert store.asked == ["get"]
 
 
@@ -118,7 +118,7 @@ async def test_a_removal_by_another_replica_is_acknowledged_only_when_it_is_not_
     monkeypatch.setattr(module, 0.01)
     store = MemoryStore()
     behind = Replica(store)
-    widgets = [Reference(Kind.CRD, "widgets.example.com")]
+    widgets = [Reference(RegistrationKind.CRD, "widgets.example.com")]
     async with following(Replica(store)) as (other,):
         await apply(other, crd())
         await behind.registrations.load()
@@ -137,14 +137,14 @@ async def test_a_conflicting_write_of_another_replica_is_merged() -> None:
         async def intrude(_key: str) -> None:
             store.before_put = None
             await other.registrations.withdraw(
-                [Reference(Kind.CRD, "widgets.example.com")], "", ANYBODY
+                [Reference(RegistrationKind.CRD, "widgets.example.com")], "", ANYBODY
             )
             await apply(other, crd(scope="Namespaced"))
 
         store.before_put = intrude
         (written,) = await apply(one, labelled("second"))
         (held,) = await stored(one)
-        assert written.outcome is Outcome.CONFIGURED
+        assert written.outcome is ApplyOutcome.CONFIGURED
         assert held == written.registered
         assert as_object(content(written)["metadata"])["labels"] == {"a": "second"}
         assert conditions(held)["Established"] == "True InitialNamesAccepted"
@@ -167,7 +167,7 @@ async def test_of_concurrent_applies_of_the_same_names_one_is_established(seed: 
         (winner,) = await established(replica)
         told = [w for (w,) in answers if conditions(w)["Established"].startswith("True")]
         assert [one.registered.name for one in told] == [winner]
-        reference = Reference(Kind.CRD, winner)
+        reference = Reference(RegistrationKind.CRD, winner)
         await asyncio.gather(
             replica.registrations.withdraw([reference], "", ANYBODY),
             apply(replica, named("ds", kind="Same")),

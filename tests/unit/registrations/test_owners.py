@@ -10,19 +10,19 @@ from apidiscovery_service.sources.registrations import owners
 from apidiscovery_service.sources.registrations.published import PlacedGroup
 from apidiscovery_service.sources.registrations.record import (
     InvalidRecord,
-    Kind,
     Object,
     OwnerRecord,
+    RegistrationKind,
     decode_owner,
     encode_owner,
     owner_key,
 )
 from apidiscovery_service.sources.registrations.requests import (
     Application,
+    ApplyOutcome,
     Denied,
     Manifest,
     NoSuchOwner,
-    Outcome,
     OwnerLease,
     Publication,
     Query,
@@ -146,7 +146,7 @@ async def test_publishing_the_same_counts_as_renewal_and_keeps_the_lease() -> No
         await replica.registrations.publish(publication(lease=LONG), ALICE)
         before = await owner_of(replica)
         again = await replica.registrations.publish(publication(), ALICE)
-        assert again.outcome is Outcome.UNCHANGED
+        assert again.outcome is ApplyOutcome.UNCHANGED
         after = await owner_of(replica)
         assert (after.duration_s, after.renewals) == (3600, before.renewals + 1)
 
@@ -155,7 +155,7 @@ async def test_the_same_for_another_owner_is_a_change() -> None:
     async with following(Replica()) as (replica,):
         await replica.registrations.publish(publication(), ALICE)
         other = await replica.registrations.publish(publication(owner="you"), ALICE)
-        assert other.outcome is Outcome.CONFIGURED
+        assert other.outcome is ApplyOutcome.CONFIGURED
 
 
 async def test_withdrawing_an_owner_removes_its_registrations_and_no_others() -> None:
@@ -375,7 +375,7 @@ async def test_a_named_registration_is_withdrawn_whoever_owns_it() -> None:
     async with following(Replica()) as (replica,):
         await replica.registrations.publish(publication("east", "me"), ALICE)
         await replica.registrations.publish(publication("west", ""), ALICE)
-        west = Reference(Kind.GROUPS, "west")
+        west = Reference(RegistrationKind.GROUPS, "west")
         removed = await replica.registrations.withdraw([west], "me", ALICE)
         assert [one.name for one in removed] == ["east", "west"]
         assert replica.served() == {}

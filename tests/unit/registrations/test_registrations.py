@@ -16,10 +16,10 @@ from apidiscovery_service.sources.registrations.published import (
     to_json,
     violations,
 )
-from apidiscovery_service.sources.registrations.record import Kind, Record, encode
+from apidiscovery_service.sources.registrations.record import Record, RegistrationKind, encode
 from apidiscovery_service.sources.registrations.requests import (
+    ApplyOutcome,
     Denied,
-    Outcome,
     Query,
     Reference,
     Requester,
@@ -51,7 +51,7 @@ from restorable_store import RestorableStore
 async def test_a_publication_is_served_once_it_is_acknowledged() -> None:
     async with following(Replica()) as (replica,):
         written = await replica.registrations.publish(publication(), ANYBODY)
-        assert written.outcome is Outcome.CREATED
+        assert written.outcome is ApplyOutcome.CREATED
         assert replica.served() == {"east.example.com": CURRENT}
         assert replica.registry.sources == ("registrations:groups/east",)
 
@@ -63,7 +63,9 @@ async def test_other_replicas_serve_and_withdraw_a_publication() -> None:
         await other.registrations.publish(publication("west"), ANYBODY)
         await until(lambda: one.served() == other.served() and len(one.served()) == 2)
         assert one.registry.snapshot.named.etag == other.registry.snapshot.named.etag
-        await other.registrations.withdraw([Reference(Kind.GROUPS, "east")], "", ANYBODY)
+        await other.registrations.withdraw(
+            [Reference(RegistrationKind.GROUPS, "east")], "", ANYBODY
+        )
         assert "east.example.com" not in other.served()
         await until(lambda: "east.example.com" not in one.served())
 
@@ -83,7 +85,7 @@ async def test_publishing_the_same_again_changes_nothing_whatever_is_expected() 
         first = await replica.registrations.publish(publication(expected=0), ANYBODY)
         for expected in (0, first.registered.revision, 12345, None):
             again = await replica.registrations.publish(publication(expected=expected), ANYBODY)
-            assert again.outcome is Outcome.UNCHANGED
+            assert again.outcome is ApplyOutcome.UNCHANGED
             assert again.registered == first.registered
 
 
@@ -97,11 +99,11 @@ async def test_another_revision_than_expected_is_refused_with_the_present_one() 
         with pytest.raises(RevisionMismatch) as caught:
             await replica.registrations.publish(publication("east", other, expected=0), ANYBODY)
         assert caught.value.revision == first.registered.revision
-        assert (caught.value.kind, caught.value.name) == (Kind.GROUPS, "east")
+        assert (caught.value.kind, caught.value.name) == (RegistrationKind.GROUPS, "east")
         second = await replica.registrations.publish(
             publication("east", other, expected=first.registered.revision), ANYBODY
         )
-        assert second.outcome is Outcome.CONFIGURED
+        assert second.outcome is ApplyOutcome.CONFIGURED
         assert second.registered.record.created == first.registered.record.created
         assert replica.served() == {"other.example.com": CURRENT}
 
@@ -155,7 +157,9 @@ async def test_a_caller_without_permission_can_neither_register_nor_replace_a_gr
                 publication("east", PlacedGroup(group("me.example.com"))), mine
             )
         with pytest.raises(Denied):
-            await replica.registrations.withdraw([Reference(Kind.GROUPS, "east")], "", mine)
+            await replica.registrations.withdraw(
+                [Reference(RegistrationKind.GROUPS, "east")], "", mine
+            )
         await replica.registrations.publish(publication("me"), mine)
         assert [*replica.served()] == ["east.example.com", "me.example.com"]
 
@@ -255,9 +259,12 @@ def test_groups_keep_their_order_and_their_priorities(
 async def test_withdraw_returns_what_it_removed_and_ignores_the_rest() -> None:
     async with following(Replica()) as (replica,):
         written = await replica.registrations.publish(publication(), ANYBODY)
-        references = [Reference(Kind.GROUPS, "east"), Reference(Kind.CRD, "none.example.com", 5)]
+        references = [
+            Reference(RegistrationKind.GROUPS, "east"),
+            Reference(RegistrationKind.CRD, "none.example.com", 5),
+        ]
         removed = await replica.registrations.withdraw(references, "", ANYBODY)
-        assert removed == [Reference(Kind.GROUPS, "east", written.registered.revision)]
+        assert removed == [Reference(RegistrationKind.GROUPS, "east", written.registered.revision)]
         assert replica.served() == {}
         assert await replica.registrations.withdraw(references, "", ANYBODY) == []
 
@@ -266,7 +273,10 @@ async def test_withdraw_of_another_revision_removes_nothing() -> None:
     async with following(Replica()) as (replica,):
         await replica.registrations.publish(publication("east"), ANYBODY)
         west = await replica.registrations.publish(publication("west"), ANYBODY)
-        references = [Reference(Kind.GROUPS, "east"), Reference(Kind.GROUPS, "west", 999)]
+        references = [
+            Reference(RegistrationKind.GROUPS, "east"),
+            Reference(RegistrationKind.GROUPS, "west", 999),
+        ]
         with pytest.raises(RevisionMismatch) as caught:
             await replica.registrations.withdraw(references, "", ANYBODY)
         assert caught.value.revision == west.registered.revision
@@ -283,21 +293,21 @@ async def test_lists_are_sorted_filtered_and_paged() -> None:
             await replica.registrations.publish(publication(name, owner="me"), ANYBODY)
         every = [(one.kind, one.name) for one in await stored(replica)]
         assert every == [
-            (Kind.GROUPS, "east"),
-            (Kind.GROUPS, "north"),
-            (Kind.GROUPS, "west"),
-            (Kind.CRD, "a.example.com"),
-            (Kind.CRD, "b.example.com"),
-            (Kind.API_SERVICE, "v1.metrics.example.com"),
+            (RegistrationKind.GROUPS, "east"),
+            (RegistrationKind.GROUPS, "north"),
+            (RegistrationKind.GROUPS, "west"),
+            (RegistrationKind.CRD, "a.example.com"),
+            (RegistrationKind.CRD, "b.example.com"),
+            (RegistrationKind.API_SERVICE, "v1.metrics.example.com"),
         ]
-        crds = await stored(replica, kinds=frozenset([Kind.CRD]))
+        crds = await stored(replica, kinds=frozenset([RegistrationKind.CRD]))
         assert [one.name for one in crds] == ["a.example.com", "b.example.com"]
         assert len(await stored(replica, owner="me")) == 3
         named = await stored(replica, names=frozenset(["east", "a.example.com"]))
         assert [one.name for one in named] == ["east", "a.example.com"]
 
-        paged: list[tuple[Kind, str]] = []
-        after: tuple[Kind, str] | None = None
+        paged: list[tuple[RegistrationKind, str]] = []
+        after: tuple[RegistrationKind, str] | None = None
         for _ in range(10):
             page = await replica.registrations.list(Query(size=2, after=after))
             paged += [(one.kind, one.name) for one in page.registered]
@@ -340,7 +350,7 @@ async def test_an_unreadable_entry_keeps_its_last_content_and_is_a_warning() -> 
         assert [one.name for one in listed] == ["north", "south"]
         # Whoever may change everything takes it away; what stood there before goes with it.
         removed = await replica.registrations.withdraw(
-            [Reference(Kind.GROUPS, "east")], "", ANYBODY
+            [Reference(RegistrationKind.GROUPS, "east")], "", ANYBODY
         )
         assert [one.name for one in removed] == ["east"]
         assert [*replica.served()] == ["north.example.com", "south.example.com"]
@@ -371,7 +381,9 @@ async def test_compacted_changes_are_read_from_a_listing() -> None:
         await reader.registrations.load()
         for name in ("a", "b", "c", "d"):
             await writer.registrations.publish(publication(name), ANYBODY)
-        await writer.registrations.withdraw([Reference(Kind.GROUPS, "east")], "", ANYBODY)
+        await writer.registrations.withdraw(
+            [Reference(RegistrationKind.GROUPS, "east")], "", ANYBODY
+        )
         task = asyncio.create_task(reader.registrations.follow())
         try:
             await until(lambda: reader.served() == writer.served())

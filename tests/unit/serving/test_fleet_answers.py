@@ -15,8 +15,8 @@ from apidiscovery_service.core.source import SourceState
 from apidiscovery_service.encoding import CurrentEncoding
 from apidiscovery_service.fleet.state import Fleet
 from apidiscovery_service.fleet.view_documents import ViewDocuments
+from apidiscovery_service.fleet.view_groups import ViewKind
 from apidiscovery_service.fleet.view_spec import ViewSpec
-from apidiscovery_service.fleet.views import ViewKind
 from apidiscovery_service.kube.objects.selectors import parse_labels
 from apidiscovery_service.metrics import Metrics
 from apidiscovery_service.openapi.recipe import Recipe
@@ -26,7 +26,7 @@ from apidiscovery_service.serving.http.clusters import ClusterAnswers
 from apidiscovery_service.serving.http.fleet import FleetAnswers, is_fleet_path
 from apidiscovery_service.serving.http.past import PastAnswers
 from apidiscovery_service.serving.http.views import ViewAnswers, oldest_release
-from apidiscovery_service.sources.upstreams.cluster_documents import ClusterDocuments
+from apidiscovery_service.sources.upstreams.openapi.cluster_documents import ClusterDocuments
 from fleet_clusters import cluster, group
 from raw_http import AGG, BETA, PBAGG, YAMLAGG
 

@@ -15,7 +15,7 @@ from apidiscovery_service.core.snapshot import Snapshot
 from apidiscovery_service.encoding import aggregated, plain
 from apidiscovery_service.kube import go_json
 from apidiscovery_service.openapi.v2 import key_order
-from apidiscovery_service.openapi.v2.merged import merged
+from apidiscovery_service.openapi.v2.merge import merged
 from apidiscovery_service.sources.catalog import catalog_recipe, kubernetes_catalog
 from apidiscovery_service.sources.declarations import Declarations
 from apidiscovery_service.sources.document_recipes import DocumentRecipes

@@ -17,7 +17,7 @@ from apidiscovery_service import workers
 from apidiscovery_service.core.model import Contribution, Offer, Precedence
 from apidiscovery_service.core.registry import Registry
 from apidiscovery_service.encoding import aggregated
-from apidiscovery_service.openapi.body import Form, Packed
+from apidiscovery_service.openapi.body import DocumentForm, Packed
 from apidiscovery_service.openapi.documents import Documents
 from apidiscovery_service.openapi.entries import group_of
 from apidiscovery_service.openapi.generated import MARK
@@ -148,14 +148,14 @@ async def test_the_catalogue_has_a_v2_document(served: Served) -> None:
     assert "/apis/apps/v1/namespaces/{namespace}/deployments" in merged["paths"]
     assert "/apis/storage.k8s.io/v1/storageclasses" in merged["paths"]
     assert body.hash == hashlib.sha512(text).hexdigest().upper()
-    assert (await served.documents.merged_v2(Form.PROTOBUF, "gzip")).hash == body.hash
+    assert (await served.documents.merged_v2(DocumentForm.PROTOBUF, "gzip")).hash == body.hash
 
 
 @pytest.mark.parametrize("key", ["api/v1", "apis/storage.k8s.io/v1", "version"])
 async def test_documents_have_a_protobuf_form(served: Served, key: str) -> None:
     served.registry.publish(kubernetes_catalog())
     text = await served.documents.body(key)
-    protobuf = await served.documents.body(key, Form.PROTOBUF)
+    protobuf = await served.documents.body(key, DocumentForm.PROTOBUF)
     assert text is not None
     assert protobuf is not None
     assert protobuf.hash == text.hash

@@ -17,7 +17,7 @@ from apidiscovery_service.sources.crds.model import CustomResourceDefinition
 from apidiscovery_service.sources.manifests.file import (
     MAX_ERRORS,
     MAX_FILE_BYTES,
-    Limits,
+    TextLimits,
     read_documents,
     read_manifest,
 )
@@ -463,8 +463,8 @@ def test_a_hostile_file_is_an_error_and_not_the_end_of_the_process(
     assert (ended.returncode, ended.stderr) == (0, b"")
 
 
-def limits(values: int, located: int = 1_000) -> Limits:
-    return Limits(Budget(values), Budget(located))
+def limits(values: int, located: int = 1_000) -> TextLimits:
+    return TextLimits(Budget(values), Budget(located))
 
 
 @pytest.mark.parametrize(

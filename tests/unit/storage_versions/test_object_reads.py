@@ -9,7 +9,7 @@ from apidiscovery_service.kube.objects.kinds import STORAGE_VERSION, Object
 from apidiscovery_service.kube.objects.metadata import metadata_of
 from apidiscovery_service.storage_versions.collection import Collection
 from apidiscovery_service.storage_versions.object_reads import ListOptions
-from apidiscovery_service.storage_versions.objects import Objects
+from apidiscovery_service.storage_versions.object_writes import Objects
 from apidiscovery_service.store import Store
 from rest_objects import NAME, PREFIX, named, refusal, said
 

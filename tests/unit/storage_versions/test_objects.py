@@ -12,7 +12,7 @@ from apidiscovery_service.kube.objects.kinds import STORAGE_VERSION, Object
 from apidiscovery_service.kube.objects.metadata import metadata_of
 from apidiscovery_service.storage_versions.collection import Collection
 from apidiscovery_service.storage_versions.object_reads import ListOptions
-from apidiscovery_service.storage_versions.objects import Objects, Preconditions
+from apidiscovery_service.storage_versions.object_writes import Objects, Preconditions
 from apidiscovery_service.store import Store
 from apidiscovery_service.store.memory import MemoryStore
 from rest_objects import NAME, PREFIX, Clock, changed, named, refusal, said

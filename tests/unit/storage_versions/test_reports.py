@@ -11,8 +11,8 @@ from apidiscovery_service.storage_versions.members import NotMember
 from apidiscovery_service.storage_versions.model import ServerStorageVersion, status_of
 from apidiscovery_service.storage_versions.reports import (
     GroupVersionResource,
-    Outcome,
     ReportedResource,
+    ReportOutcome,
     entries,
 )
 from apidiscovery_service.store import StoreUnavailable
@@ -67,7 +67,11 @@ def written_objects(store: DisturbedStore) -> list[str]:
 async def test_the_first_report_makes_the_object(replica: Replica) -> None:
     a = await replica.join("a")
     (result,) = await replica.reports.report(a, [PODS])
-    assert (result.name, result.outcome, result.agreed) == ("core.pods", Outcome.CREATED, True)
+    assert (result.name, result.outcome, result.agreed) == (
+        "core.pods",
+        ReportOutcome.CREATED,
+        True,
+    )
     value = result.stored.object
     metadata = value["metadata"]
     assert isinstance(metadata, dict)
@@ -107,7 +111,7 @@ async def test_the_same_report_again_writes_nothing(
     a = await replica.join("a")
     first = await replica.reports.report(a, [PODS, INGRESSES])
     again = await replica.reports.report(a, [INGRESSES, PODS])
-    assert [each.outcome for each in again] == [Outcome.UNCHANGED] * 2
+    assert [each.outcome for each in again] == [ReportOutcome.UNCHANGED] * 2
     assert [each.stored for each in again] == [each.stored for each in first]
     assert len(written_objects(store)) == 2
 
@@ -119,9 +123,9 @@ async def test_only_changed_objects_are_written(replica: Replica, store: Disturb
         a, [writes("daemonsets", "v1"), writes("deployments", "v2"), writes("jobs", "v1")]
     )
     assert [(each.name, each.outcome) for each in results] == [
-        ("apps.daemonsets", Outcome.UNCHANGED),
-        ("apps.deployments", Outcome.UPDATED),
-        ("apps.jobs", Outcome.CREATED),
+        ("apps.daemonsets", ReportOutcome.UNCHANGED),
+        ("apps.deployments", ReportOutcome.UPDATED),
+        ("apps.jobs", ReportOutcome.CREATED),
     ]
     assert sorted(written_objects(store)[2:]) == [
         object_key("apps.deployments"),
@@ -278,7 +282,7 @@ async def test_entries_of_servers_that_are_gone_are_removed_with_the_same_write(
     await replica.members.depart(c)
     before = len(written_objects(store))
     (result,) = await replica.reports.report(a, [writes("jobs", "v1")])
-    assert result.outcome is Outcome.UPDATED
+    assert result.outcome is ReportOutcome.UPDATED
     assert result.agreed
     assert await replica.written("apps.jobs") == {a: "apps/v1", b: "apps/v1"}
     assert len(written_objects(store)) == before + 1
@@ -360,7 +364,7 @@ async def test_a_report_fails_when_the_store_does_and_can_be_sent_again(
         await replica.reports.report(a, resources)
     store.before = None
     results = await replica.reports.report(a, resources)
-    assert [each.outcome for each in results][1] is Outcome.CREATED
+    assert [each.outcome for each in results][1] is ReportOutcome.CREATED
     assert await replica.written("apps.jobs") == {a: "apps/v1"}
 
 

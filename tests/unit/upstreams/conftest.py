@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator
 
 import pytest
-from apidiscovery_service.sources.upstreams.lists import GroupVersion
+from apidiscovery_service.sources.upstreams.list_reader import GroupVersion
 from apidiscovery_service.sources.upstreams.spec import UpstreamSpec
 from apidiscovery_service.store import Store
 from apidiscovery_service.store.memory import MemoryStore

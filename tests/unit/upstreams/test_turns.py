@@ -3,7 +3,7 @@
 import asyncio
 from contextlib import AsyncExitStack
 
-from apidiscovery_service.sources.upstreams.turns import (
+from apidiscovery_service.sources.upstreams.request_order import (
     DETAILS_AT_ONCE,
     FIRST_ROUNDS_AT_ONCE,
     Turns,

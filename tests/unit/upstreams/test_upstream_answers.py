@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import pytest
 from apidiscovery_service.core.group_document import group_value
 from apidiscovery_service.core.model import Group, GroupVersionKind
-from apidiscovery_service.sources.upstreams.answers import (
+from apidiscovery_service.sources.upstreams.discovery_answers import (
     Reading,
     read_aggregated,
     read_core_versions,
@@ -14,7 +14,7 @@ from apidiscovery_service.sources.upstreams.answers import (
     read_resource_list,
 )
 from apidiscovery_service.sources.upstreams.failure import Reason, UpstreamFailed, shown
-from apidiscovery_service.sources.upstreams.spec import Filter, Limits
+from apidiscovery_service.sources.upstreams.spec import UpstreamLimits, VersionFilter
 from groups import GROUPS
 from hypothesis import given, settings
 from upstream_setup import group_list, item, resource_list
@@ -24,9 +24,9 @@ def _document(*items: object) -> bytes:
     return json.dumps({"kind": "APIGroupDiscoveryList", "items": items}).encode()
 
 
-def _failure(body: bytes, limits: Limits | None = None) -> UpstreamFailed:
+def _failure(body: bytes, limits: UpstreamLimits | None = None) -> UpstreamFailed:
     with pytest.raises(UpstreamFailed) as raised:
-        read_aggregated(body, Reading(limits or Limits()))
+        read_aggregated(body, Reading(limits or UpstreamLimits()))
     return raised.value
 
 
@@ -107,7 +107,7 @@ def test_the_core_group_belongs_to_its_own_path_only() -> None:
 def test_patterns_select_groups_and_versions(
     allow: tuple[str, ...], deny: tuple[str, ...], taken: list[str]
 ) -> None:
-    reading = Reading(filter=Filter(allow, deny))
+    reading = Reading(filter=VersionFilter(allow, deny))
     body = _document(item("a.example.com", "v1", "v2"), item("b.test"))
     read = read_aggregated(body, reading)
     assert [f"{g.name}/{v.version}" for g in read for v in g.versions] == taken
@@ -163,8 +163,8 @@ def test_deep_nesting_is_refused() -> None:
 
 def test_too_many_group_versions_are_refused() -> None:
     body = _document(*(item(f"g{i}.example.com", "v1", "v2") for i in range(6)))
-    assert len(read_aggregated(body, Reading(Limits(group_versions=12)))) == 6
-    failure = _failure(body, Limits(group_versions=11))
+    assert len(read_aggregated(body, Reading(UpstreamLimits(group_versions=12)))) == 6
+    failure = _failure(body, UpstreamLimits(group_versions=11))
     assert (failure.reason, str(failure)) == (Reason.TOO_LARGE, "more than 11 group-versions")
 
 
@@ -190,10 +190,10 @@ def test_the_preferred_version_of_a_listed_group_comes_first() -> None:
 
 def test_lists_are_filtered_and_bounded() -> None:
     body = json.dumps(group_list("a.test/v1", "b.test/v1")).encode()
-    (only,) = read_group_list(body, Reading(filter=Filter(deny=("a.*",))))
+    (only,) = read_group_list(body, Reading(filter=VersionFilter(deny=("a.*",))))
     assert only.name == "b.test"
     with pytest.raises(UpstreamFailed, match="more than 1 group-versions"):
-        read_group_list(body, Reading(Limits(group_versions=1)))
+        read_group_list(body, Reading(UpstreamLimits(group_versions=1)))
 
 
 def test_core_versions_are_one_group() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from apidiscovery_service.core.model import Freshness, Version
 from apidiscovery_service.sources.upstreams.failure import Reason
-from apidiscovery_service.sources.upstreams.spec import Kind, Limits
+from apidiscovery_service.sources.upstreams.spec import UpstreamKind, UpstreamLimits
 from apidiscovery_service.store.memory import MemoryStore
 from fake_api_server import (
     AGG,
@@ -24,7 +24,7 @@ from fake_api_server import (
 )
 from upstream_setup import Ask, item, mirrored, running, spec_of, until
 
-_SMALL = Limits(exchange_s=0.5, body_bytes=100_000)
+_SMALL = UpstreamLimits(exchange_s=0.5, body_bytes=100_000)
 _GOOD = aggregated(item("a.test"), etag='"A"')
 _PBAGG = AGG.replace("json", "vnd.kubernetes.protobuf")
 _BOMB = gzip.compress(b" " * 50_000_000)
@@ -84,7 +84,7 @@ async def test_a_fault_keeps_the_last_state_and_ends_with_a_good_answer(
         well = await one.round()
         server.answers = fault
         failed = await one.round()
-        service = spec_of(server.url, limits=_SMALL, kind=Kind.SERVICE)
+        service = spec_of(server.url, limits=_SMALL, kind=UpstreamKind.SERVICE)
         new = await ask(service, frozenset({("a.test", "v1")})).round()
         # Connections that are in an odd state are not used again.
         server.answers = conditional(_GOOD)
@@ -119,8 +119,8 @@ async def test_redirects_are_never_followed(ask: Ask, status: int) -> None:
     assert f"got status {status} to {elsewhere}/apis, which is not followed" in root.error
 
 
-@pytest.mark.parametrize("kind", [Kind.SERVER, Kind.SERVICE])
-async def test_304_without_a_cached_document_is_an_error(ask: Ask, kind: Kind) -> None:
+@pytest.mark.parametrize("kind", [UpstreamKind.SERVER, UpstreamKind.SERVICE])
+async def test_304_without_a_cached_document_is_an_error(ask: Ask, kind: UpstreamKind) -> None:
     async with FakeApiServer(Answer(status=304)) as server:
         root = await ask(spec_of(server.url, kind=kind)).round()
     assert (root.state, root.reason) == (Freshness.STALE, Reason.NOT_CACHED)
@@ -147,7 +147,7 @@ async def test_100_000_groups_block_neither_the_event_loop_nor_other_servers(ask
         return Answer(raw=many)
 
     async with FakeApiServer(answer) as server, FakeApiServer({"/apis": _GOOD}) as other:
-        large = asyncio.create_task(ask(spec_of(server.url, limits=Limits())).round())
+        large = asyncio.create_task(ask(spec_of(server.url, limits=UpstreamLimits())).round())
         good = ask(spec_of(other.url))
         rounds = 0
         while not large.done():
@@ -157,7 +157,7 @@ async def test_100_000_groups_block_neither_the_event_loop_nor_other_servers(ask
         root = await large
     assert rounds > 3
     assert (root.reason, root.groups) == (Reason.TOO_LARGE, ())
-    assert f"more than {Limits().group_versions} group-versions" in root.error
+    assert f"more than {UpstreamLimits().group_versions} group-versions" in root.error
 
 
 async def test_a_slow_or_hostile_server_delays_no_other() -> None:
@@ -179,7 +179,9 @@ async def test_a_slow_or_hostile_server_delays_no_other() -> None:
         return _GOOD
 
     async with FakeApiServer(answer) as bad, FakeApiServer(good) as well:
-        specs = [spec_of(bad.url, f"bad{i}", limits=Limits(exchange_s=0.3)) for i in range(8)]
+        specs = [
+            spec_of(bad.url, f"bad{i}", limits=UpstreamLimits(exchange_s=0.3)) for i in range(8)
+        ]
         async with running(MemoryStore(), spec_of(well.url), *specs) as run:
             await until(lambda: run.freshness("a.test") == "Current", "the good one is read")
             await until(lambda: len(polls) >= 12, "the good one is polled")

@@ -13,7 +13,7 @@ from apidiscovery_service.sources.upstreams import fetch
 from apidiscovery_service.sources.upstreams.endpoint import Endpoint
 from apidiscovery_service.sources.upstreams.failure import Reason, UpstreamFailed
 from apidiscovery_service.sources.upstreams.fetch import Exchange
-from apidiscovery_service.sources.upstreams.spec import Kind, UpstreamSpec
+from apidiscovery_service.sources.upstreams.spec import UpstreamKind, UpstreamSpec
 from apidiscovery_service.sources.upstreams.state import Root
 from fake_api_server import (
     AGG,
@@ -47,7 +47,7 @@ def _groups(root: Root) -> list[str]:
 async def test_the_request_is_that_of_kube_aggregator(ask: Ask) -> None:
     answer = conditional(aggregated(item("remote.example.com"), etag='"A1"'))
     async with FakeApiServer(answer) as server:
-        one = ask(spec_of(server.url, kind=Kind.SERVICE), REMOTE)
+        one = ask(spec_of(server.url, kind=UpstreamKind.SERVICE), REMOTE)
         first = await one.round()
         second = await one.round()
     assert server.paths == ["/apis", "/apis"]
@@ -65,10 +65,10 @@ async def test_the_request_is_that_of_kube_aggregator(ask: Ask) -> None:
 
 @pytest.mark.parametrize(
     ("kind", "user"),
-    [(Kind.SERVER, "system:kube-aggregator"), (Kind.CLUSTER, None)],
+    [(UpstreamKind.SERVER, "system:kube-aggregator"), (UpstreamKind.CLUSTER, None)],
 )
 async def test_a_cluster_gets_no_headers_of_kube_aggregator(
-    ask: Ask, kind: Kind, user: str | None
+    ask: Ask, kind: UpstreamKind, user: str | None
 ) -> None:
     answers = {"/api": aggregated(item("")), "/apis": aggregated(item("a.test"))}
     async with FakeApiServer(answers) as server:
@@ -170,7 +170,7 @@ async def test_an_old_service_gets_both_requests_in_every_round(ask: Ask) -> Non
         return document(content) if seen.path != "/apis" else NOT_ACCEPTABLE
 
     async with FakeApiServer(answer) as server:
-        one = ask(spec_of(server.url, kind=Kind.SERVICE), REMOTE)
+        one = ask(spec_of(server.url, kind=UpstreamKind.SERVICE), REMOTE)
         roots = [await one.round() for _ in range(3)]
     assert server.paths == ["/apis", "/apis/remote.example.com/v1"] * 3
     lists, versions = server.requests[::2], server.requests[1::2]
@@ -187,7 +187,7 @@ async def test_an_old_service_gets_both_requests_in_every_round(ask: Ask) -> Non
 
 async def test_an_old_service_without_the_version_is_stale(ask: Ask) -> None:
     async with FakeApiServer({}) as server:
-        one = ask(spec_of(server.url, kind=Kind.SERVICE), REMOTE)
+        one = ask(spec_of(server.url, kind=UpstreamKind.SERVICE), REMOTE)
         root = await one.round()
     (version,) = root.groups[0].versions
     assert (version.freshness, version.resources) == (Freshness.STALE, ())
@@ -221,7 +221,9 @@ async def test_refused_credentials_are_renewed_once(ask: Ask, tmp_path: Path) ->
     async with FakeApiServer(answer) as server:
         credentials = TokenFile(Material("token-file", file=token))
         endpoint = Endpoint(server.url, credentials=credentials)
-        root = await ask(UpstreamSpec("east", endpoint, Kind.CLUSTER, core_paths=())).round()
+        root = await ask(
+            UpstreamSpec("east", endpoint, UpstreamKind.CLUSTER, core_paths=())
+        ).round()
     assert (root.is_current, server.paths) == (True, ["/apis", "/apis"])
 
 

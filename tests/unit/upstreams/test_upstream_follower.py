@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 from apidiscovery_service.core.model import Contribution, Freshness, Group, Precedence, Version
-from apidiscovery_service.sources.upstreams.openapi_record import INDEX_RECORDS
-from apidiscovery_service.sources.upstreams.record import RecordFormat
+from apidiscovery_service.sources.upstreams.openapi.record import INDEX_RECORDS
+from apidiscovery_service.sources.upstreams.record_store import RecordFormat
 from apidiscovery_service.sources.upstreams.state import KNOWN_RECORDS, Known, Root
 from apidiscovery_service.store import Store
 from apidiscovery_service.store.sqlite import SqliteStore

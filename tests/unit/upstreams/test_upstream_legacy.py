@@ -8,10 +8,10 @@ import pytest
 from apidiscovery_service.core.group_document import group_value
 from apidiscovery_service.core.model import Contribution, Freshness, Group, Precedence
 from apidiscovery_service.core.registry import Registry
-from apidiscovery_service.sources.upstreams.lists import name_of
-from apidiscovery_service.sources.upstreams.projection import View, mirrored_offers
+from apidiscovery_service.sources.upstreams.list_reader import name_of
+from apidiscovery_service.sources.upstreams.projection import TrustedState, mirrored_offers
 from apidiscovery_service.sources.upstreams.rounds import EVERYTHING_EVERY_ROUNDS
-from apidiscovery_service.sources.upstreams.spec import Filter, Kind, Limits
+from apidiscovery_service.sources.upstreams.spec import UpstreamKind, UpstreamLimits, VersionFilter
 from fake_api_server import DOWN, NOT_FOUND, Answer, FakeApiServer, Request, document
 from legacy_clusters import CLUSTERS
 from upstream_setup import (
@@ -29,11 +29,15 @@ from upstream_setup import (
 async def test_a_real_cluster_is_converted_as_by_the_reference(ask: Ask, cluster: str) -> None:
     answers, wanted = recorded_cluster(cluster), converted_cluster(cluster)
     async with FakeApiServer(answers) as server:
-        one = ask(spec_of(server.url, kind=Kind.CLUSTER, core_paths=("/api",), limits=Limits()))
+        one = ask(
+            spec_of(
+                server.url, kind=UpstreamKind.CLUSTER, core_paths=("/api",), limits=UpstreamLimits()
+            )
+        )
         await one.round()
         assert one.known.is_well
     registry = Registry()
-    offers = mirrored_offers(View(one.known, is_trusted=True))
+    offers = mirrored_offers(TrustedState(one.known, is_trusted=True))
     snapshot = registry.publish(Contribution("upstream:east", Precedence.AGGREGATOR, offers))
     groups = [g.group for g in (*snapshot.core.groups, *snapshot.named.groups)]
     converted = {
@@ -120,7 +124,7 @@ async def test_a_version_that_is_listed_and_answers_404_is_no_failure(ask: Ask) 
 async def test_a_version_that_never_answered_is_stale_and_empty(ask: Ask) -> None:
     answers = {**_old("a.test/v1", "b.test/v1"), "/apis/b.test/v1": Answer(stalls=True)}
     async with FakeApiServer(answers) as server:
-        root = await ask(spec_of(server.url, limits=Limits(exchange_s=0.1))).round()
+        root = await ask(spec_of(server.url, limits=UpstreamLimits(exchange_s=0.1))).round()
     a, b = root.groups
     assert a.versions[0].freshness == Freshness.CURRENT
     assert (b.versions[0].freshness, b.versions[0].resources) == (Freshness.STALE, ())
@@ -147,8 +151,8 @@ async def test_requests_at_once_are_limited(ask: Ask) -> None:
         return answers["/apis"] if seen.path == "/apis" else gate
 
     async with FakeApiServer(answer) as server:
-        limits = Limits(exchange_s=0.15, concurrent=5)
-        spec = spec_of(server.url, limits=limits, filter=Filter(allow=("g?.test",)))
+        limits = UpstreamLimits(exchange_s=0.15, concurrent=5)
+        spec = spec_of(server.url, limits=limits, filter=VersionFilter(allow=("g?.test",)))
         asking = asyncio.create_task(ask(spec).round())
         await until(lambda: len(server.requests) > 1, "the list was read")
         await asyncio.sleep(0.05)
@@ -160,7 +164,7 @@ async def test_requests_at_once_are_limited(ask: Ask) -> None:
 
 async def test_denied_versions_are_not_requested(ask: Ask) -> None:
     async with FakeApiServer(_old("a.test/v1", "b.test/v1")) as server:
-        root = await ask(spec_of(server.url, filter=Filter(deny=("b.*",)))).round()
+        root = await ask(spec_of(server.url, filter=VersionFilter(deny=("b.*",)))).round()
     assert server.paths == ["/apis", "/apis/a.test/v1"]
     assert [group.name for group in root.groups] == ["a.test"]
 
@@ -201,10 +205,10 @@ async def test_resources_of_all_core_paths_make_one_version(ask: Ask) -> None:
     async with FakeApiServer(answers) as server:
         one = ask(spec_of(server.url, core_paths=("/api", "/oapi"), named_paths=()))
         await one.round()
-        (well,) = mirrored_offers(View(one.known, is_trusted=True))
+        (well,) = mirrored_offers(TrustedState(one.known, is_trusted=True))
         server.answers = {**answers, "/oapi": DOWN}
         await one.round()
-        (partly,) = mirrored_offers(View(one.known, is_trusted=True))
+        (partly,) = mirrored_offers(TrustedState(one.known, is_trusted=True))
     assert [r.resource for r in well.version.resources] == ["pods", "services", "builds"]
     assert (well.group, well.version.freshness) == ("", Freshness.CURRENT)
     assert partly.version == replace(well.version, freshness=Freshness.STALE)
@@ -218,7 +222,7 @@ async def test_an_old_server_that_hangs_everywhere_does_not_prolong_a_round(ask:
         "/apis": document(group_list(*names)),
         "/apis/g00.test/v1": _old(names[0])[f"/apis/{names[0]}"],
     }
-    limits = Limits(exchange_s=0.4, concurrent=2, versions_s=0.5)
+    limits = UpstreamLimits(exchange_s=0.4, concurrent=2, versions_s=0.5)
     async with FakeApiServer(answers) as server:
         async with asyncio.timeout(4):
             root = await ask(spec_of(server.url, limits=limits)).round()
@@ -230,7 +234,7 @@ async def test_an_old_server_that_hangs_everywhere_does_not_prolong_a_round(ask:
 async def test_a_version_whose_apiservice_comes_back_has_its_resources_again(ask: Ask) -> None:
     v1, v2 = ("g.test", "v1"), ("g.test", "v2")
     async with FakeApiServer(_old("g.test/v1", "g.test/v2")) as server:
-        one = ask(spec_of(server.url, kind=Kind.SERVICE), frozenset({v1, v2}))
+        one = ask(spec_of(server.url, kind=UpstreamKind.SERVICE), frozenset({v1, v2}))
         await one.round()
         for wanted in ({v1}, {v1, v2}):
             one.wanted = frozenset(wanted)

@@ -4,10 +4,10 @@ import json
 from dataclasses import replace
 
 import pytest
-from apidiscovery_service.sources.upstreams import openapi_record
 from apidiscovery_service.sources.upstreams.failure import UpstreamFailed
-from apidiscovery_service.sources.upstreams.openapi_answers import check
-from apidiscovery_service.sources.upstreams.spec import Filter
+from apidiscovery_service.sources.upstreams.openapi import record
+from apidiscovery_service.sources.upstreams.openapi.answers import check
+from apidiscovery_service.sources.upstreams.spec import VersionFilter
 from apidiscovery_service.store import Store
 from fake_api_server import (
     DOWN,
@@ -90,9 +90,9 @@ async def test_unchanged_documents_are_not_requested_again(store: Store, etag: s
     async with published(store, publisher) as (server, run):
         await until(lambda: run.hash("b.test"), "both are there")
         await polled(server)
-        before = (await store.list(openapi_record.INDEX_RECORDS.prefix)).revision
+        before = (await store.list(record.INDEX_RECORDS.prefix)).revision
         await polled(server)
-        assert (await store.list(openapi_record.INDEX_RECORDS.prefix)).revision == before
+        assert (await store.list(record.INDEX_RECORDS.prefix)).revision == before
         assert fetched(server) == [A, B]
         assert server.requests[-1].headers.get("if-none-match", "") in ("", etag)
         publisher.documents[B], publisher.etag = openapi_document("other"), etag and '"2"'
@@ -148,7 +148,7 @@ async def test_the_document_of_a_group_comes_and_goes_with_it(store: Store) -> N
 
 async def test_filters_apply(store: Store) -> None:
     publisher = Publisher(A, B)
-    async with published(store, publisher, filter=Filter(deny=("a.test",))) as (server, run):
+    async with published(store, publisher, filter=VersionFilter(deny=("a.test",))) as (server, run):
         await until(lambda: run.hash("b.test"), "it is there")
         await polled(server)
         assert run.hash("a.test") == ""
@@ -336,7 +336,7 @@ async def test_a_refused_document_leaves_the_last_one(
 
 async def test_all_documents_together_are_bounded(store: Store) -> None:
     publisher = Publisher(A, B)
-    room = len(openapi_record.pack(publisher.documents[A]).pieces[0]) + 50
+    room = len(record.pack(publisher.documents[A]).pieces[0]) + 50
     async with published(store, publisher, limits=replace(TIGHT, openapi_kept_bytes=room)) as (
         _,
         run,

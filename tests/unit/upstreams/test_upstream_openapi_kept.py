@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from apidiscovery_service.errors import DiscoveryError
-from apidiscovery_service.sources.upstreams import openapi_record, openapi_rounds
+from apidiscovery_service.sources.upstreams.openapi import record, rounds
 from apidiscovery_service.sources.upstreams.poller import Poller
 from apidiscovery_service.store import Fenced, Guard, Store
 from apidiscovery_service.store.sqlite import SqliteStore
@@ -183,7 +183,7 @@ async def test_a_doubt_ends_when_the_server_fails(store: Store) -> None:
 async def test_a_server_without_documents_is_tried_again_after_a_while(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(openapi_rounds, "_NEWER_FORM_AFTER_S", 0.2)
+    monkeypatch.setattr(rounds, "_NEWER_FORM_AFTER_S", 0.2)
     publisher = Publisher(A)
     publisher.replies |= {V3: NOT_FOUND, V2: NOT_FOUND}
     async with published(store, publisher) as (server, run):
@@ -319,7 +319,7 @@ async def test_a_large_document_is_cut_and_read_whole(store: Store) -> None:
     publisher.documents[A] = json.dumps({"openapi": "3.0.0", **noise}).encode()
     async with published(store, publisher, limits=replace(TIGHT, openapi_s=20.0)) as (_, run):
         await until(lambda: run.hash("a.test"), "it is there")
-        assert len((await store.list(openapi_record.DOCUMENTS)).entries) > 1
+        assert len((await store.list(record.DOCUMENTS)).entries) > 1
         assert await run.document("a.test") == publisher.documents[A]
 
 
@@ -329,11 +329,11 @@ async def test_a_document_that_is_missing_or_damaged_is_an_error(store: Store) -
         async with running(store, publishing(server.url)) as run:
             await until(lambda: run.hash("a.test"), "it is there")
         async with running(store, publishing(server.url), polls=False) as run:
-            (entry,) = (await store.list(openapi_record.DOCUMENTS)).entries
+            (entry,) = (await store.list(record.DOCUMENTS)).entries
             await store.put(entry.key, entry.value[:-3] + b"xyz")
             with pytest.raises(DiscoveryError):
                 await run.document("a.test")
-            await store.put(entry.key, openapi_record.pack(b"{}").pieces[0])
+            await store.put(entry.key, record.pack(b"{}").pieces[0])
             with pytest.raises(DiscoveryError, match="do not have the hash"):
                 await run.document("a.test")
             await store.delete(entry.key)
@@ -368,14 +368,14 @@ async def test_the_successor_of_a_removed_document_is_read(
         async with running(store, spec) as run:
             await until(lambda: run.hash("a.test"), "it is there")
             recipe = run.upstreams.documents.recipe("upstream:east", A)
-            old = (await store.list(openapi_record.DOCUMENTS)).entries
+            old = (await store.list(record.DOCUMENTS)).entries
             publisher.documents[A] = openapi_document("new")
             await until(lambda: run.hash("a.test") == sha512(publisher.documents[A]), "the new")
             for entry in old:
                 await store.delete(entry.key)
             assert recipe is not None
             assert await recipe.make() == publisher.documents[A]
-            await store.delete(openapi_record.INDEX_RECORDS.key(spec.id))
+            await store.delete(record.INDEX_RECORDS.key(spec.id))
             with pytest.raises(DiscoveryError, match="is not in the store"):
                 await recipe.make()
 
@@ -384,7 +384,7 @@ async def test_a_damaged_index_in_the_store_is_replaced(store: Store) -> None:
     publisher = Publisher(A)
     async with FakeApiServer(publisher) as server:
         spec = publishing(server.url)
-        await store.put(openapi_record.INDEX_RECORDS.key(spec.id), b'{"format":99}\n')
+        await store.put(record.INDEX_RECORDS.key(spec.id), b'{"format":99}\n')
         async with running(store, spec) as run:
             await until(lambda: run.hash("a.test"), "it is replaced")
     assert fetched(server) == [A]

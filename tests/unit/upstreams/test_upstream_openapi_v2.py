@@ -7,10 +7,13 @@ from dataclasses import replace
 import pytest
 from apidiscovery_service.openapi import body
 from apidiscovery_service.openapi.making import DocumentUnavailable
-from apidiscovery_service.sources.upstreams import openapi_v2
-from apidiscovery_service.sources.upstreams.cluster_documents import ClusterDocuments, OfCluster
-from apidiscovery_service.sources.upstreams.openapi_record import Form, OwnV2
-from apidiscovery_service.sources.upstreams.spec import Filter
+from apidiscovery_service.sources.upstreams.openapi import v2
+from apidiscovery_service.sources.upstreams.openapi.cluster_documents import (
+    ClusterDocuments,
+    OfCluster,
+)
+from apidiscovery_service.sources.upstreams.openapi.record import OwnV2, UpstreamForm
+from apidiscovery_service.sources.upstreams.spec import VersionFilter
 from apidiscovery_service.store import Store
 from fake_api_server import DOWN, NOT_FOUND, Answer, Request, aggregated, document
 from upstream_setup import (
@@ -51,7 +54,7 @@ def state(run: Running) -> OwnV2:
 
 async def whole(run: Running) -> bytes:
     """Return the v2 document of the cluster; empty for none."""
-    found = await documents(run).merged_v2(body.Form.JSON, "identity")
+    found = await documents(run).merged_v2(body.DocumentForm.JSON, "identity")
     if found is None:
         return b""
     assert isinstance(found.data, bytes)
@@ -116,7 +119,7 @@ async def test_a_v2_document_that_follows_late_is_read(store: Store) -> None:
 async def test_the_v2_document_is_requested_from_time_to_time(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(openapi_v2, "_EVERY_S", 0.01)
+    monkeypatch.setattr(v2, "_EVERY_S", 0.01)
     server_of = Conditional(Publisher(A), v2_document("one"))
     async with published(store, server_of) as (_, run):
         await until(lambda: server_of.sent[1] > 2, "it is asked for again")
@@ -243,7 +246,7 @@ async def test_the_v2_document_of_an_old_server_is_served(store: Store) -> None:
         await until(lambda: has(run, wanted), "it is there")
         known = run.upstreams.documents.published("upstream:east")
         assert known is not None
-        assert (known.form, documents(run).is_untyped) == (Form.V2, True)
+        assert (known.form, documents(run).is_untyped) == (UpstreamForm.V2, True)
 
 
 async def test_the_v2_document_survives_a_restart(store: Store) -> None:
@@ -254,7 +257,7 @@ async def test_the_v2_document_survives_a_restart(store: Store) -> None:
         await until(lambda: state(run) is OwnV2.KEPT, "it is there")
         url = server.url
     async with running(store, publishing(url)) as run:
-        found = await documents(run).merged_v2(body.Form.JSON, "identity")
+        found = await documents(run).merged_v2(body.DocumentForm.JSON, "identity")
         assert isinstance(found, body.PackedBody)
         assert found.data.unpacked().text == wanted
         assert found.hash == documents(run).published.v2.hash  # type: ignore[union-attr] # it is kept
@@ -263,7 +266,10 @@ async def test_the_v2_document_survives_a_restart(store: Store) -> None:
 async def test_no_document_has_what_a_filter_hides(store: Store) -> None:
     publisher = Publisher(A, "apis/hidden.test/v1")
     publisher.replies[V2] = document({"swagger": "2.0", "paths": {"/apis/hidden.test/": {}}})
-    async with published(store, publisher, filter=Filter(deny=("hidden.*",))) as (server, run):
+    async with published(store, publisher, filter=VersionFilter(deny=("hidden.*",))) as (
+        server,
+        run,
+    ):
         await until(lambda: state(run) is OwnV2.PARTLY, "it is known")
         made = json.loads(await whole(run))
         assert f"/{A}/" in made["paths"]

@@ -5,20 +5,20 @@ import base64
 from dataclasses import replace
 
 import pytest
-from apidiscovery_service.sources.upstreams import openapi_record
-from apidiscovery_service.sources.upstreams.openapi import UpstreamDocuments
-from apidiscovery_service.sources.upstreams.openapi_record import (
+from apidiscovery_service.sources.upstreams.openapi import record
+from apidiscovery_service.sources.upstreams.openapi.documents import UpstreamDocuments
+from apidiscovery_service.sources.upstreams.openapi.record import (
     INDEX_RECORDS,
     DocumentRef,
     DocumentsWriter,
-    Form,
     OwnV2,
     Packed,
     Published,
     Refused,
+    UpstreamForm,
     pack,
 )
-from apidiscovery_service.sources.upstreams.record import BadRecord
+from apidiscovery_service.sources.upstreams.record_store import BadRecord
 from apidiscovery_service.store import (
     Entry,
     Fenced,
@@ -39,7 +39,9 @@ def kept(packed: Packed) -> DocumentRef:
 
 
 def naming(*documents: Packed) -> Published:
-    return Published(Form.V3, documents={f"apis/g/v{i}": kept(d) for i, d in enumerate(documents)})
+    return Published(
+        UpstreamForm.V3, documents={f"apis/g/v{i}": kept(d) for i, d in enumerate(documents)}
+    )
 
 
 async def claimed(store: Store) -> Guard:
@@ -63,7 +65,7 @@ _KEPT = st.builds(
 )
 _PUBLISHED = st.builds(
     Published,
-    form=st.sampled_from(Form),
+    form=st.sampled_from(UpstreamForm),
     etag=_TEXT,
     digest=_TEXT,
     offered=_TEXT,
@@ -105,7 +107,7 @@ async def test_an_index_of_an_older_release_is_read() -> None:
     refused = {"apis/b.test/v1": Refused("EF", "too large")}
     entry = Entry("upstream-openapi/indexes/x", base64.b64decode(_OLD_INDEX), 1, 1)
     assert await INDEX_RECORDS.read(MemoryStore(), entry) == Published(
-        Form.V3, '"1"', "dddd", "o", documents, refused, ("odd",), "failed", is_clean=False
+        UpstreamForm.V3, '"1"', "dddd", "o", documents, refused, ("odd",), "failed", is_clean=False
     )
 
 
@@ -113,9 +115,9 @@ async def test_an_index_of_an_older_release_is_read() -> None:
 @settings(max_examples=50, deadline=None)
 def test_a_document_is_unpacked_as_it_was(document: bytes) -> None:
     packed = pack(document)
-    assert openapi_record.unpack(b"".join(packed.pieces), kept(packed)) == document
+    assert record.unpack(b"".join(packed.pieces), kept(packed)) == document
     with pytest.raises(BadRecord):
-        openapi_record.unpack(b"".join(pack(document + b"x").pieces), kept(packed))
+        record.unpack(b"".join(pack(document + b"x").pieces), kept(packed))
 
 
 async def test_documents_are_written_before_the_index_that_names_them() -> None:
@@ -126,7 +128,7 @@ async def test_documents_are_written_before_the_index_that_names_them() -> None:
     await writer.save(naming(document))
     index, (piece,) = (
         await store.get("upstream-openapi/indexes/x"),
-        (await store.list(openapi_record.DOCUMENTS)).entries,
+        (await store.list(record.DOCUMENTS)).entries,
     )
     assert index is not None
     assert index.revision > piece.revision
@@ -145,10 +147,10 @@ async def test_a_replaced_document_stays_for_some_seconds(monkeypatch: pytest.Mo
     await writer.sweep()
     assert len(await keys(store)) == 3
     assert not writer.published.is_clean
-    monkeypatch.setattr(openapi_record, "_SWEPT_AFTER_S", 0.0)
+    monkeypatch.setattr(record, "_SWEPT_AFTER_S", 0.0)
     await writer.sweep()
     assert await keys(store) == [
-        openapi_record.piece_keys("x", new.hash, 1)[0],
+        record.piece_keys("x", new.hash, 1)[0],
         "upstream-openapi/indexes/x",
     ]
     assert writer.published.is_clean
@@ -158,7 +160,7 @@ async def test_old_documents_are_removed_while_new_ones_come(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     now = 0.0
-    monkeypatch.setattr(openapi_record, "monotonic", lambda: now)
+    monkeypatch.setattr(record, "monotonic", lambda: now)
     store = MemoryStore()
     writer = DocumentsWriter(store, "x", await claimed(store))
     await writer.load()
@@ -176,7 +178,7 @@ async def test_documents_of_an_index_that_may_be_written_stay(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     now = 0.0
-    monkeypatch.setattr(openapi_record, "monotonic", lambda: now)
+    monkeypatch.setattr(record, "monotonic", lambda: now)
     store = DisturbedStore(MemoryStore())
     writer, old, new = DocumentsWriter(store, "x", await claimed(store)), pack(b"{}"), pack(b"[]")
     await writer.load()
@@ -191,11 +193,11 @@ async def test_documents_of_an_index_that_may_be_written_stay(
     now += 60.0
     await writer.sweep()
     # A reader of the index with the new document has some seconds left.
-    assert openapi_record.piece_keys("x", new.hash, 1)[0] in await keys(store)
+    assert record.piece_keys("x", new.hash, 1)[0] in await keys(store)
     now += 60.0
     await writer.sweep()
     assert await keys(store) == [
-        openapi_record.piece_keys("x", old.hash, 1)[0],
+        record.piece_keys("x", old.hash, 1)[0],
         "upstream-openapi/indexes/x",
     ]
 
@@ -203,7 +205,7 @@ async def test_documents_of_an_index_that_may_be_written_stay(
 async def test_documents_of_a_process_that_died_are_removed_by_the_next(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(openapi_record, "_SWEPT_AFTER_S", 0.0)
+    monkeypatch.setattr(record, "_SWEPT_AFTER_S", 0.0)
     store = MemoryStore()
     first = DocumentsWriter(store, "x", await claimed(store))
     await first.load()
@@ -263,7 +265,7 @@ async def test_remove_deletes_everything_of_one_upstream() -> None:
         await writer.save(naming(document))
     await DocumentsWriter(store, "x", guard).remove()
     assert await keys(store) == [
-        openapi_record.piece_keys("x-2", document.hash, 1)[0],
+        record.piece_keys("x-2", document.hash, 1)[0],
         "upstream-openapi/indexes/x-2",
     ]
 

@@ -12,8 +12,17 @@ import pytest
 from apidiscovery_service.core.model import Freshness, Group, GroupVersionKind, Resource, Version
 from apidiscovery_service.metrics import Metrics
 from apidiscovery_service.sources.upstreams.poller import Poller
-from apidiscovery_service.sources.upstreams.record import BadRecord, RecordFollower, RecordWriter
-from apidiscovery_service.sources.upstreams.spec import Filter, Limits, Timing, UpstreamSpec
+from apidiscovery_service.sources.upstreams.record_store import (
+    BadRecord,
+    RecordFollower,
+    RecordWriter,
+)
+from apidiscovery_service.sources.upstreams.spec import (
+    Timing,
+    UpstreamLimits,
+    UpstreamSpec,
+    VersionFilter,
+)
 from apidiscovery_service.sources.upstreams.state import KNOWN_RECORDS, Known, Root
 from apidiscovery_service.store import (
     MAX_VALUE_BYTES,
@@ -333,12 +342,12 @@ async def test_a_damaged_record_is_replaced() -> None:
 
 async def test_another_configuration_has_another_record() -> None:
     base = spec_of("https://one.test")
-    same = spec_of("https://one.test", limits=Limits(), timing=Timing())
+    same = spec_of("https://one.test", limits=UpstreamLimits(), timing=Timing())
     others = [
         spec_of("https://two.test"),
         spec_of("https://one.test", "west"),
-        spec_of("https://one.test", filter=Filter(deny=("a",))),
-        spec_of("https://one.test", filter=Filter(allow=("a",))),
+        spec_of("https://one.test", filter=VersionFilter(deny=("a",))),
+        spec_of("https://one.test", filter=VersionFilter(allow=("a",))),
         spec_of("https://one.test", core_paths=("/api",)),
         spec_of("https://one.test", named_paths=("/apis", "/more")),
         spec_of("https://one.test", trust="insecure"),

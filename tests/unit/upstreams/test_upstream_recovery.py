@@ -15,7 +15,7 @@ from apidiscovery_kubeconfig.validity import valid_until
 from apidiscovery_service.core.source import Certificates
 from apidiscovery_service.sources.upstreams.endpoint import endpoint_from_settings
 from apidiscovery_service.sources.upstreams.reachability import GRPC_PORT
-from apidiscovery_service.sources.upstreams.spec import Limits, Timing
+from apidiscovery_service.sources.upstreams.spec import Timing, UpstreamLimits
 from apidiscovery_service.store.memory import MemoryStore
 from certificates import Authority
 from fake_api_server import DOWN, FakeApiServer, aggregated, listening, server_context
@@ -135,7 +135,7 @@ def _of_upstream(logs: Sequence[Mapping[str, object]]) -> list[Mapping[str, obje
 async def _error(url: str) -> str:
     """Return why an upstream cannot be reached, by its status; the log says the same."""
     with capture_logs() as logs:
-        async with running(MemoryStore(), spec_of(url, limits=Limits(exchange_s=5))) as run:
+        async with running(MemoryStore(), spec_of(url, limits=UpstreamLimits(exchange_s=5))) as run:
             await until(lambda: run.state() == "Stale", "it is not reached")
             await until(lambda: _of_upstream(logs), "it is logged")
             shown = run.error()

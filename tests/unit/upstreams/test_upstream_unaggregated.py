@@ -7,10 +7,10 @@ import pytest
 from apidiscovery_formats.negotiation import JSON, Representation
 from apidiscovery_service.core.model import Version
 from apidiscovery_service.encoding import APIGroupList, APIResourceList, EncodedSnapshot, Target
-from apidiscovery_service.sources.upstreams import lists, unaggregated
-from apidiscovery_service.sources.upstreams.answers import read_resource_list
+from apidiscovery_service.sources.upstreams import list_details, list_reader
 from apidiscovery_service.sources.upstreams.body import Body
-from apidiscovery_service.sources.upstreams.unaggregated import EVERYTHING_WITHIN_ROUNDS
+from apidiscovery_service.sources.upstreams.discovery_answers import read_resource_list
+from apidiscovery_service.sources.upstreams.list_details import EVERYTHING_WITHIN_ROUNDS
 from apidiscovery_service.store.memory import MemoryStore
 from fake_api_server import (
     AGG,
@@ -114,7 +114,7 @@ async def test_an_unchanged_list_is_requested_again_and_not_parsed_again(
         read.append(version)
         return read_resource_list(version, body)
 
-    monkeypatch.setattr(lists, "read_resource_list", counted)
+    monkeypatch.setattr(list_reader, "read_resource_list", counted)
     answers = {"/apis": aggregated(item("a.test")), "/apis/a.test/v1": _with_hash("one")}
     async with mirrored(MemoryStore(), answers) as (server, run):
         await until(lambda: server.paths.count("/apis/a.test/v1") >= 3, "it is asked for again")
@@ -139,4 +139,4 @@ async def test_a_server_without_lists_is_left_alone_and_is_current() -> None:
     ("upstreams", "rounds"), [(0, 10), (1, 10), (100, 10), (150, 15), (1000, 100)]
 )
 def test_lists_of_many_upstreams_are_requested_less_often(upstreams: int, rounds: int) -> None:
-    assert unaggregated.rounds_for_all_lists(upstreams) == rounds
+    assert list_details.rounds_for_all_lists(upstreams) == rounds

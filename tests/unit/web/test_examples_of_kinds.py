@@ -9,7 +9,7 @@ import pytest
 import yaml
 from apidiscovery_formats.openapi.json_schema import Kind, json_schema, kinds
 from apidiscovery_service.web.example import MAX_VALUES, Named, NoExample, example, manifest
-from apidiscovery_service.web.fields_schemas import Schemas
+from apidiscovery_service.web.field_schemas import Schemas
 from jsonschema import Draft7Validator  # type: ignore[import-untyped] # it has no types here
 from repository import GOLDEN
 

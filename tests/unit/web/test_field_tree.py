@@ -5,9 +5,9 @@ import json
 from typing import Any
 
 import pytest
-from apidiscovery_service.web.fields import PAGE, FieldTree, Level
-from apidiscovery_service.web.fields_facts import facts
-from apidiscovery_service.web.fields_schemas import Schemas
+from apidiscovery_service.web.field_facts import facts
+from apidiscovery_service.web.field_schemas import Schemas
+from apidiscovery_service.web.field_tree import PAGE, FieldTree, Level
 from repository import GOLDEN
 
 DEPLOYMENT = ("apps", "v1", "Deployment")

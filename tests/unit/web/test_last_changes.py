@@ -5,7 +5,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import cast
 
-from apidiscovery_service.history.model import Change, Kind
+from apidiscovery_service.history.model import Change, ChangeKind
 from apidiscovery_service.web.changes import ShownChange
 from apidiscovery_service.web.pages.home import Changes, together
 from jinja2 import Environment, PackageLoader
@@ -16,7 +16,9 @@ NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 def change(number: int, seconds: float, after: str = "after") -> ShownChange:
     time = NOON - timedelta(seconds=seconds)
     name = "apis/a.example/v1"
-    return ShownChange(Change(number, time, "east", Kind.OPENAPI, name, "poll", "before", after))
+    return ShownChange(
+        Change(number, time, "east", ChangeKind.OPENAPI, name, "poll", "before", after)
+    )
 
 
 def test_changes_of_one_sort_that_came_together_are_one() -> None:

@@ -8,15 +8,17 @@ from urllib.parse import parse_qs
 from apidiscovery_service.encoding import EncodedSnapshot
 from apidiscovery_service.fleet.state import Fleet
 from apidiscovery_service.history.history import ReadContent
-from apidiscovery_service.history.model import Change, Filter, Kind
-from apidiscovery_service.web.changes import Entry, ShownChange, entries
+from apidiscovery_service.history.model import Change, ChangeFilter, ChangeKind
+from apidiscovery_service.web.changes import ShownChange, TimelineEntry, entries
 from apidiscovery_service.web.pages import history
 from apidiscovery_service.web.view import Page, Served, View, Viewer
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
 
-def change(number: int, before: str = "", cluster: str = "east", kind: Kind = Kind.GROUP) -> Change:
+def change(
+    number: int, before: str = "", cluster: str = "east", kind: ChangeKind = ChangeKind.GROUP
+) -> Change:
     etag = "E" if before else ""
     return Change(number, NOON, cluster, kind, f"g{number}", "", before, "after", etag, "F")
 
@@ -32,12 +34,12 @@ def test_what_is_first_seen_of_a_cluster_is_one_line() -> None:
 class _History:
     """99 changes: every third one is of a release, the others tell clients nothing."""
 
-    async def changes(self, _only: Filter, *, before: int | None, limit: int) -> list[Change]:
+    async def changes(self, _only: ChangeFilter, *, before: int | None, limit: int) -> list[Change]:
         newest = 99 if before is None else before - 1
         return [
-            change(number, kind=Kind.OPENAPI)
+            change(number, kind=ChangeKind.OPENAPI)
             if number % 3 == 2
-            else change(number, "before", kind=Kind.DOCUMENT)
+            else change(number, "before", kind=ChangeKind.DOCUMENT)
             for number in range(newest, max(0, newest - limit), -1)
         ]
 
@@ -60,7 +62,7 @@ async def _page(**parameters: str) -> Page:
 
 
 def _numbers(page: Page) -> list[int]:
-    return [entry.first.change.id for entry in cast("list[Entry]", page.values["entries"])]
+    return [entry.first.change.id for entry in cast("list[TimelineEntry]", page.values["entries"])]
 
 
 async def test_a_page_is_filled_with_changes_that_tell_clients_something() -> None:

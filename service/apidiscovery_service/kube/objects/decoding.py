@@ -21,9 +21,9 @@ from apidiscovery_service.kube.objects import (
     typed_values,
     yaml_text,
 )
-from apidiscovery_service.kube.objects.fields import Field, Struct, in_go_form
+from apidiscovery_service.kube.objects.go_structs import Field, Struct, in_go_form
 from apidiscovery_service.kube.objects.json_text import NotJSON, Tree
-from apidiscovery_service.kube.objects.kinds import Kind, Object
+from apidiscovery_service.kube.objects.kinds import Object, ObjectKind
 from apidiscovery_service.kube.objects.limits import Budget
 from apidiscovery_service.kube.objects.messages import NotProtobuf
 from apidiscovery_service.kube.objects.typed_values import Mistyped
@@ -62,7 +62,7 @@ class Decoded:
     problems: tuple[str, ...] = ()
 
 
-def decode(body: bytes, serializer: Serializer, kind: Kind) -> Decoded:
+def decode(body: bytes, serializer: Serializer, kind: ObjectKind) -> Decoded:
     """Return the object of a request body.
 
     Args:
@@ -90,7 +90,7 @@ def decode(body: bytes, serializer: Serializer, kind: Kind) -> Decoded:
         raise _unrecognized(body, kind, str(error)) from None
 
 
-def from_value(value: JSONValue, kind: Kind) -> Decoded:
+def from_value(value: JSONValue, kind: ObjectKind) -> Decoded:
     """Return the object of a JSON value, such as the result of a patch.
 
     Args:
@@ -107,7 +107,7 @@ def from_value(value: JSONValue, kind: Kind) -> Decoded:
         raise Undecodable(message, str(error)) from None
 
 
-def refusal(problems: Sequence[str], kind: Kind) -> str:
+def refusal(problems: Sequence[str], kind: ObjectKind) -> str:
     """Return the message with which strict decoding refuses a body for its problems."""
     said = _Said(kind.kind, kind.version)
     return _cannot_be(said, kind, f"strict decoding error: {', '.join(problems)}")
@@ -134,7 +134,7 @@ _INTERPRETED = Struct(
 )
 
 
-def _from_tree(tree: Tree, kind: Kind, problems: tuple[str, ...] = ()) -> Decoded:
+def _from_tree(tree: Tree, kind: ObjectKind, problems: tuple[str, ...] = ()) -> Decoded:
     try:
         meta, _ = typed_values.read(_INTERPRETED, tree)
     except Mistyped as error:
@@ -147,7 +147,7 @@ def _from_tree(tree: Tree, kind: Kind, problems: tuple[str, ...] = ()) -> Decode
     return Decoded(_object(kind, fields), problems + more)
 
 
-def _from_protobuf(body: bytes, kind: Kind) -> Decoded:
+def _from_protobuf(body: bytes, kind: ObjectKind) -> Decoded:
     if not body:
         raise NotProtobuf("empty data")
     if not body.startswith(_MAGIC):
@@ -169,16 +169,16 @@ def _from_protobuf(body: bytes, kind: Kind) -> Decoded:
 
 
 @cache
-def _with_type_meta(kind: Kind) -> Struct:
+def _with_type_meta(kind: ObjectKind) -> Struct:
     return Struct(kind.struct.go_type, (*_TYPE_META, *kind.struct.fields))
 
 
-def _object(kind: Kind, fields: Mapping[str, JSONValue]) -> Object:
+def _object(kind: ObjectKind, fields: Mapping[str, JSONValue]) -> Object:
     head: Object = {"kind": kind.kind, "apiVersion": kind.api_version}
     return head | in_go_form(kind.struct, fields)
 
 
-def _said(meta: Mapping[str, JSONValue], kind: Kind) -> _Said:
+def _said(meta: Mapping[str, JSONValue], kind: ObjectKind) -> _Said:
     """Return the kind that a body states; what it omits is taken from the kind it must have.
 
     Raises:
@@ -199,11 +199,11 @@ def _said(meta: Mapping[str, JSONValue], kind: Kind) -> _Said:
     return said
 
 
-def _cannot_be(said: _Said, kind: Kind, why: str) -> str:
+def _cannot_be(said: _Said, kind: ObjectKind, why: str) -> str:
     return f"{said.kind} in version {quote(said.version)} cannot be handled as a {kind.kind}: {why}"
 
 
-def _unrecognized(body: bytes, kind: Kind, why: str) -> Undecodable:
+def _unrecognized(body: bytes, kind: ObjectKind, why: str) -> Undecodable:
     return Undecodable(
         f"the object provided is unrecognized (must be of type {kind.kind}): {why} "
         f"({_summary(body)})",

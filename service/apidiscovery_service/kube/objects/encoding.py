@@ -13,7 +13,7 @@ from apidiscovery_formats.negotiation import PROTOBUF, YAML, Serializer
 from apidiscovery_service.kube import go_json
 from apidiscovery_service.kube.go_json import JSONValue
 from apidiscovery_service.kube.objects import messages
-from apidiscovery_service.kube.objects.kinds import PARTIAL_OBJECT_METADATA, Kind, Object
+from apidiscovery_service.kube.objects.kinds import PARTIAL_OBJECT_METADATA, Object, ObjectKind
 from apidiscovery_service.kube.wire import envelope
 
 
@@ -43,7 +43,9 @@ class ListMeta:
         return fields
 
 
-def encode(value: Object, kind: Kind, serializer: Serializer, *, pretty: bool = False) -> bytes:
+def encode(
+    value: Object, kind: ObjectKind, serializer: Serializer, *, pretty: bool = False
+) -> bytes:
     """Return the body of one object.
 
     Args:
@@ -59,7 +61,7 @@ def encode(value: Object, kind: Kind, serializer: Serializer, *, pretty: bool = 
 
 
 def encode_list(
-    kind: Kind,
+    kind: ObjectKind,
     items: Sequence[Object],
     metadata: ListMeta,
     serializer: Serializer,

@@ -12,7 +12,7 @@ from http import HTTPStatus
 from apidiscovery_formats.go_text import quote
 
 from apidiscovery_service.errors import DiscoveryError
-from apidiscovery_service.kube.objects.kinds import Kind
+from apidiscovery_service.kube.objects.kinds import ObjectKind
 
 MODIFIED = (
     "the object has been modified; please apply your changes to the latest version and try again"
@@ -86,7 +86,7 @@ class ObjectError(DiscoveryError):
         self.continue_token = continue_token
 
 
-def group_resource(kind: Kind) -> str:
+def group_resource(kind: ObjectKind) -> str:
     """Return `storageversions.internal.apiserver.k8s.io`; a core resource goes without a group."""
     return _dotted(kind.plural, kind.group)
 
@@ -95,23 +95,23 @@ def _dotted(name: str, group: str) -> str:
     return f"{name}.{group}" if group else name
 
 
-def _resource(kind: Kind, name: str = "", retry_after_s: int = 0) -> Details:
+def _resource(kind: ObjectKind, name: str = "", retry_after_s: int = 0) -> Details:
     return Details(name, kind.group, kind.plural, retry_after_s=retry_after_s)
 
 
-def not_found(kind: Kind, name: str) -> ObjectError:
+def not_found(kind: ObjectKind, name: str) -> ObjectError:
     """There is no object of that name."""
     message = f"{group_resource(kind)} {quote(name)} not found"
     return ObjectError(HTTPStatus.NOT_FOUND, "NotFound", message, _resource(kind, name))
 
 
-def already_exists(kind: Kind, name: str) -> ObjectError:
+def already_exists(kind: ObjectKind, name: str) -> ObjectError:
     """An object of that name exists and cannot be created."""
     message = f"{group_resource(kind)} {quote(name)} already exists"
     return ObjectError(HTTPStatus.CONFLICT, "AlreadyExists", message, _resource(kind, name))
 
 
-def name_not_generated(kind: Kind, name: str, retry_after_s: int = 1) -> ObjectError:
+def name_not_generated(kind: ObjectKind, name: str, retry_after_s: int = 1) -> ObjectError:
     """Every name that was generated from `generateName` is in use; `name` is the last one."""
     message = (
         f"{group_resource(kind)} {quote(name)} already exists, "
@@ -121,13 +121,13 @@ def name_not_generated(kind: Kind, name: str, retry_after_s: int = 1) -> ObjectE
     return ObjectError(HTTPStatus.CONFLICT, "AlreadyExists", message, details)
 
 
-def conflict(kind: Kind, name: str, why: str = MODIFIED) -> ObjectError:
+def conflict(kind: ObjectKind, name: str, why: str = MODIFIED) -> ObjectError:
     """The object has changed since the caller read it, or a precondition fails."""
     message = f"Operation cannot be fulfilled on {group_resource(kind)} {quote(name)}: {why}"
     return ObjectError(HTTPStatus.CONFLICT, "Conflict", message, _resource(kind, name))
 
 
-def forbidden(kind: Kind, name: str, why: str) -> ObjectError:
+def forbidden(kind: ObjectKind, name: str, why: str) -> ObjectError:
     """The caller is not authorized; `name` is empty when the request is about no single object."""
     subject = f"{group_resource(kind)} {quote(name)}" if name else group_resource(kind)
     message = f"{subject} is forbidden: {why}"
@@ -143,7 +143,7 @@ def aggregate(messages: Sequence[str]) -> str:
     return distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]"
 
 
-def invalid(kind: Kind, name: str, causes: Sequence[Cause]) -> ObjectError:
+def invalid(kind: ObjectKind, name: str, causes: Sequence[Cause]) -> ObjectError:
     """Fields of an object break the rules of its kind."""
     return _invalid(kind.group, kind.kind, name, causes)
 

@@ -14,14 +14,14 @@ from apidiscovery.storageversion.v1alpha1 import storageversion_pb2
 from google.protobuf.message import Message
 
 from apidiscovery_service.kube.go_json import JSONValue
-from apidiscovery_service.kube.objects.fields import Struct, struct_of
+from apidiscovery_service.kube.objects.go_structs import Struct, struct_of
 
 Object: TypeAlias = dict[str, JSONValue]
 """An object in its JSON form, `kind` and `apiVersion` first."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Kind:
+class ObjectKind:
     """A kind of object in one version; compared by identity.
 
     Attributes:
@@ -62,7 +62,7 @@ class Kind:
         return f"{self.kind}List"
 
 
-STORAGE_VERSION = Kind(
+STORAGE_VERSION = ObjectKind(
     group="internal.apiserver.k8s.io",
     version="v1alpha1",
     kind="StorageVersion",
@@ -72,7 +72,7 @@ STORAGE_VERSION = Kind(
     list_message=storageversion_pb2.StorageVersionList,
 )
 
-LEASE = Kind(
+LEASE = ObjectKind(
     group="coordination.k8s.io",
     version="v1",
     kind="Lease",
@@ -84,7 +84,7 @@ LEASE = Kind(
 )
 
 # The body of a DELETE, no resource.
-DELETE_OPTIONS = Kind(
+DELETE_OPTIONS = ObjectKind(
     group="meta.k8s.io",
     version="v1",
     kind="DeleteOptions",
@@ -93,7 +93,7 @@ DELETE_OPTIONS = Kind(
 )
 
 # For clients that ask for the metadata of objects alone.
-PARTIAL_OBJECT_METADATA = Kind(
+PARTIAL_OBJECT_METADATA = ObjectKind(
     group="meta.k8s.io",
     version="v1",
     kind="PartialObjectMetadata",

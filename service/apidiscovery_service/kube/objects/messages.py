@@ -15,7 +15,7 @@ from google.protobuf.message import DecodeError, Message
 from apidiscovery_service.kube import go_json
 from apidiscovery_service.kube.go_json import JSONValue
 from apidiscovery_service.kube.objects import go_time, json_text, limits
-from apidiscovery_service.kube.objects.fields import (
+from apidiscovery_service.kube.objects.go_structs import (
     ZEROS,
     Field,
     Scalar,

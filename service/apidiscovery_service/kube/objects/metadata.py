@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from apidiscovery.meta.v1 import meta_pb2
 
 from apidiscovery_service.kube.go_json import JSONValue
-from apidiscovery_service.kube.objects.fields import struct_of
-from apidiscovery_service.kube.objects.kinds import PARTIAL_OBJECT_METADATA, Kind, Object
+from apidiscovery_service.kube.objects.go_structs import struct_of
+from apidiscovery_service.kube.objects.kinds import PARTIAL_OBJECT_METADATA, Object, ObjectKind
 
 _OBJECT_META = struct_of(meta_pb2.ObjectMeta.DESCRIPTOR)
 _ORDER = {field.name: place for place, field in enumerate(_OBJECT_META.fields)}
@@ -33,7 +33,7 @@ def with_metadata(item: Object, changes: Mapping[str, JSONValue]) -> Object:
     }
 
 
-def partial(item: Object, kind: Kind = PARTIAL_OBJECT_METADATA) -> Object:
+def partial(item: Object, kind: ObjectKind = PARTIAL_OBJECT_METADATA) -> Object:
     """Return the metadata of an object as PartialObjectMetadata.
 
     Source: k8s.io/apiserver pkg/endpoints/handlers/response.go (asPartialObjectMetadata).

@@ -15,7 +15,7 @@ from apidiscovery_service.kube.objects import decoding, errors, field_errors, js
 from apidiscovery_service.kube.objects.decoding import Decoded, Undecodable
 from apidiscovery_service.kube.objects.errors import ObjectError
 from apidiscovery_service.kube.objects.json_text import Pairs, Tree
-from apidiscovery_service.kube.objects.kinds import Kind, Object
+from apidiscovery_service.kube.objects.kinds import Object, ObjectKind
 
 MERGE_PATCH = "application/merge-patch+json"
 
@@ -34,7 +34,7 @@ _GO_TYPES: tuple[tuple[type, str], ...] = (
 
 
 def apply(
-    content_type: str, patch: bytes, target: Object, kind: Kind, *, strict: bool = False
+    content_type: str, patch: bytes, target: Object, kind: ObjectKind, *, strict: bool = False
 ) -> Decoded:
     """Return the result of a patch; the object itself is not changed.
 

@@ -16,14 +16,14 @@ from enum import StrEnum
 from apidiscovery_service.kube.go_json import JSONValue
 from apidiscovery_service.kube.objects import go_time
 from apidiscovery_service.kube.objects.encoding import ListMeta
-from apidiscovery_service.kube.objects.fields import as_list, as_mapping
+from apidiscovery_service.kube.objects.go_structs import as_list, as_mapping
 from apidiscovery_service.kube.objects.kinds import (
     LEASE,
     PARTIAL_OBJECT_METADATA,
     PARTIAL_OBJECT_METADATA_V1BETA1,
     STORAGE_VERSION,
-    Kind,
     Object,
+    ObjectKind,
 )
 from apidiscovery_service.kube.objects.metadata import metadata_of, partial
 from apidiscovery_service.kube.objects.watch_events import INITIAL_EVENTS_END
@@ -46,7 +46,7 @@ class IncludeObject(StrEnum):
 
 
 def table(  # noqa: PLR0913 - each is an option of the request
-    kind: Kind,
+    kind: ObjectKind,
     items: Sequence[Object],
     metadata: ListMeta,
     *,

@@ -16,7 +16,14 @@ from apidiscovery_formats.go_text import quote
 
 from apidiscovery_service.kube.go_json import JSONValue
 from apidiscovery_service.kube.objects import go_time
-from apidiscovery_service.kube.objects.fields import ZEROS, Field, Scalar, Shape, Struct, as_mapping
+from apidiscovery_service.kube.objects.go_structs import (
+    ZEROS,
+    Field,
+    Scalar,
+    Shape,
+    Struct,
+    as_mapping,
+)
 from apidiscovery_service.kube.objects.json_text import MAX_DEPTH, Number, Pairs, Tree
 
 _MAX_PROBLEMS = 100  # kubernetes_patch.go, saveStrictError

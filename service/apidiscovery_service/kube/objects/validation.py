@@ -17,7 +17,7 @@ from apidiscovery_formats.go_text import quote
 
 from apidiscovery_service.kube.objects import field_errors, formats, reading
 from apidiscovery_service.kube.objects.errors import Cause
-from apidiscovery_service.kube.objects.kinds import LEASE, STORAGE_VERSION, Kind, Object
+from apidiscovery_service.kube.objects.kinds import LEASE, STORAGE_VERSION, Object, ObjectKind
 from apidiscovery_service.kube.objects.reading import Fields
 
 NameRule: TypeAlias = Callable[[str, bool], list[str]]
@@ -217,7 +217,7 @@ _NAME_RULES: dict[str, NameRule] = {
 }
 
 
-def created(new: Object, kind: Kind) -> list[Cause]:
+def created(new: Object, kind: ObjectKind) -> list[Cause]:
     """Validate a new object; its system fields and a generated name are filled in."""
     metadata = reading.mapping(new, "metadata")
     rule = _NAME_RULES[kind.kind]
@@ -227,7 +227,7 @@ def created(new: Object, kind: Kind) -> list[Cause]:
     return causes
 
 
-def updated(new: Object, old: Object, kind: Kind) -> list[Cause]:
+def updated(new: Object, old: Object, kind: ObjectKind) -> list[Cause]:
     """Validate an object that replaces an old one, without its status.
 
     Errors of labels, annotations, owners and managers are reported twice, as upstream does; the

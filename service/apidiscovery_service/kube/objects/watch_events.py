@@ -11,8 +11,8 @@ from struct import Struct
 from apidiscovery_formats.negotiation import JSON, PROTOBUF, Serializer
 
 from apidiscovery_service.kube.go_json import JSONValue
-from apidiscovery_service.kube.objects.fields import in_go_form
-from apidiscovery_service.kube.objects.kinds import Kind, Object
+from apidiscovery_service.kube.objects.go_structs import in_go_form
+from apidiscovery_service.kube.objects.kinds import Object, ObjectKind
 from apidiscovery_service.kube.wire import delimited
 
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
@@ -52,7 +52,9 @@ def frame(event: EventType, body: bytes, serializer: Serializer) -> bytes:
     return _LENGTH.pack(len(message)) + message
 
 
-def bookmark(kind: Kind, resource_version: str, *, initial_events_end: bool = False) -> Object:
+def bookmark(
+    kind: ObjectKind, resource_version: str, *, initial_events_end: bool = False
+) -> Object:
     """Return the object of a BOOKMARK, which has nothing but a resourceVersion.
 
     Args:

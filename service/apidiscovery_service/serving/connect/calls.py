@@ -23,7 +23,7 @@ from apidiscovery_service.metrics import Metrics, RequestLabels
 from apidiscovery_service.serving.connect import forms
 from apidiscovery_service.serving.connect.context import CallContext
 from apidiscovery_service.serving.connect.conversions import Conversions
-from apidiscovery_service.serving.connect.forms import Form
+from apidiscovery_service.serving.connect.forms import CallForm
 from apidiscovery_service.serving.connect.methods import (
     Interceptors,
     Method,
@@ -136,7 +136,7 @@ class ConnectCalls:
             return None
         return await _unary(call, request)
 
-    def _form(self, request: Request) -> Form | None:
+    def _form(self, request: Request) -> CallForm | None:
         streams = self._streams.get(request.path)
         if streams is not None:
             return forms.form_of(request.content_type, streams=streams)
@@ -199,7 +199,7 @@ class _Call:
     """
 
     method: Method
-    form: Form
+    form: CallForm
     fields: Mapping[str, str]
     scope: Scope
     receive: Receive

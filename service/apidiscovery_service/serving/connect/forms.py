@@ -39,7 +39,7 @@ _MAX_GRPC_DIGITS, _MAX_CONNECT_DIGITS = 8, 10
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class CallForm:
     """The form of a call.
 
     Attributes:
@@ -79,12 +79,12 @@ class Form:
         return Response(status, headers, body, endpoint, media_type)
 
 
-def _connect(codec: Codec) -> Form:
-    return Form(f"application/{codec}", codec)
+def _connect(codec: Codec) -> CallForm:
+    return CallForm(f"application/{codec}", codec)
 
 
-def _connect_stream(codec: Codec) -> Form:
-    return Form(
+def _connect_stream(codec: Codec) -> CallForm:
+    return CallForm(
         f"application/connect+{codec}",
         codec,
         encoding_field="connect-content-encoding",
@@ -93,8 +93,8 @@ def _connect_stream(codec: Codec) -> Form:
     )
 
 
-def _grpc_web(codec: Codec, media_type: str = "") -> Form:
-    return Form(
+def _grpc_web(codec: Codec, media_type: str = "") -> CallForm:
+    return CallForm(
         media_type or f"application/grpc-web+{codec}",
         codec,
         timeout_field="grpc-timeout",
@@ -115,7 +115,7 @@ _STREAMS = {
     form.media_type: form
     for form in (_connect_stream("json"), _connect_stream("proto"), *_GRPC_WEB)
 }
-BY_GET: Final[Mapping[str, Form]] = {
+BY_GET: Final[Mapping[str, CallForm]] = {
     form.codec: form for form in (_connect("json"), _connect("proto"))
 }
 # The form of a refusal when the request has none.
@@ -127,13 +127,13 @@ def media_types(*, streams: bool) -> str:
     return ", ".join(_STREAMS if streams else _UNARY)
 
 
-def form_of(content_type: str, *, streams: bool) -> Form | None:
+def form_of(content_type: str, *, streams: bool) -> CallForm | None:
     """Return the form of a POST request; None if no method of this kind takes it."""
     media_type = content_type.partition(";")[0].strip().lower()
     return (_STREAMS if streams else _UNARY).get(media_type)
 
 
-def timeout_s(form: Form, fields: Mapping[str, str]) -> float | None:
+def timeout_s(form: CallForm, fields: Mapping[str, str]) -> float | None:
     """Return the deadline of a call, in seconds from now; None without one.
 
     Raises:
@@ -151,7 +151,7 @@ def timeout_s(form: Form, fields: Mapping[str, str]) -> float | None:
     return int(digits) * seconds
 
 
-def chosen_coding(form: Form, fields: Mapping[str, str]) -> Coding:
+def chosen_coding(form: CallForm, fields: Mapping[str, str]) -> Coding:
     """Return how the answer, or each large message of it, is compressed."""
     return choose(fields.get(form.accept_field, ""))
 
@@ -180,7 +180,7 @@ def message_of_query(parameters: Mapping[str, list[str]]) -> bytes:
     return decompressed(data, parameters.get("compression", [""])[0])
 
 
-def message_of_body(form: Form, fields: Mapping[str, str], body: bytes) -> bytes:
+def message_of_body(form: CallForm, fields: Mapping[str, str], body: bytes) -> bytes:
     """Return the one message in the body of a POST request.
 
     Raises:

@@ -23,7 +23,7 @@ import structlog
 
 from apidiscovery_service.access.authenticator import Peer, Peers
 from apidiscovery_service.access.credentials import certificate_caller, valid_until
-from apidiscovery_service.access.limits import Buckets, Counts, Limits, network
+from apidiscovery_service.access.limits import Buckets, CallerLimits, Counts, network
 from apidiscovery_service.serving.front.credential_files import Certificates
 from apidiscovery_service.serving.front.metrics import FrontMetrics
 from apidiscovery_service.serving.front.relay import Relay
@@ -51,7 +51,7 @@ _GOODBYE_S = 5.0
 # Time to notice that the connections are cut.
 _CUT_S = 1.0
 
-# Idle connections are searched for so many times during `Limits.idle_s`.
+# Idle connections are searched for so many times during `CallerLimits.idle_s`.
 _IDLE_CHECKS = 4
 
 _log = structlog.get_logger(__name__)
@@ -78,7 +78,7 @@ class Front:
         *,
         certificates: Certificates | None,
         peers: Peers,
-        limits: Limits | None = None,
+        limits: CallerLimits | None = None,
         metrics: FrontMetrics | None = None,
     ) -> None:
         """Listen.
@@ -89,7 +89,7 @@ class Front:
         self._name = name
         self._certificates = certificates
         self._peers = peers
-        self._limits = limits or Limits()
+        self._limits = limits or CallerLimits()
         self._metrics = metrics or FrontMetrics()
         self._relays: set[Relay] = set()
         self._openings: set[asyncio.Task[None]] = set()

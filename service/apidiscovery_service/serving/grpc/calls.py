@@ -25,7 +25,7 @@ from grpc_status import rpc_status
 from apidiscovery_service.access.authenticator import Unauthenticated
 from apidiscovery_service.errors import DiscoveryError, FieldViolation, InvalidFields
 from apidiscovery_service.metrics import Metrics
-from apidiscovery_service.sources.registrations.record import InvalidRecord, Kind
+from apidiscovery_service.sources.registrations.record import InvalidRecord, RegistrationKind
 from apidiscovery_service.sources.registrations.requests import (
     Denied,
     LimitExceeded,
@@ -77,9 +77,9 @@ class CallFailed(DiscoveryError):
 
 
 KIND_NUMBERS: Final = {
-    Kind.GROUPS: registry_pb2.REGISTRATION_KIND_GROUPS,
-    Kind.CRD: registry_pb2.REGISTRATION_KIND_CUSTOM_RESOURCE_DEFINITION,
-    Kind.API_SERVICE: registry_pb2.REGISTRATION_KIND_API_SERVICE,
+    RegistrationKind.GROUPS: registry_pb2.REGISTRATION_KIND_GROUPS,
+    RegistrationKind.CRD: registry_pb2.REGISTRATION_KIND_CUSTOM_RESOURCE_DEFINITION,
+    RegistrationKind.API_SERVICE: registry_pb2.REGISTRATION_KIND_API_SERVICE,
 }
 
 # The first class that matches counts. Two errors have codes beside their class: `InvalidFields` is

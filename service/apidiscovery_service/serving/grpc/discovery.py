@@ -26,7 +26,7 @@ from apidiscovery_service.serving.grpc.calls import (
     Stream,
     happens_by,
 )
-from apidiscovery_service.serving.grpc.fields import heartbeat_s
+from apidiscovery_service.serving.grpc.message_fields import heartbeat_s
 
 SERVICE = discovery_pb2.DESCRIPTOR.services_by_name["DiscoveryService"]
 
@@ -63,7 +63,7 @@ class DiscoveryService(Service):
         self._registry = registry
         self._statuses = statuses
         self._encoding = encoding
-        self._views: dict[messages.Selection, messages.View] = {}
+        self._views: dict[messages.Selection, messages.SelectedSnapshot] = {}
         self._offered = gates.aggregated_versions
         self._awaited = awaited
         self._changed: set[asyncio.Event] = set()
@@ -163,11 +163,13 @@ class DiscoveryService(Service):
         finally:
             self._changed.discard(changed)
 
-    def _view(self, selection: messages.Selection) -> messages.View:
+    def _view(self, selection: messages.Selection) -> messages.SelectedSnapshot:
         """Return the view of the current snapshot, which all callers with a selection share."""
         view = self._views.get(selection)
         if view is None:
-            view = self._views[selection] = messages.View(self._encoding.current, selection)
+            view = self._views[selection] = messages.SelectedSnapshot(
+                self._encoding.current, selection
+            )
         return view
 
     def _selection(
@@ -185,6 +187,8 @@ class DiscoveryService(Service):
         return messages.selection(request.accept_versions, request.scope, self._offered)
 
 
-def _first(view: messages.View, known: Mapping[str, str]) -> tuple[bytes, messages.GroupHashes]:
+def _first(
+    view: messages.SelectedSnapshot, known: Mapping[str, str]
+) -> tuple[bytes, messages.GroupHashes]:
     """Return the first message to a caller that knows some groups, and the hashes sent with it."""
     return messages.changes(view.etag, view.delta(known)), view.group_hashes

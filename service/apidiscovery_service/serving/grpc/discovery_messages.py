@@ -29,7 +29,7 @@ from apidiscovery_service.encoding import EncodedSnapshot, aggregated
 from apidiscovery_service.errors import FieldViolation, InvalidFields
 from apidiscovery_service.kube import wire
 from apidiscovery_service.serving.grpc.calls import CallFailed, number_of
-from apidiscovery_service.serving.grpc.fields import timestamp
+from apidiscovery_service.serving.grpc.message_fields import timestamp
 
 _VERSION_NAMES = {
     discovery_pb2.DISCOVERY_VERSION_V2: "v2",
@@ -129,7 +129,7 @@ GroupHashes: TypeAlias = tuple[tuple[tuple[str, str], ...], ...]
 _EVERY_CLUSTER = matching(ALL_CLUSTERS)
 
 
-class View:
+class SelectedSnapshot:
     """A selection of one snapshot, and the encoded parts of answers that its callers share.
 
     Attributes:

@@ -22,12 +22,6 @@ from apidiscovery_service.serving.grpc.calls import (
     Stream,
     happens_by,
 )
-from apidiscovery_service.serving.grpc.fields import (
-    heartbeat_s,
-    page_size_of,
-    page_token,
-    token_parts,
-)
 from apidiscovery_service.serving.grpc.fleet_messages import Selection
 from apidiscovery_service.serving.grpc.fleet_sheet import (
     Sent,
@@ -35,6 +29,12 @@ from apidiscovery_service.serving.grpc.fleet_sheet import (
     Written,
     heartbeat,
     write,
+)
+from apidiscovery_service.serving.grpc.message_fields import (
+    heartbeat_s,
+    page_size_of,
+    page_token,
+    token_parts,
 )
 
 SERVICE = fleet_pb2.DESCRIPTOR.services_by_name["FleetService"]

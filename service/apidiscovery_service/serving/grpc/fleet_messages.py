@@ -14,7 +14,7 @@ from apidiscovery_service.core.source import SourceState
 from apidiscovery_service.errors import FieldViolation, InvalidFields
 from apidiscovery_service.kube.objects.errors import ObjectError
 from apidiscovery_service.kube.objects.selectors import LabelSelector, parse_labels
-from apidiscovery_service.serving.grpc.fields import (
+from apidiscovery_service.serving.grpc.message_fields import (
     PART_BYTES,
     check_names,
     page_token,

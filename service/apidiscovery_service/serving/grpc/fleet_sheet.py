@@ -17,13 +17,13 @@ from apidiscovery_service.core.cluster import Cluster
 from apidiscovery_service.kube import wire
 from apidiscovery_service.kube.objects.selectors import LabelSelector
 from apidiscovery_service.serving.grpc.calls import number_of
-from apidiscovery_service.serving.grpc.fields import PART_BYTES
 from apidiscovery_service.serving.grpc.fleet_messages import (
     Selection,
     cluster_message,
     digest,
     row_message,
 )
+from apidiscovery_service.serving.grpc.message_fields import PART_BYTES
 
 # Deltas and selections of one sheet that callers share.
 _MAX_SHARED = 8

@@ -19,10 +19,10 @@ from apidiscovery_service.history.history import LOOK_EVERY_S, History
 from apidiscovery_service.history.model import (
     MERGED,
     Change,
+    ChangeFilter,
+    ChangeKind,
     ContentDamaged,
-    Filter,
     HistoryError,
-    Kind,
     NothingRecorded,
     NotRecorded,
 )
@@ -40,7 +40,7 @@ from apidiscovery_service.serving.grpc.calls import (
     number_of,
 )
 from apidiscovery_service.serving.grpc.discovery_messages import STATES
-from apidiscovery_service.serving.grpc.fields import (
+from apidiscovery_service.serving.grpc.message_fields import (
     PART_BYTES,
     heartbeat_s,
     page_size_of,
@@ -171,7 +171,7 @@ class HistoryService(Service):
         change = await history.change(request.change_id)
         if (
             change is None
-            or change.kind is not Kind.OPENAPI
+            or change.kind is not ChangeKind.OPENAPI
             or (may_read and not may_read(change.cluster))
         ):
             text = f"there is no change of an OpenAPI document with id {request.change_id}"
@@ -197,7 +197,7 @@ class HistoryService(Service):
             text = f"after_id: want an id of up to {last}, the last change, got {after}"
             raise CallFailed(code_pb2.OUT_OF_RANGE, text)
 
-        def selected() -> Filter:
+        def selected() -> ChangeFilter:
             return replace(only, may_read=self._may_read(stream.context))
 
         watch = _Watch(history, stream, selected, request.with_groups)
@@ -241,7 +241,7 @@ class _Watch:
 
     history: History
     stream: Stream
-    selected: Callable[[], Filter]
+    selected: Callable[[], ChangeFilter]
     with_groups: bool
 
     async def follow(self, after: int, interval_s: float) -> None:

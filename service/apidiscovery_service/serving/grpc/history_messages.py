@@ -9,22 +9,22 @@ from apidiscovery_service.encoding import aggregated
 from apidiscovery_service.errors import FieldViolation, InvalidFields
 from apidiscovery_service.history.contents import STATES
 from apidiscovery_service.history.history import ReadContent
-from apidiscovery_service.history.model import Change, ContentDamaged, Filter, Kind
+from apidiscovery_service.history.model import Change, ChangeFilter, ChangeKind, ContentDamaged
 from apidiscovery_service.serving.grpc.discovery_messages import STATES as STATE_NUMBERS
-from apidiscovery_service.serving.grpc.fields import check_names, timestamp
+from apidiscovery_service.serving.grpc.message_fields import check_names, timestamp
 
 _KINDS = {
-    history_pb2.HISTORY_CHANGE_KIND_GROUP: Kind.GROUP,
-    history_pb2.HISTORY_CHANGE_KIND_DOCUMENT: Kind.DOCUMENT,
-    history_pb2.HISTORY_CHANGE_KIND_OPENAPI: Kind.OPENAPI,
-    history_pb2.HISTORY_CHANGE_KIND_STATE: Kind.STATE,
+    history_pb2.HISTORY_CHANGE_KIND_GROUP: ChangeKind.GROUP,
+    history_pb2.HISTORY_CHANGE_KIND_DOCUMENT: ChangeKind.DOCUMENT,
+    history_pb2.HISTORY_CHANGE_KIND_OPENAPI: ChangeKind.OPENAPI,
+    history_pb2.HISTORY_CHANGE_KIND_STATE: ChangeKind.STATE,
 }
 _KIND_NUMBERS = {kind: number for number, kind in _KINDS.items()}
 
 
 def filter_of(
     selection: history_pb2.HistorySelection, may_read: Callable[[str], bool] | None
-) -> Filter:
+) -> ChangeFilter:
     """Read a selection.
 
     Args:
@@ -40,7 +40,7 @@ def filter_of(
         if number not in _KINDS:
             text = f"want a kind of changes that this release knows, got {number}"
             raise InvalidFields(FieldViolation(f"selection.kinds[{place}]", text))
-    return Filter(
+    return ChangeFilter(
         clusters=tuple(selection.clusters) or None,
         may_read=may_read,
         kinds=tuple(dict.fromkeys(_KINDS[number] for number in selection.kinds)),
@@ -64,7 +64,7 @@ def change_message(
         etag_before=change.etag_before,
         etag_after=change.etag_after,
     )
-    if change.kind is Kind.STATE:
+    if change.kind is ChangeKind.STATE:
         message.state_before = _state(change.before)
         message.state_after = _state(change.after)
     if isinstance(before, str):

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from apidiscovery.service.v1 import discovery_pb2, openapi_pb2
 from google.protobuf.message import Message
@@ -13,7 +12,13 @@ from google.rpc import (  # pyright: ignore[reportMissingTypeStubs] - typed, wit
 
 from apidiscovery_service.errors import DiscoveryError, FieldViolation, InvalidFields
 from apidiscovery_service.metrics import Metrics
-from apidiscovery_service.openapi.body import Body, Form, Index, server_relative_url
+from apidiscovery_service.openapi.body import (
+    Body,
+    DocumentForm,
+    DocumentSource,
+    Index,
+    server_relative_url,
+)
 from apidiscovery_service.serving.grpc.calls import (
     Behaviour,
     CallFailed,
@@ -38,31 +43,15 @@ _KEYS_AT_ONCE = 500
 
 # Source: k8s.io/kube-openapi pkg/handler3/handler.go.
 _MEDIA_TYPES = {
-    Form.JSON: "application/json",
-    Form.PROTOBUF: "application/com.github.proto-openapi.spec.v3.v1.0+protobuf",
+    DocumentForm.JSON: "application/json",
+    DocumentForm.PROTOBUF: "application/com.github.proto-openapi.spec.v3.v1.0+protobuf",
 }
 
 _FORMS = {
-    openapi_pb2.OPEN_API_DOCUMENT_FORM_UNSPECIFIED: Form.JSON,
-    openapi_pb2.OPEN_API_DOCUMENT_FORM_JSON: Form.JSON,
-    openapi_pb2.OPEN_API_DOCUMENT_FORM_PROTOBUF: Form.PROTOBUF,
+    openapi_pb2.OPEN_API_DOCUMENT_FORM_UNSPECIFIED: DocumentForm.JSON,
+    openapi_pb2.OPEN_API_DOCUMENT_FORM_JSON: DocumentForm.JSON,
+    openapi_pb2.OPEN_API_DOCUMENT_FORM_PROTOBUF: DocumentForm.PROTOBUF,
 }
-
-
-class Documents(Protocol):
-    """The source of documents."""
-
-    async def index(self) -> Index:
-        """Return the list of all documents."""
-        ...
-
-    async def hash_of(self, key: str) -> str | None:
-        """Return the hash of one document; None if there is none."""
-        ...
-
-    async def body(self, key: str, form: Form = ...) -> Body | None:
-        """Return one document; None if there is none."""
-        ...
 
 
 class OpenAPIService(Service):
@@ -77,7 +66,7 @@ class OpenAPIService(Service):
 
     def __init__(
         self,
-        documents: Documents,
+        documents: DocumentSource,
         metrics: Metrics,
         *,
         enabled: bool = True,
@@ -122,7 +111,7 @@ class OpenAPIService(Service):
             )
             body = None
         else:
-            body = await self._documents.body(key, form)
+            body = await self._documents.body(key, form, "identity")
             if body is None:
                 raise _not_found(key)
             header = _header(body, form)
@@ -156,9 +145,9 @@ class OpenAPIService(Service):
             found[key] = await self._documents.hash_of(key)
         return found
 
-    async def _send_next(self, key: str, form: Form, stream: Stream) -> None:
+    async def _send_next(self, key: str, form: DocumentForm, stream: Stream) -> None:
         """Send one document of a bundle; only one at a time is in memory."""
-        body = await self._documents.body(key, form)
+        body = await self._documents.body(key, form, "identity")
         if body is None:
             await stream.send(openapi_pb2.GetBundleResponse(gone=key))
             return
@@ -238,7 +227,7 @@ def _key_of(request: openapi_pb2.GetDocumentRequest) -> str:
             raise InvalidFields(FieldViolation("key", "want a key, or a group_version"))
 
 
-def _form_of(form: openapi_pb2.OpenAPIDocumentForm.ValueType) -> Form:
+def _form_of(form: openapi_pb2.OpenAPIDocumentForm.ValueType) -> DocumentForm:
     """Return the requested form.
 
     Raises:
@@ -286,7 +275,7 @@ def _group_version(key: str) -> tuple[str, str]:
             return "", ""
 
 
-def _header(body: Body, form: Form) -> openapi_pb2.OpenAPIDocumentHeader:
+def _header(body: Body, form: DocumentForm) -> openapi_pb2.OpenAPIDocumentHeader:
     return openapi_pb2.OpenAPIDocumentHeader(
         key=body.key, hash=body.hash, media_type=_MEDIA_TYPES[form], size_bytes=len(body.data)
     )

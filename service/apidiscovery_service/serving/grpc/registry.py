@@ -13,12 +13,12 @@ from apidiscovery_service.metrics import Metrics
 from apidiscovery_service.serving.grpc import registry_messages as messages
 from apidiscovery_service.serving.grpc.admission import CallAccess
 from apidiscovery_service.serving.grpc.calls import Behaviour, Context, Service
-from apidiscovery_service.serving.grpc.fields import duration_of, page_token
+from apidiscovery_service.serving.grpc.message_fields import duration_of, page_token
 from apidiscovery_service.sources.registrations import Registrations
-from apidiscovery_service.sources.registrations.record import Kind
+from apidiscovery_service.sources.registrations.record import RegistrationKind
 from apidiscovery_service.sources.registrations.requests import (
+    ApplyOutcome,
     Denied,
-    Outcome,
     Registered,
     Requester,
     Written,
@@ -75,7 +75,7 @@ class RegistryService(Service):
             raise messages.in_proto_names(error) from None
         return registry_pb2.PublishResponse(
             registration=messages.registration_message(written.registered),
-            changed=written.outcome is not Outcome.UNCHANGED,
+            changed=written.outcome is not ApplyOutcome.UNCHANGED,
         )
 
     async def withdraw(
@@ -96,7 +96,7 @@ class RegistryService(Service):
         statuses = {status.name: status for status in self._statuses()}
         registered = [
             messages.with_availability(one, statuses.get(f"apiservice:{one.name}"))
-            if one.kind is Kind.API_SERVICE
+            if one.kind is RegistrationKind.API_SERVICE
             else one
             for one in page.registered
         ]

@@ -18,7 +18,7 @@ from apidiscovery_service.core.source import SourceState, SourceStatus
 from apidiscovery_service.errors import FieldViolation, InvalidFields
 from apidiscovery_service.kube.go_json import JSONValue
 from apidiscovery_service.serving.grpc.calls import KIND_NUMBERS
-from apidiscovery_service.serving.grpc.fields import (
+from apidiscovery_service.serving.grpc.message_fields import (
     invalid_token,
     page_size_of,
     seconds_of,
@@ -28,13 +28,13 @@ from apidiscovery_service.serving.grpc.fields import (
 from apidiscovery_service.sources.registrations import published
 from apidiscovery_service.sources.registrations.apply import MAX_DOCUMENTS
 from apidiscovery_service.sources.registrations.published import PlacedGroup
-from apidiscovery_service.sources.registrations.record import Kind, as_object
+from apidiscovery_service.sources.registrations.record import RegistrationKind, as_object
 from apidiscovery_service.sources.registrations.requests import (
     MAX_REFERENCES,
     Application,
+    ApplyOutcome,
     LimitExceeded,
     Manifest,
-    Outcome,
     OwnerLease,
     Publication,
     Query,
@@ -47,9 +47,9 @@ from apidiscovery_service.store import MAX_VALUE_BYTES
 _KINDS = {number: kind for kind, number in KIND_NUMBERS.items()}
 
 _OUTCOMES = {
-    Outcome.CREATED: registry_pb2.AppliedDocument.OUTCOME_CREATED,
-    Outcome.CONFIGURED: registry_pb2.AppliedDocument.OUTCOME_CONFIGURED,
-    Outcome.UNCHANGED: registry_pb2.AppliedDocument.OUTCOME_UNCHANGED,
+    ApplyOutcome.CREATED: registry_pb2.AppliedDocument.OUTCOME_CREATED,
+    ApplyOutcome.CONFIGURED: registry_pb2.AppliedDocument.OUTCOME_CONFIGURED,
+    ApplyOutcome.UNCHANGED: registry_pb2.AppliedDocument.OUTCOME_UNCHANGED,
 }
 
 # An owner is removed after so many lease durations, unless its request says otherwise.
@@ -219,8 +219,10 @@ def _too_many(field: str, most: int, count: int) -> LimitExceeded:
     return LimitExceeded(f"{field}: a request may have {most} at most, got {count}")
 
 
-def _known(numbers: Iterable[tuple[str, registry_pb2.RegistrationKind.ValueType]]) -> list[Kind]:
-    kinds: list[Kind] = []
+def _known(
+    numbers: Iterable[tuple[str, registry_pb2.RegistrationKind.ValueType]],
+) -> list[RegistrationKind]:
+    kinds: list[RegistrationKind] = []
     wrong: list[FieldViolation] = []
     for field, number in numbers:
         if number in _KINDS:
@@ -289,7 +291,7 @@ def registration_message(
         stale_since=_time(registered.stale_since),
         created=_time(record.created),
     )
-    if registered.kind is Kind.GROUPS:
+    if registered.kind is RegistrationKind.GROUPS:
         groups = published.from_json(record.content)
         message.groups.groups.extend(_group_messages(groups, with_documents=with_documents))
     else:
@@ -301,7 +303,7 @@ def _time(text: str | None) -> Timestamp | None:
     return timestamp(datetime.fromisoformat(text).astimezone(UTC)) if text else None
 
 
-def _place_of(token: str) -> tuple[Kind, str]:
+def _place_of(token: str) -> tuple[RegistrationKind, str]:
     """Return the registration after which a page begins.
 
     Raises:
@@ -309,7 +311,7 @@ def _place_of(token: str) -> tuple[Kind, str]:
     """
     kind, name = map(str, token_parts(token, str, str))
     try:
-        return Kind(kind), name
+        return RegistrationKind(kind), name
     except ValueError:
         raise invalid_token() from None
 

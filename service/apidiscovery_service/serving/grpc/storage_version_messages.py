@@ -12,16 +12,16 @@ from apidiscovery_service.errors import FieldViolation, InvalidFields
 from apidiscovery_service.kube.objects.kinds import Object
 from apidiscovery_service.kube.objects.messages import message_of
 from apidiscovery_service.kube.objects.watch_events import EventType
-from apidiscovery_service.serving.grpc.fields import duration_of, seconds_of
+from apidiscovery_service.serving.grpc.message_fields import duration_of, seconds_of
 from apidiscovery_service.storage_versions import leases
 from apidiscovery_service.storage_versions.collection import Event, StoredObject
 from apidiscovery_service.storage_versions.comparison import HashComparison, HashVerdict
 from apidiscovery_service.storage_versions.members import Beat, Heartbeat
 from apidiscovery_service.storage_versions.reports import (
     GroupVersionResource,
-    Outcome,
     Reported,
     ReportedResource,
+    ReportOutcome,
 )
 from apidiscovery_service.storage_versions.state import Progress, Target, is_done
 
@@ -32,9 +32,9 @@ MAX_TARGETS: Final = 1_000
 _MAX_NAME: Final = 253 + 1 + 63
 
 _OUTCOMES = {
-    Outcome.UNCHANGED: storage_version_pb2.ReportedStorageVersion.OUTCOME_UNCHANGED,
-    Outcome.CREATED: storage_version_pb2.ReportedStorageVersion.OUTCOME_CREATED,
-    Outcome.UPDATED: storage_version_pb2.ReportedStorageVersion.OUTCOME_UPDATED,
+    ReportOutcome.UNCHANGED: storage_version_pb2.ReportedStorageVersion.OUTCOME_UNCHANGED,
+    ReportOutcome.CREATED: storage_version_pb2.ReportedStorageVersion.OUTCOME_CREATED,
+    ReportOutcome.UPDATED: storage_version_pb2.ReportedStorageVersion.OUTCOME_UPDATED,
 }
 _VERDICTS = {
     HashVerdict.SAME: storage_version_pb2.HASH_VERDICT_SAME,

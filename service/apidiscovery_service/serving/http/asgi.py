@@ -50,7 +50,7 @@ from apidiscovery_service.serving.http.messages import (
 from apidiscovery_service.serving.http.objects.gateway import Exchange, ObjectGateway
 from apidiscovery_service.serving.http.objects.routes import ObjectRoute, object_route
 from apidiscovery_service.serving.http.objects.watch import stream as stream_frames
-from apidiscovery_service.serving.http.pages import Events, PageExchange, UserInterface
+from apidiscovery_service.serving.http.pages_interface import Events, PageExchange, UserInterface
 from apidiscovery_service.serving.http.past import PastAnswers, asks_for_past
 from apidiscovery_service.serving.http.respond import Site, respond
 from apidiscovery_service.serving.http.response_cache import ResponseCache

@@ -31,7 +31,7 @@ from apidiscovery_service.serving.http.statuses import (
     unavailable,
 )
 from apidiscovery_service.sources.priorities import BUILT_IN_GROUPS
-from apidiscovery_service.sources.upstreams.cluster_documents import ClusterDocuments
+from apidiscovery_service.sources.upstreams.openapi.cluster_documents import ClusterDocuments
 
 PREFIX = "/clusters/"
 

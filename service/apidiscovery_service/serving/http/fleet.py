@@ -23,7 +23,7 @@ from apidiscovery_service.serving.http.fleet_query import (
     Query,
     parse_query,
 )
-from apidiscovery_service.serving.http.fleet_text import FleetText, Form, Listing
+from apidiscovery_service.serving.http.fleet_text import FleetText, ListingForm, MatrixListing
 from apidiscovery_service.serving.http.messages import Request, Response
 from apidiscovery_service.serving.http.past import PastAnswers, asks_for_past
 from apidiscovery_service.serving.http.respond import Site
@@ -142,7 +142,7 @@ class FleetAnswers:
         described = tagged(etag, path)
         if not none_match(request.if_none_match, etag):
             return described
-        form = Form(start, query.limit, is_pretty(request), self._site.coding(request))
+        form = ListingForm(start, query.limit, is_pretty(request), self._site.coding(request))
         return with_json(described, *await text.body(listing, form))
 
 
@@ -157,7 +157,7 @@ def _page(request: Request, scope: Scope, path: str) -> Response | None:
     return None
 
 
-def _start(query: Query, listing: Listing) -> int:
+def _start(query: Query, listing: MatrixListing) -> int:
     """Return where the page begins.
 
     Raises:

@@ -20,7 +20,7 @@ _MAX_LIMIT_DIGITS = 9
 
 
 @dataclass(frozen=True, slots=True)
-class Filter:
+class MatrixFilter:
     """Selects columns and rows.
 
     Attributes:
@@ -82,7 +82,7 @@ class Query:
         place: Where the page begins; None for the first.
     """
 
-    filter: Filter
+    filter: MatrixFilter
     limit: int = 0
     place: Place | None = None
 
@@ -108,7 +108,7 @@ def parse_query(parameters: Mapping[str, Sequence[str]], known: Sequence[str]) -
     except errors.ObjectError as error:
         raise errors.bad_request(f"labelSelector: {error.message}") from None
     return Query(
-        Filter(
+        MatrixFilter(
             labels,
             tuple(sorted(set(parameters.get("group", ())))),
             tuple(sorted({kind.lower() for kind in parameters.get("kind", ())})),

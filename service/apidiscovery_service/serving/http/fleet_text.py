@@ -24,7 +24,7 @@ from apidiscovery_service.encoding import compression
 from apidiscovery_service.encoding.compression import Coding
 from apidiscovery_service.fleet.scope import Scope
 from apidiscovery_service.kube import go_json
-from apidiscovery_service.serving.http.fleet_query import Filter, Place
+from apidiscovery_service.serving.http.fleet_query import MatrixFilter, Place
 
 # Cached bodies of one scope: some forms of the largest one.
 _MAX_CACHED_BYTES = 16 * 1024 * 1024
@@ -34,7 +34,7 @@ _MANY_COLUMNS = 1000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Listing:
+class MatrixListing:
     """Columns and rows as JSON text.
 
     Attributes:
@@ -53,7 +53,7 @@ class Listing:
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class ListingForm:
     """A form of a listing.
 
     Attributes:
@@ -74,26 +74,26 @@ class FleetText:
     def __init__(self) -> None:
         self._turn = asyncio.Lock()
         self._revision = -1
-        self._listings: dict[tuple[bool, Filter], Listing] = {}
-        self._bodies: dict[tuple[Listing, Form], tuple[bytes, Coding]] = {}
+        self._listings: dict[tuple[bool, MatrixFilter], MatrixListing] = {}
+        self._bodies: dict[tuple[MatrixListing, ListingForm], tuple[bytes, Coding]] = {}
         self._cached_bytes = 0
         self._columns: dict[str, tuple[Column, bytes]] = {}
         self._rows = _RowTexts()
 
-    async def clusters(self, scope: Scope, wanted: Filter) -> Listing:
+    async def clusters(self, scope: Scope, wanted: MatrixFilter) -> MatrixListing:
         """Return the list of clusters."""
         columns = scope.selected(wanted.labels).columns()
         return await self._listing(
             scope, (False, wanted), lambda: _listing(self._column_texts(columns), None)
         )
 
-    async def matrix(self, scope: Scope, wanted: Filter) -> Listing:
+    async def matrix(self, scope: Scope, wanted: MatrixFilter) -> MatrixListing:
         """Return the matrix."""
         matrix = scope.selected(wanted.labels).matrix()
         # Only texts of the whole matrix are cached: rows of a selection have other columns.
         texts = _RowTexts() if wanted.labels.requirements else self._rows
 
-        def make() -> Listing:
+        def make() -> MatrixListing:
             selected = matrix.selected(
                 groups=wanted.groups, kinds=wanted.kinds, different=wanted.different
             )
@@ -103,8 +103,8 @@ class FleetText:
         return await self._listing(scope, (True, wanted), make)
 
     async def _listing(
-        self, scope: Scope, key: tuple[bool, Filter], make: Callable[[], Listing]
-    ) -> Listing:
+        self, scope: Scope, key: tuple[bool, MatrixFilter], make: Callable[[], MatrixListing]
+    ) -> MatrixListing:
         revision = scope.revision
         async with self._turn:
             if self._revision < revision or len(self._listings) >= _MAX_LISTINGS:
@@ -134,7 +134,7 @@ class FleetText:
         self._revision = revision
         self._listings, self._bodies, self._cached_bytes = {}, {}, 0
 
-    async def body(self, listing: Listing, form: Form) -> tuple[bytes, Coding]:
+    async def body(self, listing: MatrixListing, form: ListingForm) -> tuple[bytes, Coding]:
         """Return the text of a listing, and its coding: identity for a small body."""
         key = listing, form
         found = self._bodies.get(key)
@@ -175,9 +175,9 @@ class _RowTexts:
             self._texts = {key: text for key, text in known_texts if key in keys}
 
 
-def _listing(columns: tuple[bytes, ...], rows: tuple[bytes, ...] | None) -> Listing:
+def _listing(columns: tuple[bytes, ...], rows: tuple[bytes, ...] | None) -> MatrixListing:
     content = b"".join((b"{", _content(columns, rows), b"}"))
-    return Listing(hash_of_text([content]), columns, rows)
+    return MatrixListing(hash_of_text([content]), columns, rows)
 
 
 def _content(columns: tuple[bytes, ...], rows: tuple[bytes, ...] | None) -> bytes:
@@ -188,7 +188,7 @@ def _content(columns: tuple[bytes, ...], rows: tuple[bytes, ...] | None) -> byte
     return b"".join(parts)
 
 
-def _body(listing: Listing, form: Form) -> tuple[bytes, Coding]:
+def _body(listing: MatrixListing, form: ListingForm) -> tuple[bytes, Coding]:
     end = form.start + form.limit if form.limit else len(listing.items)
     page = listing.items[form.start : end]
     columns, rows = (page, None) if listing.rows is None else (listing.columns, page)

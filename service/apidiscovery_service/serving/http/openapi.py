@@ -17,7 +17,8 @@ from apidiscovery_service.encoding import compression
 from apidiscovery_service.encoding.compression import Coding
 from apidiscovery_service.openapi.body import (
     Body,
-    Form,
+    DocumentForm,
+    DocumentSource,
     Index,
     Packed,
     PackedBody,
@@ -42,27 +43,15 @@ _VARY = (b"vary", b"Accept")
 _RANGES = (b"accept-ranges", b"bytes")
 
 
-class Documents(Protocol):
-    """The source of documents."""
+class ServedDocuments(DocumentSource, Protocol):
+    """What is served: OpenAPI v3 documents, and the v2 document that is made of them."""
 
     @property
     def generation(self) -> int:
         """A counter that changes with any answer."""
         ...
 
-    async def index(self) -> Index:
-        """Return the list of all documents."""
-        ...
-
-    async def hash_of(self, key: str) -> str | None:
-        """Return the current hash of one document; None if there is none."""
-        ...
-
-    async def body(self, key: str, form: Form, coding: Coding) -> Body | None:
-        """Return one document; None if there is none."""
-        ...
-
-    async def merged_v2(self, form: Form, coding: Coding) -> Body | PackedBody | None:
+    async def merged_v2(self, form: DocumentForm, coding: Coding) -> Body | PackedBody | None:
         """Return the OpenAPI v2 document of everything; None if there is none."""
         ...
 
@@ -78,7 +67,7 @@ class _MediaType:
     """
 
     subtype: str
-    form: Form
+    form: DocumentForm
     content_type: str
 
 
@@ -90,9 +79,9 @@ def _media_types(version: str) -> tuple[_MediaType, ...]:
     subtype = f"com.github.proto-openapi.spec.{version}.v1.0+protobuf"
     other = f"com.github.proto-openapi.spec.{version}@v1.0+protobuf"
     return (
-        _MediaType("json", Form.JSON, JSON.media_type),
-        _MediaType(subtype, Form.PROTOBUF, f"application/{subtype}"),
-        _MediaType(other, Form.PROTOBUF, f"application/{subtype}"),
+        _MediaType("json", DocumentForm.JSON, JSON.media_type),
+        _MediaType(subtype, DocumentForm.PROTOBUF, f"application/{subtype}"),
+        _MediaType(other, DocumentForm.PROTOBUF, f"application/{subtype}"),
     )
 
 
@@ -103,8 +92,8 @@ def _untyped(version: str) -> tuple[_MediaType, ...]:
     """
     other = f"com.github.proto-openapi.spec.{version}@v1.0+protobuf"
     return (
-        _MediaType("json", Form.JSON, "text/plain; charset=utf-8"),
-        _MediaType(other, Form.PROTOBUF, "application/octet-stream"),
+        _MediaType("json", DocumentForm.JSON, "text/plain; charset=utf-8"),
+        _MediaType(other, DocumentForm.PROTOBUF, "application/octet-stream"),
     )
 
 
@@ -147,7 +136,7 @@ class OpenAPIAnswers:
 
     def __init__(
         self,
-        documents: Documents,
+        documents: ServedDocuments,
         times: ModificationTimes | None = None,
         *,
         prefix: str = "",
@@ -178,7 +167,7 @@ class OpenAPIAnswers:
         return self._documents.generation
 
     @property
-    def documents(self) -> Documents:
+    def documents(self) -> ServedDocuments:
         """The documents themselves."""
         return self._documents
 

@@ -25,7 +25,7 @@ from apidiscovery_service.serving.http.statuses import (
     unavailable,
     with_header,
 )
-from apidiscovery_service.sources.upstreams.cluster_documents import FixedRecipes
+from apidiscovery_service.sources.upstreams.openapi.cluster_documents import FixedRecipes
 
 _RETRY_S = 5
 _MERGED_OF_HIDDEN = (

@@ -20,13 +20,8 @@ from apidiscovery_service.encoding import plain
 from apidiscovery_service.encoding.compression import Coding
 from apidiscovery_service.errors import DiscoveryError
 from apidiscovery_service.kube import go_json
-from apidiscovery_service.openapi.schemas import (
-    DocumentSource,
-    Listing,
-    Named,
-    SchemaBody,
-    Schemas,
-)
+from apidiscovery_service.openapi.body import DocumentSource
+from apidiscovery_service.openapi.schemas import Named, SchemaBody, SchemaListing, Schemas
 from apidiscovery_service.serving.http.conditional import none_match
 from apidiscovery_service.serving.http.messages import Request, Response
 from apidiscovery_service.serving.http.routes import Page, SchemaRoute
@@ -135,7 +130,7 @@ def _meant(target: SchemaRoute, *, strict: bool) -> list[Named]:
     return meant
 
 
-def index_text(request: Request, listing: Listing) -> bytes:
+def index_text(request: Request, listing: SchemaListing) -> bytes:
     """Return the index: group, version, kind and address of each schema, sorted.
 
     Addresses are relative to the index (RFC 3986, section 5), which may be anywhere; they have the

@@ -23,7 +23,7 @@ from apidiscovery_kubeconfig.kubeconfig import Resolved, read_contexts
 
 from apidiscovery_service.core.source import Source, SourceState, SourceStatus
 from apidiscovery_service.errors import InvalidConfiguration
-from apidiscovery_service.sources.clusters.files import ClusterFile, Listing, list_clusters
+from apidiscovery_service.sources.clusters.files import ClusterFile, FolderContent, list_clusters
 from apidiscovery_service.sources.upstreams.endpoint import Endpoint, endpoint_of
 from apidiscovery_service.sources.upstreams.failure import shown
 from apidiscovery_service.sources.upstreams.spec import UpstreamSpec
@@ -136,7 +136,7 @@ class Clusters(Source):
         self._config_files = frozenset(config_files)
         self._files = WatchedFiles((*self._folders, *config_files), self._find)
         # The results of the last look; used by the thread that looks.
-        self._listings: dict[Path, Listing] = {}
+        self._listings: dict[Path, FolderContent] = {}
         self._unlisted: dict[Path, str] = {}
         self._named: set[Place] = set()
         self._unmatched: list[str] = []

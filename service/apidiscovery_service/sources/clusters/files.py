@@ -76,7 +76,7 @@ class ClusterFile:
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
+class FolderContent:
     """The content of a folder.
 
     Attributes:
@@ -88,7 +88,7 @@ class Listing:
     unread: tuple[Path, ...] = ()
 
 
-def list_clusters(folder: Path) -> Listing:
+def list_clusters(folder: Path) -> FolderContent:
     """Return the clusters of a folder; blocks.
 
     Raises:
@@ -97,7 +97,7 @@ def list_clusters(folder: Path) -> Listing:
     names, folders = _members(folder)
     own = _secret(folder, names)
     if own is not None and len(own.files) > 1:
-        return Listing((own,))
+        return FolderContent((own,))
     clusters = [
         ClusterFile(_name_of(name), (folder / name,))
         for name in names
@@ -115,7 +115,7 @@ def list_clusters(folder: Path) -> Listing:
         else:
             clusters.append(secret)
     found = (*clusters, *((own,) if own else ()))
-    return Listing(tuple(sorted(found, key=lambda each: each.place)), tuple(unread))
+    return FolderContent(tuple(sorted(found, key=lambda each: each.place)), tuple(unread))
 
 
 def _members(folder: Path) -> tuple[list[str], list[str]]:

@@ -48,7 +48,7 @@ _SET_BY_SERVERS = ("creationTimestamp", "deletionTimestamp", "managedFields")
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class TextLimits:
     """Limits for all texts of an untrusted request.
 
     Attributes:
@@ -142,7 +142,7 @@ def declared(documents: Iterable[Document]) -> Declared:
 
 
 def read_documents(
-    text: str, file: str, *, applied: bool = False, limits: Limits | None = None
+    text: str, file: str, *, applied: bool = False, limits: TextLimits | None = None
 ) -> list[Document]:
     """Return the objects in a text, in its order.
 
@@ -162,7 +162,7 @@ def read_documents(
 
 
 def _read(
-    text: str, file: str, *, applied: bool = False, limits: Limits | None = None
+    text: str, file: str, *, applied: bool = False, limits: TextLimits | None = None
 ) -> Iterator[Document]:
     """Yield the objects in a text one by one; raise all errors at the end."""
     reader = _Reader(applied=applied)

@@ -7,9 +7,9 @@ from apidiscovery_formats.yaml_text import Budget
 from apidiscovery_service.errors import FieldViolation, InvalidDocument, InvalidFields
 from apidiscovery_service.kube.go_json import JSONValue
 from apidiscovery_service.sources.crds.model import CustomResourceDefinition
-from apidiscovery_service.sources.manifests.file import Document, Limits, read_documents
-from apidiscovery_service.sources.registrations import objects, published
-from apidiscovery_service.sources.registrations.record import Kind, as_object
+from apidiscovery_service.sources.manifests.file import Document, TextLimits, read_documents
+from apidiscovery_service.sources.registrations import object_defaults, published
+from apidiscovery_service.sources.registrations.record import RegistrationKind, as_object
 from apidiscovery_service.sources.registrations.requests import (
     Application,
     LimitExceeded,
@@ -27,7 +27,11 @@ MAX_VALUES = 1_000_000
 # Values in documents whose errors get a line: finding it takes three times as long as reading.
 _MAX_LOCATED = 200_000
 
-_KINDS = {"groups": Kind.GROUPS, "crd": Kind.CRD, "apiservice": Kind.API_SERVICE}
+_KINDS = {
+    "groups": RegistrationKind.GROUPS,
+    "crd": RegistrationKind.CRD,
+    "apiservice": RegistrationKind.API_SERVICE,
+}
 
 
 class _Reader:
@@ -40,13 +44,13 @@ class _Reader:
 
     def __init__(self, application: Application) -> None:
         self._application = application
-        self._limits = Limits(Budget(MAX_VALUES), Budget(_MAX_LOCATED))
-        self._revisions: dict[tuple[Kind, str], list[int]] = {}
+        self._limits = TextLimits(Budget(MAX_VALUES), Budget(_MAX_LOCATED))
+        self._revisions: dict[tuple[RegistrationKind, str], list[int]] = {}
         for reference in application.expected:
             if reference.revision is not None:
                 key = (reference.kind, reference.name)
                 self._revisions.setdefault(key, []).append(reference.revision)
-        self.wanted: dict[tuple[Kind, str], Wanted] = {}
+        self.wanted: dict[tuple[RegistrationKind, str], Wanted] = {}
         self.violations: list[FieldViolation] = []
 
     def refuse(self, field: str, message: str) -> None:
@@ -80,7 +84,7 @@ class _Reader:
         name, name_field = document.name, f"{where}.metadata.name"
         if not name:
             name, name_field = _list_name(manifest.list_name, lists), f"{field}.list_name"
-        if kind is Kind.GROUPS and (wrong := wrong_name(name)):
+        if kind is RegistrationKind.GROUPS and (wrong := wrong_name(name)):
             self.refuse(name_field, f"for the APIGroupDiscoveryList: {wrong}")
             return
         if (kind, name) in self.wanted:
@@ -96,7 +100,7 @@ class _Reader:
         self.wanted[kind, name] = Wanted(kind, name, where, content, expected, crd)
 
     def _resource_version(self, where: str, document: Document) -> tuple[int, ...]:
-        text = objects.metadata_of(as_object(document.value)).get("resourceVersion")
+        text = object_defaults.metadata_of(as_object(document.value)).get("resourceVersion")
         if text in (None, ""):
             return ()
         if isinstance(text, str) and text.isascii() and text.isdigit():
@@ -113,9 +117,9 @@ class _Reader:
                 self.refuse(f"expected[{place}]", message)
 
 
-def _content(kind: Kind, document: Document) -> JSONValue:
+def _content(kind: RegistrationKind, document: Document) -> JSONValue:
     value = as_object(document.value)
-    return published.to_json(published.of_list(value)) if kind is Kind.GROUPS else value
+    return published.to_json(published.of_list(value)) if kind is RegistrationKind.GROUPS else value
 
 
 def _list_name(name: str, number: int) -> str:

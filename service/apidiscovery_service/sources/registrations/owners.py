@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import structlog
 
-from apidiscovery_service.sources.registrations.objects import timestamp
+from apidiscovery_service.sources.registrations.object_defaults import timestamp
 from apidiscovery_service.sources.registrations.record import (
     InvalidRecord,
     OwnerRecord,

@@ -24,7 +24,7 @@ T = TypeVar("T")
 Object: TypeAlias = dict[str, JSONValue]
 
 
-class Kind(StrEnum):
+class RegistrationKind(StrEnum):
     """The kinds of registrations, in the order of lists; the value is part of the key."""
 
     GROUPS = "groups"
@@ -32,7 +32,7 @@ class Kind(StrEnum):
     API_SERVICE = "apiservices"
 
 
-KINDS = tuple(Kind)
+KINDS = tuple(RegistrationKind)
 
 
 class InvalidRecord(DiscoveryError):
@@ -103,7 +103,7 @@ def as_list(value: object) -> list[JSONValue]:
     return cast("list[JSONValue]", value) if isinstance(value, list) else []
 
 
-def key_of(kind: Kind, name: str) -> str:
+def key_of(kind: RegistrationKind, name: str) -> str:
     """Return the key of a registration."""
     return f"{PREFIX}{kind}/{name}"
 
@@ -113,10 +113,10 @@ def owner_key(owner: str) -> str:
     return OWNERS + owner
 
 
-def parse_key(key: str) -> tuple[Kind, str] | None:
+def parse_key(key: str) -> tuple[RegistrationKind, str] | None:
     """Return kind and name of a registration; None for any other key."""
     kind, slash, name = key.removeprefix(PREFIX).partition("/")
-    return (Kind(kind), name) if slash and name and kind in KINDS else None
+    return (RegistrationKind(kind), name) if slash and name and kind in KINDS else None
 
 
 def encode(record: Record) -> bytes:

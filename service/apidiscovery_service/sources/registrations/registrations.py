@@ -14,18 +14,13 @@ from apidiscovery_service import workers
 from apidiscovery_service.core.source import Source
 from apidiscovery_service.errors import FieldViolation, InvalidFields
 from apidiscovery_service.sources.declarations import Declarations
-from apidiscovery_service.sources.registrations import (
-    apply,
-    objects,
-    owners,
-    published,
-)
+from apidiscovery_service.sources.registrations import apply, object_defaults, owners, published
 from apidiscovery_service.sources.registrations.owners import OwnerExpiry
 from apidiscovery_service.sources.registrations.record import (
     KINDS,
     InvalidRecord,
-    Kind,
     Ownership,
+    RegistrationKind,
     as_object,
     key_of,
     parse_key,
@@ -34,9 +29,9 @@ from apidiscovery_service.sources.registrations.record import (
 )
 from apidiscovery_service.sources.registrations.requests import (
     Application,
+    ApplyOutcome,
     Denied,
     LimitExceeded,
-    Outcome,
     OwnerLease,
     Page,
     Publication,
@@ -126,7 +121,7 @@ class Registrations(Source):
         return f"{lines[0]}{more}" if lines else None
 
     def _now(self) -> str:
-        return objects.timestamp(self._clock())
+        return object_defaults.timestamp(self._clock())
 
     async def publish(self, publication: Publication, requester: Requester) -> Written:
         """Register groups under a name.
@@ -147,7 +142,7 @@ class Registrations(Source):
             raise LimitExceeded(f"the documents cannot be looked at: {error}") from None
         _check([*publication_violations(publication), *wrong])
         wanted = Wanted(
-            Kind.GROUPS,
+            RegistrationKind.GROUPS,
             publication.name,
             "groups",
             published.to_json(groups),
@@ -224,7 +219,7 @@ class Registrations(Source):
             is_owned = prepared.record.owner_id == ownership.owner_id
             if not (is_owned and self._statuses.is_current(prepared)):
                 prepared = await self._prepare(prepared.wanted, ownership, requester)
-            if prepared.outcome is Outcome.UNCHANGED:
+            if prepared.outcome is ApplyOutcome.UNCHANGED:
                 return prepared.written(), ownership
             self._statuses.about_to_write(prepared)
             try:
@@ -273,7 +268,7 @@ class Registrations(Source):
     async def _with_present_status(self, written: Written) -> Written:
         """Return what was written with its present status, which may be stored after it."""
         registered = written.registered
-        if registered.kind is not Kind.CRD or _is_gone(written):
+        if registered.kind is not RegistrationKind.CRD or _is_gone(written):
             return written
         key = key_of(registered.kind, registered.name)
         row = self._table.rows.get(key)
@@ -321,7 +316,7 @@ class Registrations(Source):
         others = {one.key for one in wanted} - {key_of(one.kind, one.name) for one in removed}
         elsewhere = [found for key in others if (found := await self._removed_elsewhere(key))]
         await self._table.seen(lambda: not any(map(self._is_served, (*removed, *elsewhere))))
-        groups = {one.name.partition(".")[2] for one in removed if one.kind is Kind.CRD}
+        groups = {one.name.partition(".")[2] for one in removed if one.kind is RegistrationKind.CRD}
         async with self._locks.of(groups):
             await self._statuses.write_back(groups, self._now())
         return removed
@@ -418,7 +413,7 @@ class Registrations(Source):
         more = last is not None and taken < len(places)
         return Page(tuple(page), (KINDS[last[0]], last[1]) if last and more else None)
 
-    def _registered(self, place: tuple[Kind, str], entry: Entry) -> Registered | None:
+    def _registered(self, place: tuple[RegistrationKind, str], entry: Entry) -> Registered | None:
         """Return a registration; None if it cannot be read."""
         if entry.key in self._table.problems:
             return None
@@ -449,7 +444,7 @@ class _Removal:
 def _sent_bytes(entry: Entry, registered: Registered, query: Query) -> int:
     """Return about how many bytes a registration takes in an answer."""
     size = len(entry.value)
-    if registered.kind is Kind.GROUPS:
+    if registered.kind is RegistrationKind.GROUPS:
         for placed in published.from_json(registered.record.content):
             for document in placed.documents.values():
                 size += (document.size if query.with_documents else 0) - len(document.text)
@@ -466,7 +461,7 @@ def _matches(row: Row, query: Query) -> bool:
 
 def _is_gone(written: Written) -> bool:
     """Return whether writing it deleted it."""
-    return objects.is_deleted(as_object(written.registered.record.content))
+    return object_defaults.is_deleted(as_object(written.registered.record.content))
 
 
 def _is_owned(entry: Entry, owner: str) -> bool:
@@ -492,9 +487,9 @@ def _check_removal(entry: Entry, expected: int | None, requester: Requester) -> 
             raise
         content = None
     else:
-        if reason := requester.permit(objects.groups_of(place[0], content)):
+        if reason := requester.permit(object_defaults.groups_of(place[0], content)):
             raise Denied(reason)
-    if place[0] is Kind.CRD and objects.is_terminating(as_object(content)):
+    if place[0] is RegistrationKind.CRD and object_defaults.is_terminating(as_object(content)):
         return
     if expected is not None and expected != entry.revision:
         raise RevisionMismatch(*place, expected, entry.revision)

@@ -9,7 +9,7 @@ from apidiscovery_service.access import LOCAL, Caller
 from apidiscovery_service.errors import DiscoveryError, FieldViolation
 from apidiscovery_service.kube.objects.formats import is_dns_subdomain
 from apidiscovery_service.sources.registrations.published import PlacedGroup
-from apidiscovery_service.sources.registrations.record import Kind, Record
+from apidiscovery_service.sources.registrations.record import Record, RegistrationKind
 from apidiscovery_service.store import StoreUnavailable
 
 MAX_REFERENCES = 10_000
@@ -68,7 +68,7 @@ class Reference:
         revision: The one that is expected, or that was there; None for any.
     """
 
-    kind: Kind
+    kind: RegistrationKind
     name: str
     revision: int | None = None
 
@@ -125,11 +125,11 @@ class Query:
         with_documents: Whether OpenAPI documents are sent, and count for the size of a page.
     """
 
-    kinds: frozenset[Kind] = frozenset()
+    kinds: frozenset[RegistrationKind] = frozenset()
     names: frozenset[str] = frozenset()
     owner: str = ""
     size: int = 0
-    after: tuple[Kind, str] | None = None
+    after: tuple[RegistrationKind, str] | None = None
     with_documents: bool = False
 
 
@@ -142,7 +142,7 @@ class Registered:
         stale_since: RFC 3339; None while its owner is alive, empty when that is not known.
     """
 
-    kind: Kind
+    kind: RegistrationKind
     name: str
     revision: int
     record: Record
@@ -158,10 +158,10 @@ class Page:
     """
 
     registered: tuple[Registered, ...]
-    next_after: tuple[Kind, str] | None
+    next_after: tuple[RegistrationKind, str] | None
 
 
-class Outcome(StrEnum):
+class ApplyOutcome(StrEnum):
     """What applying a registration did."""
 
     CREATED = "created"
@@ -174,7 +174,7 @@ class Written:
     """The result of applying one registration."""
 
     registered: Registered
-    outcome: Outcome
+    outcome: ApplyOutcome
 
 
 class RevisionMismatch(DiscoveryError):
@@ -184,7 +184,7 @@ class RevisionMismatch(DiscoveryError):
         revision: What is there; 0 for nothing.
     """
 
-    def __init__(self, kind: Kind, name: str, expected: int, revision: int) -> None:
+    def __init__(self, kind: RegistrationKind, name: str, expected: int, revision: int) -> None:
         seen = f"it is at revision {revision}" if revision else "it is not there"
         super().__init__(f"{kind}/{name}: expected revision {expected}, but {seen}")
         self.kind = kind

@@ -21,17 +21,17 @@ from apidiscovery_service.sources.crds.model import (
 )
 from apidiscovery_service.sources.crds.names import CrdStatus
 from apidiscovery_service.sources.declarations import Declarations, Declared
-from apidiscovery_service.sources.registrations.objects import metadata_of, with_status
+from apidiscovery_service.sources.registrations.object_defaults import metadata_of, with_status
 from apidiscovery_service.sources.registrations.record import (
-    Kind,
     Object,
+    RegistrationKind,
     as_list,
     as_object,
     encode,
     key_of,
     read_record,
 )
-from apidiscovery_service.sources.registrations.requests import Outcome, Written
+from apidiscovery_service.sources.registrations.requests import ApplyOutcome, Written
 from apidiscovery_service.sources.registrations.table import Table
 from apidiscovery_service.sources.registrations.writes import Prepared
 from apidiscovery_service.store import MAX_VALUE_BYTES, Conflict, Entry, Store
@@ -78,7 +78,8 @@ class Statuses:
             if group in self.unsettled or not all(map(self._is_on_table, of_group)):
                 continue
             found = self._decide(
-                group, [change for change in of_group if change.outcome is not Outcome.UNCHANGED]
+                group,
+                [change for change in of_group if change.outcome is not ApplyOutcome.UNCHANGED],
             )
             before = self.declarations.crds(group).values()
             # A process that ends between two writes must not leave a name accepted for both.
@@ -110,7 +111,9 @@ class Statuses:
             if not change.gone and (crd := _undecided(change, former)):
                 crds[crd.name] = crd
         statuses = crd_names.statuses((before | crds).values())
-        return {key_of(Kind.CRD, name): (crd, statuses[name]) for name, crd in crds.items()}
+        return {
+            key_of(RegistrationKind.CRD, name): (crd, statuses[name]) for name, crd in crds.items()
+        }
 
     def _is_on_table(self, change: Prepared) -> bool:
         """Return whether a change replaces what the table has, and will be in force."""
@@ -141,7 +144,10 @@ class Statuses:
     def settled(self, written: Iterable[Written]) -> None:
         """Note that the table has all that was written."""
         for one in written:
-            if one.registered.kind is Kind.CRD and one.outcome is not Outcome.UNCHANGED:
+            if (
+                one.registered.kind is RegistrationKind.CRD
+                and one.outcome is not ApplyOutcome.UNCHANGED
+            ):
                 self.unsettled.discard(one.registered.name.partition(".")[2])
 
     async def write_back(self, groups: Iterable[str], now: str) -> None:
@@ -177,7 +183,7 @@ class Statuses:
         """Write the statuses that differ; return the revision that has all of them, 0 for none."""
         revision = 0
         for name in sorted(self.declarations.statuses(group)):
-            key = key_of(Kind.CRD, name)
+            key = key_of(RegistrationKind.CRD, name)
             row, status = self.table.rows.get(key), self.declarations.statuses(group).get(name)
             if row is None or status is None or not self._is_in_force(row.declared.crds[0]):
                 continue
@@ -206,7 +212,7 @@ class Statuses:
 
     def _is_registered(self, name: str) -> bool:
         """Return whether a registration of this name is or would be in force."""
-        row = self.table.rows.get(key_of(Kind.CRD, name))
+        row = self.table.rows.get(key_of(RegistrationKind.CRD, name))
         if row is None:
             return self.declarations.crd(name) is None
         return self._is_in_force(row.declared.crds[0])

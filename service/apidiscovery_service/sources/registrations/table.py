@@ -21,9 +21,9 @@ from apidiscovery_service.sources.registrations.record import (
     OWNERS,
     PREFIX,
     InvalidRecord,
-    Kind,
     OwnerRecord,
     Record,
+    RegistrationKind,
     decode,
     decode_owner,
     owner_key,
@@ -56,7 +56,7 @@ class Row:
         by: The user who wrote it last; empty when callers are not identified.
     """
 
-    kind: Kind
+    kind: RegistrationKind
     name: str
     revision: int
     owner: str
@@ -92,21 +92,21 @@ class OwnerRow:
 _Outcome: TypeAlias = Row | str | None
 
 
-def declared_by(kind: Kind, record: Record) -> Declared:
+def declared_by(kind: RegistrationKind, record: Record) -> Declared:
     """Return what a registration declares.
 
     Raises:
         InvalidField: Its content is not valid.
     """
     match kind:
-        case Kind.GROUPS:
+        case RegistrationKind.GROUPS:
             groups = published.from_json(record.content)
             return Declared(
                 offers=published.offers_of(groups), documents=published.documents_of(groups)
             )
-        case Kind.CRD:
+        case RegistrationKind.CRD:
             return Declared(crds=(_of_store(read_crd(Node(record.content))),))
-        case Kind.API_SERVICE:
+        case RegistrationKind.API_SERVICE:
             return Declared(api_services=(read_api_service(Node(record.content)),))
 
 
@@ -306,7 +306,7 @@ class Table:
             return "withdraw"
         if before is not None and before.revision == after.revision:
             return "lease renewed"
-        verb = "publish" if after.kind is Kind.GROUPS else "apply"
+        verb = "publish" if after.kind is RegistrationKind.GROUPS else "apply"
         return f"{verb} by {after.by}" if after.by else verb
 
     def _prepared_row(self, change: Change) -> Row | None:
@@ -409,7 +409,9 @@ def _row(key: str, entry: Entry | None) -> _Outcome:
     return _row_of(*place, entry.revision, record, declared)
 
 
-def _row_of(kind: Kind, name: str, revision: int, record: Record, declared: Declared) -> Row:
+def _row_of(
+    kind: RegistrationKind, name: str, revision: int, record: Record, declared: Declared
+) -> Row:
     return Row(
         kind,
         name,

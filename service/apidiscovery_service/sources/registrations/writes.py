@@ -16,13 +16,13 @@ from apidiscovery_service.errors import FieldViolation, InvalidFields
 from apidiscovery_service.kube.go_json import JSONValue
 from apidiscovery_service.sources.crds.model import CustomResourceDefinition
 from apidiscovery_service.sources.declarations import Declared
-from apidiscovery_service.sources.registrations import objects
+from apidiscovery_service.sources.registrations import object_defaults
 from apidiscovery_service.sources.registrations.record import (
     InvalidRecord,
-    Kind,
     Object,
     Ownership,
     Record,
+    RegistrationKind,
     as_object,
     encode,
     key_of,
@@ -30,8 +30,8 @@ from apidiscovery_service.sources.registrations.record import (
     record_of,
 )
 from apidiscovery_service.sources.registrations.requests import (
+    ApplyOutcome,
     Denied,
-    Outcome,
     Registered,
     Requester,
     RevisionMismatch,
@@ -51,7 +51,7 @@ class Wanted:
         crd: The manifest as it was read, when it is of a CustomResourceDefinition.
     """
 
-    kind: Kind
+    kind: RegistrationKind
     name: str
     field: str
     content: JSONValue
@@ -84,7 +84,7 @@ class Prepared:
     wanted: Wanted
     revision: int
     record: Record
-    outcome: Outcome
+    outcome: ApplyOutcome
     value: bytes = b""
     gone: bool = False
     declared: Declared | None = None
@@ -115,31 +115,31 @@ def decide(
         RevisionMismatch: The revision is not the expected one, and the content not the wanted one.
     """
     current, revision = (record_of(entry), entry.revision) if entry else (None, 0)
-    groups = objects.groups_of(wanted.kind, wanted.content)
+    groups = object_defaults.groups_of(wanted.kind, wanted.content)
     if current is not None:
-        groups |= objects.groups_of(wanted.kind, current.content)
+        groups |= object_defaults.groups_of(wanted.kind, current.content)
     if reason := requester.permit(groups):
         raise Denied(reason)
     made = replace(_made(wanted, current, ownership, now), by=requester.caller.user)
     if made == current:
-        return Prepared(wanted, revision, made, Outcome.UNCHANGED)
+        return Prepared(wanted, revision, made, ApplyOutcome.UNCHANGED)
     for expected in wanted.expected:
         if expected != revision:
             raise RevisionMismatch(wanted.kind, wanted.name, expected, revision)
     value = _checked(wanted, current, made)
-    outcome = Outcome.CONFIGURED if current else Outcome.CREATED
-    gone = objects.is_deleted(as_object(made.content))
+    outcome = ApplyOutcome.CONFIGURED if current else ApplyOutcome.CREATED
+    gone = object_defaults.is_deleted(as_object(made.content))
     return Prepared(wanted, revision, made, outcome, value, gone)
 
 
 def _made(wanted: Wanted, current: Record | None, ownership: Ownership, now: str) -> Record:
     content = wanted.content
-    if wanted.kind is not Kind.GROUPS:
-        manifest = objects.with_defaults(wanted.kind, as_object(content))
+    if wanted.kind is not RegistrationKind.GROUPS:
+        manifest = object_defaults.with_defaults(wanted.kind, as_object(content))
         content = (
-            objects.updated(wanted.kind, manifest, as_object(current.content))
+            object_defaults.updated(wanted.kind, manifest, as_object(current.content))
             if current
-            else objects.created(wanted.kind, manifest, now)
+            else object_defaults.created(wanted.kind, manifest, now)
         )
     since = current.created if current else now
     return Record(ownership.owner, ownership.owner_id, since, content)
@@ -168,9 +168,9 @@ def _checked(wanted: Wanted, current: Record | None, made: Record) -> bytes:
 def _update_violations(
     wanted: Wanted, current: Record | None, made: Record
 ) -> Iterator[FieldViolation]:
-    if wanted.kind is Kind.CRD and current is not None:
+    if wanted.kind is RegistrationKind.CRD and current is not None:
         before: Object = as_object(current.content)
-        for field, message in objects.update_violations(as_object(made.content), before):
+        for field, message in object_defaults.update_violations(as_object(made.content), before):
             yield FieldViolation(f"{wanted.field}.{field}", message)
 
 
@@ -232,9 +232,13 @@ def _left(entry: Entry, now: str, *, leave_owner: bool) -> Record | None:
     except InvalidRecord:
         return None
     manifest = as_object(record.content)
-    if place is None or place[0] is not Kind.CRD or not objects.finalizers_of(manifest):
+    if (
+        place is None
+        or place[0] is not RegistrationKind.CRD
+        or not object_defaults.finalizers_of(manifest)
+    ):
         return None
-    left = replace(record, content=objects.terminating(manifest, now))
+    left = replace(record, content=object_defaults.terminating(manifest, now))
     return replace(left, owner="", owner_id="") if leave_owner else left
 
 

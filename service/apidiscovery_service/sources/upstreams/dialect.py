@@ -16,7 +16,7 @@ from apidiscovery_service.core.cluster import Addresses, Dialect
 from apidiscovery_service.sources.upstreams.body import Body, parsed
 from apidiscovery_service.sources.upstreams.failure import Reason, UpstreamFailed
 from apidiscovery_service.sources.upstreams.fetch import AGGREGATED, AGGREGATED_VERSIONS, Exchange
-from apidiscovery_service.sources.upstreams.spec import Kind, UpstreamSpec
+from apidiscovery_service.sources.upstreams.spec import UpstreamKind, UpstreamSpec
 from apidiscovery_service.sources.upstreams.state import Known, Root
 
 _VERSION = "/version"
@@ -55,7 +55,7 @@ class DialectReader:
             known: The result of a round of discovery.
         """
         named = next((root for root in known.roots if not root.core), None)
-        if self._spec.kind is Kind.SERVICE or named is None or not named.is_current:
+        if self._spec.kind is UpstreamKind.SERVICE or named is None or not named.is_current:
             return known
         self._passed += 1
         seen = tuple((root.etag, root.old) for root in known.roots)

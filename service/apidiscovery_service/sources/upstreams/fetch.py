@@ -16,7 +16,7 @@ from apidiscovery_service.errors import DiscoveryError
 from apidiscovery_service.sources.upstreams.body import Body
 from apidiscovery_service.sources.upstreams.failure import Reason, UpstreamFailed, shown
 from apidiscovery_service.sources.upstreams.reachability import answered_without_tls, explained
-from apidiscovery_service.sources.upstreams.spec import Kind, UpstreamSpec
+from apidiscovery_service.sources.upstreams.spec import UpstreamKind, UpstreamSpec
 from apidiscovery_service.sources.upstreams.transport import FAILURES, Response
 from apidiscovery_service.workers import WorkerFailed
 
@@ -123,7 +123,7 @@ class Exchange:
         """
         headers = self._headers(accept, etag, user, as_master=as_master)
         answer, sent = await self._within_time(path, headers)
-        has_credentials = sent or self._spec.kind is Kind.CLUSTER
+        has_credentials = sent or self._spec.kind is UpstreamKind.CLUSTER
         if answer.status == HTTPStatus.UNAUTHORIZED and has_credentials:
             self._spec.endpoint.refresh(sent)
             answer, _ = await self._within_time(path, headers)
@@ -144,7 +144,7 @@ class Exchange:
         self, accept: str, etag: str, user: str, *, as_master: bool
     ) -> list[tuple[str, str]]:
         headers = [("Accept", accept)]
-        if self._spec.kind is not Kind.CLUSTER:
+        if self._spec.kind is not UpstreamKind.CLUSTER:
             headers.append(("X-Remote-User", user))
             if as_master:
                 headers.append(("X-Remote-Group", _GROUP))

@@ -20,21 +20,23 @@ from apidiscovery_service.core.source import UPSTREAM, Source, SourceState, Sour
 from apidiscovery_service.metrics import Metrics
 from apidiscovery_service.sources.api_service import ApiService
 from apidiscovery_service.sources.upstreams.failure import shown
-from apidiscovery_service.sources.upstreams.openapi import UpstreamDocuments
+from apidiscovery_service.sources.upstreams.list_details import rounds_for_all_lists
+from apidiscovery_service.sources.upstreams.openapi.documents import UpstreamDocuments
 from apidiscovery_service.sources.upstreams.poller import (
     DOCUMENT_ROUNDS_AT_ONCE,
     Poller,
 )
 from apidiscovery_service.sources.upstreams.projection import (
     Condition,
-    View,
+    TrustedState,
     cluster_of,
     mirror_condition,
     mirrored_offers,
     service_condition,
     service_offer,
 )
-from apidiscovery_service.sources.upstreams.record import RecordFollower
+from apidiscovery_service.sources.upstreams.record_store import RecordFollower
+from apidiscovery_service.sources.upstreams.request_order import Turns
 from apidiscovery_service.sources.upstreams.rounds import now_text
 from apidiscovery_service.sources.upstreams.services import (
     ServiceSettings,
@@ -43,8 +45,6 @@ from apidiscovery_service.sources.upstreams.services import (
 )
 from apidiscovery_service.sources.upstreams.spec import UpstreamSpec
 from apidiscovery_service.sources.upstreams.state import KNOWN_RECORDS, Known
-from apidiscovery_service.sources.upstreams.turns import Turns
-from apidiscovery_service.sources.upstreams.unaggregated import rounds_for_all_lists
 from apidiscovery_service.store import Batch, Entry, Store
 from apidiscovery_service.store.claims import PREFIX, Claims, is_dead
 from apidiscovery_service.store.following import follow
@@ -89,7 +89,7 @@ class _Followed:
     spec: UpstreamSpec
     poller: Poller
     services: tuple[ApiService, ...] = ()
-    view: View = field(default_factory=View)
+    view: TrustedState = field(default_factory=TrustedState)
     distrust: asyncio.TimerHandle | None = None
     conditions: dict[str, Condition] = field(default_factory=dict[str, Condition])
 
@@ -404,7 +404,7 @@ class Upstreams(Source):
         is_trusted = is_news or self._claimed.get(followed.spec.id) == known.claim
         is_trusted = is_trusted and not self._silence
         since = "" if is_trusted else now_text()
-        followed.view = View(known, is_trusted, since, self._silence)
+        followed.view = TrustedState(known, is_trusted, since, self._silence)
 
     def _record_lost(self, spec_id: str) -> None:
         """Have a record written again that a restored store lacks."""
@@ -452,7 +452,7 @@ class Upstreams(Source):
         if self._claimed.get(followed.spec.id) == known.claim:
             _stop(followed)
             if not was_trusted:
-                followed.view = View(known, is_trusted=True)
+                followed.view = TrustedState(known, is_trusted=True)
             return not was_trusted
         if was_trusted and not followed.distrust:
             loop = asyncio.get_running_loop()
@@ -496,7 +496,7 @@ class Upstreams(Source):
             _stop(followed)
             view = followed.view
             if view.is_trusted or not view.known:
-                followed.view = View(view.known, since=since, doubt=self._silence)
+                followed.view = TrustedState(view.known, since=since, doubt=self._silence)
         self._publish(self._followed.values())
 
     def _end_silence(self) -> None:

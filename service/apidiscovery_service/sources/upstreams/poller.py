@@ -20,19 +20,19 @@ from apidiscovery_service.metrics import Metrics, UpstreamMetrics
 from apidiscovery_service.sources.upstreams.dialect import DialectReader
 from apidiscovery_service.sources.upstreams.failure import Reason, attempt, shown
 from apidiscovery_service.sources.upstreams.fetch import Exchange
-from apidiscovery_service.sources.upstreams.lists import GroupVersion, versions_of
-from apidiscovery_service.sources.upstreams.openapi_record import DocumentsWriter
-from apidiscovery_service.sources.upstreams.openapi_rounds import DocumentRounds
-from apidiscovery_service.sources.upstreams.reachability import accepts, address
-from apidiscovery_service.sources.upstreams.record import RecordWriter
-from apidiscovery_service.sources.upstreams.rounds import Rounds
-from apidiscovery_service.sources.upstreams.spec import Kind, UpstreamSpec
-from apidiscovery_service.sources.upstreams.state import KNOWN_RECORDS, Known, Root
-from apidiscovery_service.sources.upstreams.turns import Turns
-from apidiscovery_service.sources.upstreams.unaggregated import (
+from apidiscovery_service.sources.upstreams.list_details import (
     EVERYTHING_WITHIN_ROUNDS,
     UnaggregatedLists,
 )
+from apidiscovery_service.sources.upstreams.list_reader import GroupVersion, versions_of
+from apidiscovery_service.sources.upstreams.openapi.record import DocumentsWriter
+from apidiscovery_service.sources.upstreams.openapi.rounds import DocumentRounds
+from apidiscovery_service.sources.upstreams.reachability import accepts, address
+from apidiscovery_service.sources.upstreams.record_store import RecordWriter
+from apidiscovery_service.sources.upstreams.request_order import Turns
+from apidiscovery_service.sources.upstreams.rounds import Rounds
+from apidiscovery_service.sources.upstreams.spec import UpstreamKind, UpstreamSpec
+from apidiscovery_service.sources.upstreams.state import KNOWN_RECORDS, Known, Root
 from apidiscovery_service.store import Fenced, Guard, Store
 
 DOCUMENT_ROUNDS_AT_ONCE = 16
@@ -319,7 +319,7 @@ class _DiscoveryLoop(_Loop):
             is_recorded = await self._save()
         self._log_changes(self._known)
         self._count()
-        wanted = self._wanted() if self._spec.kind is Kind.SERVICE else None
+        wanted = self._wanted() if self._spec.kind is UpstreamKind.SERVICE else None
         # Lists come later, so that clients need not wait for them.
         if self._known.roots != before:
             await asyncio.sleep(_AFTER_CHANGE_S)

@@ -10,7 +10,7 @@ from apidiscovery_service.core.source import Certificates, SourceState, SourceSt
 from apidiscovery_service.sources.api_service import ApiService
 from apidiscovery_service.sources.priorities import listed_as, ordered_offers
 from apidiscovery_service.sources.upstreams.failure import shown
-from apidiscovery_service.sources.upstreams.lists import name_of, versions_of, with_versions
+from apidiscovery_service.sources.upstreams.list_reader import name_of, versions_of, with_versions
 from apidiscovery_service.sources.upstreams.spec import UpstreamSpec
 from apidiscovery_service.sources.upstreams.state import Known, Root
 
@@ -20,7 +20,7 @@ _MAX_ERROR = 600
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class TrustedState:
     """The known state of an upstream, and whether to trust it.
 
     Attributes:
@@ -60,7 +60,7 @@ class Condition:
     reason: str = ""
 
 
-def cluster_of(spec: UpstreamSpec, view: View, status: SourceStatus) -> Cluster:
+def cluster_of(spec: UpstreamSpec, view: TrustedState, status: SourceStatus) -> Cluster:
     """Return a mirrored server as a cluster, with its last known groups."""
     answered = [r for r in view.roots if r.groups or r.is_current or r.has_answered]
     core = _core_versions(root.groups for root in answered if root.core)
@@ -84,7 +84,7 @@ def cluster_of(spec: UpstreamSpec, view: View, status: SourceStatus) -> Cluster:
     )
 
 
-def mirrored_offers(view: View) -> tuple[Offer, ...]:
+def mirrored_offers(view: TrustedState) -> tuple[Offer, ...]:
     """Return all groups of a server in its own order; for paths that failed, the last known."""
     core = _core_versions(_as_fresh(view, root) for root in view.roots if root.core)
     named: dict[str, dict[str, Version]] = {}
@@ -123,14 +123,14 @@ def _united(first: Version, second: Version) -> Version:
     return Version(first.version, tuple(resources.values()), freshness)
 
 
-def _as_fresh(view: View, root: Root) -> Iterable[Group]:
+def _as_fresh(view: TrustedState, root: Root) -> Iterable[Group]:
     """Return the groups of a path; all are stale unless the path is current."""
     if view.is_current(root):
         return root.groups
     return with_versions(root.groups, lambda _, each: replace(each, freshness=Freshness.STALE))
 
 
-def service_offer(service: ApiService, view: View) -> Offer:
+def service_offer(service: ApiService, view: TrustedState) -> Offer:
     """Return the group-version of an APIService with its priorities.
 
     If the document does not have it, it is current without resources.
@@ -141,7 +141,7 @@ def service_offer(service: ApiService, view: View) -> Offer:
     return Offer(service.group, version, service.group_priority, service.version_priority)
 
 
-def _service_version(service: ApiService, view: View) -> Version:
+def _service_version(service: ApiService, view: TrustedState) -> Version:
     for root in view.roots:
         version = versions_of(root.groups).get((service.group, service.version))
         if not view.is_current(root):
@@ -153,7 +153,7 @@ def _service_version(service: ApiService, view: View) -> Version:
     return Version(service.version, (), Freshness.STALE)
 
 
-def mirror_condition(source: str, address: str, view: View) -> Condition:
+def mirror_condition(source: str, address: str, view: TrustedState) -> Condition:
     """Return the condition of a mirrored server."""
     if not view.is_trusted and (view.known or view.doubt):
         return _not_refreshed(source, address, view)
@@ -169,7 +169,9 @@ def mirror_condition(source: str, address: str, view: View) -> Condition:
     )
 
 
-def service_condition(service: ApiService, source: str, address: str, view: View) -> Condition:
+def service_condition(
+    service: ApiService, source: str, address: str, view: TrustedState
+) -> Condition:
     """Return the condition of the server behind an APIService, for its group-version."""
     stale = SourceStatus(source, SourceState.STALE, address=address)
     if not view.roots:
@@ -187,14 +189,14 @@ def service_condition(service: ApiService, source: str, address: str, view: View
     return _condition(replace(stale, state=SourceState.CURRENT), view, root.since)
 
 
-def _not_refreshed(source: str, address: str, view: View) -> Condition:
+def _not_refreshed(source: str, address: str, view: TrustedState) -> Condition:
     error = view.doubt or "last known; no process has polled it since"
     status = SourceStatus(source, SourceState.STALE, address=address)
     return _condition(status, view, view.since, error, NOT_REFRESHED)
 
 
 def _condition(
-    status: SourceStatus, view: View, since: str, error: str = "", reason: str = ""
+    status: SourceStatus, view: TrustedState, since: str, error: str = "", reason: str = ""
 ) -> Condition:
     """Return a condition with its time, error and certificates."""
     error = shown(error, _MAX_ERROR)

@@ -1,5 +1,7 @@
 """One round of discovery: requests each path of an upstream once, and updates what is known.
 
+A server without aggregated discovery is read list by list, as far as its list of groups changes.
+
 The answers are judged in the order of k8s.io/kube-aggregator
 pkg/apiserver/handler_discovery.go:fetchFreshDiscoveryForService.
 """
@@ -16,7 +18,7 @@ from http import HTTPStatus
 from apidiscovery_formats.media_types import JSON
 
 from apidiscovery_service.core.model import Freshness, Group, Version, shared
-from apidiscovery_service.sources.upstreams.answers import (
+from apidiscovery_service.sources.upstreams.discovery_answers import (
     MAX_WARNINGS,
     Listed,
     Reading,
@@ -27,7 +29,8 @@ from apidiscovery_service.sources.upstreams.answers import (
 )
 from apidiscovery_service.sources.upstreams.failure import Reason, UpstreamFailed, attempt
 from apidiscovery_service.sources.upstreams.fetch import AGGREGATED, Answer, Exchange
-from apidiscovery_service.sources.upstreams.lists import (
+from apidiscovery_service.sources.upstreams.list_details import with_known_lists
+from apidiscovery_service.sources.upstreams.list_reader import (
     GroupVersion,
     ListReader,
     digest,
@@ -36,9 +39,8 @@ from apidiscovery_service.sources.upstreams.lists import (
     with_versions,
 )
 from apidiscovery_service.sources.upstreams.repeated_answers import Doubts
-from apidiscovery_service.sources.upstreams.spec import Kind, UpstreamSpec
+from apidiscovery_service.sources.upstreams.spec import UpstreamKind, UpstreamSpec
 from apidiscovery_service.sources.upstreams.state import Known, Root
-from apidiscovery_service.sources.upstreams.unaggregated import with_known_lists
 
 # The list of groups of an old server does not show changes of resources within a group-version.
 # With a round a minute they are seen after five minutes; in other rounds an unchanged server costs
@@ -147,7 +149,7 @@ class Rounds:
 
     async def _checked(self, root: Root) -> Root:
         now = await self._request(root)
-        if self._spec.kind is not Kind.SERVICE and _has_lost(root, now):
+        if self._spec.kind is not UpstreamKind.SERVICE and _has_lost(root, now):
             await self._check_ready()
         return now
 
@@ -169,7 +171,7 @@ class Rounds:
 
     def _doubted(self, before: Root, now: Root) -> Root:
         """Accept that all groups are gone only after several such answers."""
-        of_declared = self._spec.kind is Kind.SERVICE and now.old
+        of_declared = self._spec.kind is UpstreamKind.SERVICE and now.old
         if not now.is_current or now.groups or not before.groups or of_declared:
             self._doubts.end(now.path)
             return now
@@ -193,7 +195,7 @@ class Rounds:
             return await self._aggregated(root, answer)
         if answer.status == HTTPStatus.NOT_FOUND and root.core:
             return _current(root, ())
-        if self._spec.kind is Kind.SERVICE:
+        if self._spec.kind is UpstreamKind.SERVICE:
             return await self._service(root)
         if answer.status != HTTPStatus.OK or not answer.is_plain_json:
             answer = await self._exchange.get(root.path, JSON)
@@ -205,7 +207,7 @@ class Rounds:
         A server with aggregated discovery could otherwise answer with the plain one. For services
         kube-aggregator makes both requests in every round.
         """
-        plain = (JSON,) if root.old and self._spec.kind is not Kind.SERVICE else ()
+        plain = (JSON,) if root.old and self._spec.kind is not UpstreamKind.SERVICE else ()
         return ",".join((*AGGREGATED, *plain))
 
     async def _not_modified(self, root: Root, etag: str) -> Root:
@@ -219,7 +221,7 @@ class Rounds:
     async def _aggregated(self, root: Root, answer: Answer) -> Root:
         found, reading = await self._read_document(answer, self._reading(root))
         groups = with_known_lists(found, root.groups)
-        if self._spec.kind is Kind.SERVICE:
+        if self._spec.kind is UpstreamKind.SERVICE:
             groups = with_versions(groups, _as_current)
         self._memories[root.path] = self._memory(root.path)
         groups = await asyncio.to_thread(shared, groups)  # 0.1 s for 10,000

@@ -10,7 +10,12 @@ from apidiscovery_kubeconfig.tls import Tls
 
 from apidiscovery_service.sources.api_service import ApiService, ServiceReference
 from apidiscovery_service.sources.upstreams.endpoint import Endpoint
-from apidiscovery_service.sources.upstreams.spec import Kind, Limits, Timing, UpstreamSpec
+from apidiscovery_service.sources.upstreams.spec import (
+    Timing,
+    UpstreamKind,
+    UpstreamLimits,
+    UpstreamSpec,
+)
 
 # Upstreams, each with the APIServices that name it.
 SpecsById: TypeAlias = dict[str, tuple[UpstreamSpec, tuple[ApiService, ...]]]
@@ -31,7 +36,7 @@ class ServiceSettings:
     urls: Mapping[str, str] = field(default_factory=dict[str, str])
     certificate: Material | None = None
     key: Material | None = None
-    limits: Limits = field(default_factory=Limits)
+    limits: UpstreamLimits = field(default_factory=UpstreamLimits)
     timing: Timing = field(default_factory=Timing)
     openapi: bool = True
 
@@ -60,7 +65,7 @@ def _spec(
     return UpstreamSpec(
         name=f"{name}:{reference.port}",
         endpoint=_endpoint(reference, service, settings),
-        kind=Kind.SERVICE,
+        kind=UpstreamKind.SERVICE,
         limits=settings.limits,
         timing=settings.timing,
         trust="insecure" if service.insecure_skip_tls_verify else trust,

@@ -18,7 +18,7 @@ _SHOWN_OF_NAME = 60
 _LONGEST_RETRY = 2  # poll intervals
 
 
-class Kind(StrEnum):
+class UpstreamKind(StrEnum):
     """The kind of an upstream.
 
     `SERVER` and `CLUSTER` are mirrored completely, `/api` and `/apis`: a cluster with a user's
@@ -32,7 +32,7 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class UpstreamLimits:
     """The limits of one upstream.
 
     Attributes:
@@ -108,7 +108,7 @@ def _doubled(first_s: float, failures: int, longest_s: float) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Filter:
+class VersionFilter:
     """Selects group-versions: those that match `allow`, or all, without those that match `deny`.
 
     Patterns may have `*` and `?`. A pattern with a slash is matched with `group/version`, others
@@ -151,11 +151,11 @@ class UpstreamSpec:
 
     name: str
     endpoint: Endpoint
-    kind: Kind = Kind.SERVER
+    kind: UpstreamKind = UpstreamKind.SERVER
     core_paths: tuple[str, ...] = ("/api",)
     named_paths: tuple[str, ...] = ("/apis",)
-    filter: Filter = field(default_factory=Filter)
-    limits: Limits = field(default_factory=Limits)
+    filter: VersionFilter = field(default_factory=VersionFilter)
+    limits: UpstreamLimits = field(default_factory=UpstreamLimits)
     timing: Timing = field(default_factory=Timing)
     trust: str = ""
     openapi: bool = True
@@ -165,7 +165,7 @@ class UpstreamSpec:
     @property
     def paths(self) -> tuple[tuple[str, bool], ...]:
         """Each path to request, and whether it has the core group."""
-        core = () if self.kind is Kind.SERVICE else self.core_paths
+        core = () if self.kind is UpstreamKind.SERVICE else self.core_paths
         return (*((path, True) for path in core), *((path, False) for path in self.named_paths))
 
     @property

@@ -16,12 +16,12 @@ from apidiscovery_service.core.group_document import group_value
 from apidiscovery_service.core.model import Freshness, Group, shared
 from apidiscovery_service.core.source import Certificates
 from apidiscovery_service.kube.go_json import JSONValue
-from apidiscovery_service.sources.upstreams.answers import Reading, read_aggregated
-from apidiscovery_service.sources.upstreams.record import RecordFormat
-from apidiscovery_service.sources.upstreams.spec import Limits
+from apidiscovery_service.sources.upstreams.discovery_answers import Reading, read_aggregated
+from apidiscovery_service.sources.upstreams.record_store import RecordFormat
+from apidiscovery_service.sources.upstreams.spec import UpstreamLimits
 
 # Accepted content stays accepted, whatever the limits are now.
-_RECORD_LIMITS = Limits(group_versions=10**9)
+_RECORD_LIMITS = UpstreamLimits(group_versions=10**9)
 
 
 @dataclass(frozen=True, slots=True)

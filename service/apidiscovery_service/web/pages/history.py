@@ -10,8 +10,14 @@ from urllib.parse import urlencode
 
 from apidiscovery_service.core.model import Group
 from apidiscovery_service.history.history import History, ReadContent
-from apidiscovery_service.history.model import MERGED, Change, Filter, HistoryError, Kind
-from apidiscovery_service.web.changes import Entry, ShownChange, entries, explained, visible
+from apidiscovery_service.history.model import (
+    MERGED,
+    Change,
+    ChangeFilter,
+    ChangeKind,
+    HistoryError,
+)
+from apidiscovery_service.web.changes import ShownChange, TimelineEntry, entries, explained, visible
 from apidiscovery_service.web.names import NamedKind, kinds_of
 from apidiscovery_service.web.view import Page, PageError, View, group_named, not_found
 
@@ -93,10 +99,10 @@ async def _timeline(view: View, history: History) -> Page:
     )
     before = view.parameter("before")
     cursor = int(before) if before.isdecimal() and len(before) < 19 else None  # noqa: PLR2004
-    only = Filter(
+    only = ChangeFilter(
         clusters=_clusters(filters.cluster),
         may_read=visible(view),
-        kinds=(Kind.GROUP,) if filters.kind else (),
+        kinds=(ChangeKind.GROUP,) if filters.kind else (),
         groups=(group_named(filters.group),) if filters.group else None,
         since=_since(filters.since),
     )
@@ -155,10 +161,10 @@ async def _one(view: View, history: History) -> Page:
 
 async def _of_all(
     history: History, changes: Sequence[Change], filters: Filters
-) -> tuple[list[Entry], int]:
+) -> tuple[list[TimelineEntry], int]:
     """Return the first lines, and the place of the last change that was looked at."""
     pending = entries(map(ShownChange, changes))
-    shown: list[Entry] = []
+    shown: list[TimelineEntry] = []
     place = -1
     for start in range(0, len(pending), _LINES):
         some = pending[start : start + _LINES]
@@ -168,7 +174,7 @@ async def _of_all(
         for entry in some:
             place += len(entry.changes)
             line = next(lines) if len(entry.changes) == 1 else None
-            found = entry if line is None else Entry((line,))
+            found = entry if line is None else TimelineEntry((line,))
             if filters.shows(found.first):
                 shown.append(found)
             if len(shown) == _LINES:
@@ -178,7 +184,7 @@ async def _of_all(
 
 async def _of_kind(
     history: History, changes: Sequence[Change], kind: str
-) -> tuple[list[Entry], int]:
+) -> tuple[list[TimelineEntry], int]:
     """Return the first lines that are of a kind, and the place of the last change looked at."""
     lines: list[ShownChange] = []
     count = 0
@@ -206,7 +212,7 @@ def _side(side: ReadContent) -> GroupSide | None:
 
 def _documents(change: Change) -> str:
     """Return the path of the document after a change; empty where it is none of discovery."""
-    if change.kind is not Kind.GROUP or not change.after:
+    if change.kind is not ChangeKind.GROUP or not change.after:
         return ""
     prefix = "" if change.cluster == MERGED else f"/clusters/{change.cluster}"
     path = "/apis" if change.name else "/api"

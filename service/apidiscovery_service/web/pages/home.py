@@ -9,7 +9,7 @@ from apidiscovery_formats.matrix import Agreement, Freshness, Matrix
 
 from apidiscovery_service.core.source import UPSTREAM, SourceState, SourceStatus
 from apidiscovery_service.history.history import History
-from apidiscovery_service.history.model import Filter, HistoryError, Kind
+from apidiscovery_service.history.model import ChangeFilter, ChangeKind, HistoryError
 from apidiscovery_service.web.changes import ShownChange, explained, visible
 from apidiscovery_service.web.pages.search import refresh_fields
 from apidiscovery_service.web.view import Page, View
@@ -20,7 +20,7 @@ _READ_CHANGES = 400
 _TOGETHER = timedelta(seconds=5)
 _MAX_CLUSTERS = 24
 # The order of groups changes with each group that comes or goes, which is listed itself.
-_KINDS = (Kind.GROUP, Kind.OPENAPI, Kind.STATE)
+_KINDS = (ChangeKind.GROUP, ChangeKind.OPENAPI, ChangeKind.STATE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ async def _last_changes(view: View) -> tuple[list[Changes], str]:
     if history is None:
         return [], ""
     try:
-        only = Filter(may_read=visible(view), kinds=_KINDS)
+        only = ChangeFilter(may_read=visible(view), kinds=_KINDS)
         found = map(ShownChange, await history.changes(only, limit=_READ_CHANGES))
         lines = together((one for one in found if not (one.is_echo or one.is_implied)), _LINES)
         return await _explained(history, lines), ""

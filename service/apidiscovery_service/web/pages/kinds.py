@@ -13,8 +13,8 @@ from apidiscovery_service.errors import DiscoveryError
 from apidiscovery_service.web import descriptions
 from apidiscovery_service.web.descriptions import visible_text
 from apidiscovery_service.web.example import Named, NoExample, manifest
-from apidiscovery_service.web.fields import Field, FieldTree, Level
-from apidiscovery_service.web.fields_schemas import Schemas
+from apidiscovery_service.web.field_schemas import Schemas
+from apidiscovery_service.web.field_tree import Field, FieldTree, Level
 from apidiscovery_service.web.view import CORE, Page, View, group_named, not_found
 
 _OPEN_AT_FIRST = "spec"

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from markupsafe import Markup
 
-from apidiscovery_service.openapi.schemas import DocumentSource
+from apidiscovery_service.openapi.body import DocumentSource
 from apidiscovery_service.web import descriptions
 from apidiscovery_service.web.descriptions import visible_text
 from apidiscovery_service.web.names import Match, Names

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import pytest
-from apidiscovery_cli.conformance.check import Outcome, Profile
+from apidiscovery_cli.conformance.check import CheckOutcome, Profile
 from apidiscovery_cli.conformance.exchange import Asked, Endpoint, Reply, Session
 from apidiscovery_cli.conformance.running import CHECKS, Report, run
 from apidiscovery_cli.conformance.subject import Subject
@@ -449,7 +449,7 @@ FAULTS = [
 ]
 
 
-def numbers(report: Report, outcome: Outcome) -> set[int]:
+def numbers(report: Report, outcome: CheckOutcome) -> set[int]:
     return {result.check.number for result in report.of(outcome)}
 
 
@@ -457,7 +457,7 @@ def numbers(report: Report, outcome: Outcome) -> set[int]:
 async def test_a_fault_fails_the_checks_that_are_about_it(broken: Fault) -> None:
     async with served(Tampered(extension(), broken.tamper, broken.disguise)) as url:
         report = await asyncio.to_thread(run, Endpoint(url=url))
-    failed = {result.check.number: result for result in report.of(Outcome.FAIL)}
+    failed = {result.check.number: result for result in report.of(CheckOutcome.FAIL)}
     assert set(failed) == broken.found_by, [str(result) for result in failed.values()]
     assert all(result.seen and result.wanted for result in failed.values())
     assert report.profile is Profile.EXTENSION
@@ -499,9 +499,9 @@ async def test_a_kube_apiserver_has_to_have_aggregated_discovery_since_1_27() ->
     async with served(without_aggregated) as url:
         report = await asyncio.to_thread(run, Endpoint(url=url))
         older = await asyncio.to_thread(run, Endpoint(url=url), release=(1, 26))
-    assert numbers(report, Outcome.FAIL) == {1}
+    assert numbers(report, CheckOutcome.FAIL) == {1}
     assert (report.profile, report.release) == (Profile.KUBE_APISERVER, "1.36")
-    assert numbers(older, Outcome.FAIL) == set()
+    assert numbers(older, CheckOutcome.FAIL) == set()
 
 
 async def test_the_core_group_has_to_be_v1_and_alone() -> None:
@@ -518,14 +518,14 @@ async def test_the_core_group_has_to_be_v1_and_alone() -> None:
 
     async with served(Tampered(kube_apiserver(), two_groups)) as url:
         report = await asyncio.to_thread(run, Endpoint(url=url))
-    assert numbers(report, Outcome.FAIL) == {45}
+    assert numbers(report, CheckOutcome.FAIL) == {45}
 
 
 async def test_what_passes_on_one_half_is_looked_at_on_the_other_too() -> None:
     tamper = when(lambda seen: seen.path == "/api", without_vary)
     async with served(Tampered(kube_apiserver(), tamper)) as url:
         report = await asyncio.to_thread(run, Endpoint(url=url))
-    assert numbers(report, Outcome.FAIL) == {19}
+    assert numbers(report, CheckOutcome.FAIL) == {19}
 
 
 async def test_a_server_without_aggregated_discovery_is_not_blamed() -> None:
@@ -538,11 +538,11 @@ async def test_a_server_without_aggregated_discovery_is_not_blamed() -> None:
         report = await asyncio.to_thread(run, Endpoint(url=url))
     assert report.passed
     assert report.aggregated == ""
-    assert {4, 11, 17, 44, 48} <= numbers(report, Outcome.SKIP)
+    assert {4, 11, 17, 44, 48} <= numbers(report, CheckOutcome.SKIP)
 
 
 async def test_a_group_of_which_nothing_works_is_no_reason_to_fall_over() -> None:
     app = discovery_app([ApiGroup("example.dev", [ApiVersion("v1", [SHELVES])])])
     async with served(Tampered(app, lambda _seen, _answer: ERROR)) as url:
         report = await asyncio.to_thread(run, Endpoint(url=url))
-    assert {1, 30, 41, 60, 61} <= numbers(report, Outcome.FAIL)
+    assert {1, 30, 41, 60, 61} <= numbers(report, CheckOutcome.FAIL)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from apidiscovery_cli.conformance.check import Outcome, Profile
+from apidiscovery_cli.conformance.check import CheckOutcome, Profile
 from apidiscovery_cli.conformance.exchange import Endpoint
 from apidiscovery_cli.conformance.running import Report, run
 from conforming import extension, kube_apiserver
@@ -35,11 +35,11 @@ API_SERVICE = {
 
 
 def failed(report: Report) -> list[str]:
-    return [str(result) for result in report.of(Outcome.FAIL)]
+    return [str(result) for result in report.of(CheckOutcome.FAIL)]
 
 
 def skipped(report: Report) -> dict[int, str]:
-    return {result.check.number: result.seen for result in report.of(Outcome.SKIP)}
+    return {result.check.number: result.seen for result in report.of(CheckOutcome.SKIP)}
 
 
 def test_the_catalogue_passes_all(server: Server) -> None:
@@ -128,7 +128,7 @@ async def test_a_definition_whose_names_are_taken_is_no_fault_of_kube_apiserver(
         as_kubernetes = await asyncio.to_thread(run, Endpoint(url=url))
         as_extension = await asyncio.to_thread(run, Endpoint(url=url), profile=Profile.EXTENSION)
     assert failed(as_kubernetes) == []
-    assert 44 in {result.check.number for result in as_extension.of(Outcome.FAIL)}
+    assert 44 in {result.check.number for result in as_extension.of(CheckOutcome.FAIL)}
 
 
 async def test_a_kubernetes_1_26_has_openapi_as_it_was_then() -> None:
@@ -142,5 +142,5 @@ async def test_a_kubernetes_1_26_has_openapi_as_it_was_then() -> None:
             await asyncio.to_thread(run, Endpoint(url=url), release=release)
             for release in ((1, 26), (1, 27))
         ]
-    assert 56 not in {result.check.number for result in old.of(Outcome.FAIL)}
-    assert 56 in {result.check.number for result in new.of(Outcome.FAIL)}
+    assert 56 not in {result.check.number for result in old.of(CheckOutcome.FAIL)}
+    assert 56 in {result.check.number for result in new.of(CheckOutcome.FAIL)}

@@ -5,7 +5,7 @@ import json
 
 import pytest
 from apidiscovery_cli.conformance import subject
-from apidiscovery_cli.conformance.check import Outcome, Profile
+from apidiscovery_cli.conformance.check import CheckOutcome, Profile
 from apidiscovery_cli.conformance.exchange import (
     MAX_BODY_BYTES,
     Asked,
@@ -147,7 +147,7 @@ def test_whatever_is_answered_every_check_has_a_result(data: st.DataObject) -> N
         except subject.NoApiServer:  # a page for each of the first two questions
             return
     assert [result.check for result in report.results] == list(CHECKS)
-    assert all(result.seen for result in report.results if result.outcome is not Outcome.PASS)
+    assert all(result.seen for result in report.results if result.outcome is not CheckOutcome.PASS)
     for form in FORMATS.values():
         assert "\x1b" not in form(report)
 

@@ -1,7 +1,7 @@
 """No check passes without having inspected anything."""
 
 import pytest
-from apidiscovery_cli.conformance.check import Outcome, Profile
+from apidiscovery_cli.conformance.check import CheckOutcome, Profile
 from apidiscovery_cli.conformance.exchange import Endpoint
 from apidiscovery_cli.conformance.running import Report, run
 from fake_api_server import Answer, FakeApiServer
@@ -19,7 +19,7 @@ def report_of(answer: Answer, profile: Profile = Profile.EXTENSION) -> Report:
         return run(Endpoint(url=server.url), profile=profile)
 
 
-def numbers(report: Report, outcome: Outcome) -> set[int]:
+def numbers(report: Report, outcome: CheckOutcome) -> set[int]:
     return {result.check.number for result in report.of(outcome)}
 
 
@@ -38,16 +38,16 @@ def numbers(report: Report, outcome: Outcome) -> set[int]:
 @pytest.mark.parametrize("profile", list(Profile))
 def test_a_server_that_has_nothing_passes_nothing(answer: Answer, profile: Profile) -> None:
     report = report_of(answer, profile)
-    assert numbers(report, Outcome.PASS) == set()
+    assert numbers(report, CheckOutcome.PASS) == set()
     assert not report.passed
 
 
 def test_without_groups_nothing_is_said_of_groups() -> None:
     report = report_of(Answer(EMPTY_AGGREGATED, AGG))
-    assert numbers(report, Outcome.SKIP) >= {3, 13, 14, 15, 16}
+    assert numbers(report, CheckOutcome.SKIP) >= {3, 13, 14, 15, 16}
 
 
 def test_without_groups_nothing_is_said_of_unaggregated_groups() -> None:
     report = report_of(Answer(EMPTY_PLAIN))
-    assert numbers(report, Outcome.SKIP) >= {3, 8, 42, 43}
-    assert 45 in numbers(report, Outcome.FAIL)  # a list of groups at /api
+    assert numbers(report, CheckOutcome.SKIP) >= {3, 8, 42, 43}
+    assert 45 in numbers(report, CheckOutcome.FAIL)  # a list of groups at /api

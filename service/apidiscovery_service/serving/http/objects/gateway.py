@@ -37,7 +37,7 @@ from apidiscovery_service.serving.http.messages import (
     Response,
     Send,
 )
-from apidiscovery_service.serving.http.objects import writes
+from apidiscovery_service.serving.http.objects import write_requests
 from apidiscovery_service.serving.http.objects.parameters import Query, list_parameters
 from apidiscovery_service.serving.http.objects.representation import (
     STREAM_MEDIA_TYPES,
@@ -50,7 +50,7 @@ from apidiscovery_service.serving.http.objects.representation import (
 )
 from apidiscovery_service.serving.http.objects.routes import ObjectRoute, object_route
 from apidiscovery_service.serving.http.objects.watch import WatchStream, stream, watch
-from apidiscovery_service.serving.http.objects.writes import Disconnected, read_body
+from apidiscovery_service.serving.http.objects.write_requests import Disconnected, read_body
 from apidiscovery_service.serving.http.sending import disconnected
 from apidiscovery_service.serving.http.statuses import (
     NOT_CACHED,
@@ -63,7 +63,7 @@ from apidiscovery_service.serving.http.statuses import (
 from apidiscovery_service.serving.revocation import revoked
 from apidiscovery_service.storage_versions.collection import Collection
 from apidiscovery_service.storage_versions.object_reads import ObjectReads
-from apidiscovery_service.storage_versions.objects import Objects
+from apidiscovery_service.storage_versions.object_writes import Objects
 from apidiscovery_service.store import StoreUnavailable, told_to_callers
 
 _WRITES = frozenset(("POST", "PUT", "PATCH", "DELETE"))
@@ -160,9 +160,11 @@ class ObjectAnswers:
         self, request: Request, target: ObjectRoute, read: Callable[[], Awaitable[bytes]]
     ) -> Response:
         if request.method == "PATCH":
-            writes.check_patch_type(request.content_type)
+            write_requests.check_patch_type(request.content_type)
         shape = shape_of(request, target.kind, negotiate(request))
-        return await writes.Write(self._objects, request, target, await read(), shape).answer()
+        return await write_requests.Write(
+            self._objects, request, target, await read(), shape
+        ).answer()
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from apidiscovery_service.kube.objects.errors import (
     group_resource,
     invalid_options,
 )
-from apidiscovery_service.kube.objects.kinds import Kind, Object
+from apidiscovery_service.kube.objects.kinds import Object, ObjectKind
 from apidiscovery_service.kube.objects.selectors import (
     NAME,
     NAMESPACE,
@@ -143,7 +143,7 @@ def _int64(text: str) -> int:
     return number
 
 
-def watch_revision(kind: Kind, text: str) -> int:
+def watch_revision(kind: ObjectKind, text: str) -> int:
     """Return the resourceVersion after which a watch begins.
 
     Raises:

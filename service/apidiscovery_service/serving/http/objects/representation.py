@@ -32,8 +32,8 @@ from apidiscovery_service.kube.objects.kinds import (
     PARTIAL_OBJECT_METADATA,
     PARTIAL_OBJECT_METADATA_V1BETA1,
     STORAGE_VERSION,
-    Kind,
     Object,
+    ObjectKind,
 )
 from apidiscovery_service.kube.objects.metadata import partial
 from apidiscovery_service.kube.objects.tables import IncludeObject, table
@@ -178,7 +178,7 @@ class Shape:
         include: What a Table includes of each object.
     """
 
-    kind: Kind
+    kind: ObjectKind
     form: Form
     include: IncludeObject = IncludeObject.METADATA
 
@@ -240,7 +240,7 @@ class Shape:
         return ObjectError(HTTPStatus.NOT_ACCEPTABLE, "NotAcceptable", message)
 
 
-def shape_of(request: Request, kind: Kind, form: Form) -> Shape:
+def shape_of(request: Request, kind: ObjectKind, form: Form) -> Shape:
     """Return how objects of a kind are represented in the answer to a request.
 
     Raises:

@@ -6,7 +6,7 @@ their methods, pkg/endpoints/request/requestinfo.go:NewRequestInfo for the verbs
 
 from dataclasses import dataclass
 
-from apidiscovery_service.kube.objects.kinds import LEASE, STORAGE_VERSION, Kind
+from apidiscovery_service.kube.objects.kinds import LEASE, STORAGE_VERSION, ObjectKind
 
 _KINDS = {(kind.group, kind.version): kind for kind in (STORAGE_VERSION, LEASE)}
 
@@ -40,7 +40,7 @@ class ObjectRoute:
         watches: Whether the path has the deprecated prefix `watch`.
     """
 
-    kind: Kind
+    kind: ObjectKind
     namespace: str = ""
     name: str = ""
     status: bool = False
@@ -107,7 +107,7 @@ def object_route(path: str) -> ObjectRoute | None:
     return _below(kind, rest[1:] if watches else rest, watches=watches)
 
 
-def _below(kind: Kind, parts: list[str], *, watches: bool) -> ObjectRoute | None:
+def _below(kind: ObjectKind, parts: list[str], *, watches: bool) -> ObjectRoute | None:
     namespace = ""
     if kind.namespaced and len(parts) > 2 and parts[0] == "namespaces":  # noqa: PLR2004
         namespace, parts = parts[1], parts[2:]

@@ -23,7 +23,7 @@ from apidiscovery_service.core.model import (
     shared,
     shared_version,
 )
-from apidiscovery_service.sources.upstreams.answers import (
+from apidiscovery_service.sources.upstreams.discovery_answers import (
     Reading,
     list_lines,
     read_group_list,
@@ -31,14 +31,14 @@ from apidiscovery_service.sources.upstreams.answers import (
 )
 from apidiscovery_service.sources.upstreams.failure import UpstreamFailed
 from apidiscovery_service.sources.upstreams.fetch import Exchange
-from apidiscovery_service.sources.upstreams.lists import (
+from apidiscovery_service.sources.upstreams.list_reader import (
     GroupVersion,
     ListReader,
     name_of,
     versions_of,
     with_versions,
 )
-from apidiscovery_service.sources.upstreams.spec import Kind, UpstreamSpec
+from apidiscovery_service.sources.upstreams.spec import UpstreamKind, UpstreamSpec
 from apidiscovery_service.sources.upstreams.state import Known, Root
 
 # Lists have no ETag, and a storage version may change without a change of the aggregated document.
@@ -158,7 +158,7 @@ class UnaggregatedLists:
         names = [group.name for group in root.groups]
         memory = self._memories[root.path]
         is_due = self._turn == 0 or memory.names != names
-        if root.core or self._spec.kind is Kind.SERVICE or not is_due:
+        if root.core or self._spec.kind is UpstreamKind.SERVICE or not is_due:
             return None
         memory.names = names
         read = partial(read_with, read_group_list, Reading(self._spec.limits))

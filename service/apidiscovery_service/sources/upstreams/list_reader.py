@@ -10,11 +10,11 @@ from http import HTTPStatus
 from apidiscovery_formats.media_types import JSON
 
 from apidiscovery_service.core.model import Group, Version
-from apidiscovery_service.sources.upstreams.answers import read_resource_list
 from apidiscovery_service.sources.upstreams.body import Body
+from apidiscovery_service.sources.upstreams.discovery_answers import read_resource_list
 from apidiscovery_service.sources.upstreams.failure import Reason, UpstreamFailed, attempt
 from apidiscovery_service.sources.upstreams.fetch import Exchange
-from apidiscovery_service.sources.upstreams.spec import Kind, UpstreamSpec
+from apidiscovery_service.sources.upstreams.spec import UpstreamKind, UpstreamSpec
 
 GroupVersion = tuple[str, str]
 
@@ -110,7 +110,7 @@ class ListReader:
             self.digests.pop(gv, None)
 
     async def _read(self, gv: GroupVersion) -> Version | None:
-        is_service = self._spec.kind is Kind.SERVICE
+        is_service = self._spec.kind is UpstreamKind.SERVICE
         # An APIService without a group is of the core group, which is elsewhere.
         base = "/api" if not gv[0] and is_service else self._path
         path = f"{base}/{name_of(*gv)}"

@@ -17,8 +17,8 @@ import structlog
 from apidiscovery_service.sources.upstreams.body import Body
 from apidiscovery_service.sources.upstreams.failure import Reason, UpstreamFailed
 from apidiscovery_service.sources.upstreams.fetch import Answer, Exchange
-from apidiscovery_service.sources.upstreams.lists import GroupVersion, name_of
-from apidiscovery_service.sources.upstreams.openapi_answers import (
+from apidiscovery_service.sources.upstreams.list_reader import GroupVersion, name_of
+from apidiscovery_service.sources.upstreams.openapi.answers import (
     INDEX_PATH,
     V2_PATH,
     Index,
@@ -29,17 +29,17 @@ from apidiscovery_service.sources.upstreams.openapi_answers import (
     read_index,
     split_document,
 )
-from apidiscovery_service.sources.upstreams.openapi_record import (
+from apidiscovery_service.sources.upstreams.openapi.record import (
     DocumentRef,
     DocumentsWriter,
-    Form,
     OwnV2,
     Packed,
     Published,
     Refused,
+    UpstreamForm,
     pack,
 )
-from apidiscovery_service.sources.upstreams.openapi_v2 import (
+from apidiscovery_service.sources.upstreams.openapi.v2 import (
     V2Rounds,
     check_document,
     check_room,
@@ -48,7 +48,7 @@ from apidiscovery_service.sources.upstreams.openapi_v2 import (
     requested,
 )
 from apidiscovery_service.sources.upstreams.repeated_answers import Doubts
-from apidiscovery_service.sources.upstreams.spec import Kind, UpstreamSpec
+from apidiscovery_service.sources.upstreams.spec import UpstreamKind, UpstreamSpec
 
 # A refused document is retried when its hash changes, or after this time: a proxy may be at fault.
 _REFUSED_FOR_S = 3600.0
@@ -137,12 +137,16 @@ class DocumentRounds:
         is_same = known.offered == _digest_of(offered) and not self._is_retrying
         # An index of an older release does not say whether the document itself is kept.
         is_kept = known.v2_state is not OwnV2.UNKNOWN
-        v2_etag = known.etag if is_same and known.form is Form.V2 and is_kept else ""
-        if is_same and known.form in (Form.NONE, Form.V2) and not self._is_newer_form_due():
-            if known.form is Form.V2:
+        v2_etag = known.etag if is_same and known.form is UpstreamForm.V2 and is_kept else ""
+        if (
+            is_same
+            and known.form in (UpstreamForm.NONE, UpstreamForm.V2)
+            and not self._is_newer_form_due()
+        ):
+            if known.form is UpstreamForm.V2:
                 await self._request_v2(offered, v2_etag)
             return
-        etag = known.etag if is_same and known.form is Form.V3 else ""
+        etag = known.etag if is_same and known.form is UpstreamForm.V3 else ""
         answer = await requested(self._v3, INDEX_PATH, etag)
         if answer.status == HTTPStatus.NOT_MODIFIED:
             await self._writer.save(replace(known, error=""))
@@ -164,7 +168,7 @@ class DocumentRounds:
         self, answer: Answer, offered: frozenset[GroupVersion], *, is_same: bool
     ) -> None:
         known = self._writer.published
-        wanted = Wanted(offered, self._spec.kind is not Kind.SERVICE)
+        wanted = Wanted(offered, self._spec.kind is not UpstreamKind.SERVICE)
         known_digest = known.digest if is_same else ""
         read = partial(_read_index, known_digest, wanted, self._prefix)
         digest, index = await self._v3.read(answer, read)
@@ -172,7 +176,7 @@ class DocumentRounds:
             await self._writer.save(replace(known, etag=answer.etag, error=""))
             return
         is_empty = offered and not index.documents and not index.odd
-        if is_empty and (known.documents or known.form is Form.UNKNOWN):
+        if is_empty and (known.documents or known.form is UpstreamForm.UNKNOWN):
             await self._doubt(
                 "got an index without documents of the served group-versions", offered
             )
@@ -212,7 +216,7 @@ class DocumentRounds:
         """Return the index of now, in which documents may be missing."""
         return replace(
             self._writer.published,
-            form=Form.V3,
+            form=UpstreamForm.V3,
             offered="",
             documents=dict(sorted(progress.documents.items())),
             refused=dict(sorted(progress.refused.items())),
@@ -269,11 +273,11 @@ class DocumentRounds:
         elif answer.status == HTTPStatus.NOT_FOUND:
             if known.documents:
                 await self._doubt(f"got status 404, as from {V2_PATH}", offered)
-            nothing = Published(Form.NONE, offered=_digest_of(offered), v2_state=OwnV2.NONE)
+            nothing = Published(UpstreamForm.NONE, offered=_digest_of(offered), v2_state=OwnV2.NONE)
             await self._writer.save(nothing)
         else:
             check_document(answer)
-            if known.form is Form.V3 and known.documents:
+            if known.form is UpstreamForm.V3 and known.documents:
                 await self._doubt("got status 404", offered)
             await self._whole(answer, offered)
 
@@ -284,13 +288,15 @@ class DocumentRounds:
             UpstreamFailed: This answer is not enough.
         """
         path, _ = self._spec.paths[-1]
-        if self._spec.kind is Kind.SERVICE and offered:  # it need not serve the list of its groups
+        if (
+            self._spec.kind is UpstreamKind.SERVICE and offered
+        ):  # it need not serve the list of its groups
             path = f"/{key_of(min(offered))}"
         await self._doubts.check(INDEX_PATH, seen, path)
 
     async def _whole(self, answer: Answer, offered: frozenset[GroupVersion]) -> None:
         known, whole = self._writer.published, _digest_of(offered)
-        is_same = (known.form, known.offered) == (Form.V2, whole)
+        is_same = (known.form, known.offered) == (UpstreamForm.V2, whole)
         is_same = is_same and known.v2_state is not OwnV2.UNKNOWN
         keys = [key_of(gv) for gv in sorted(offered)]
         read = partial(_read_whole, known.digest if is_same else "", keys)
@@ -302,7 +308,7 @@ class DocumentRounds:
         for packed in parts.values():
             await self._writer.put(packed)
         documents = {key: packed.ref(packed.hash) for key, packed in parts.items()}
-        now = Published(Form.V2, answer.etag, digest, offered=whole, documents=documents)
+        now = Published(UpstreamForm.V2, answer.etag, digest, offered=whole, documents=documents)
         if is_taken(self._spec):
             await self._writer.put(own)
             now = kept(now, own, answer)

@@ -29,7 +29,7 @@ from apidiscovery_service.kube.objects.errors import (
     too_large,
     unsupported_media_type,
 )
-from apidiscovery_service.kube.objects.kinds import DELETE_OPTIONS, Kind, Object
+from apidiscovery_service.kube.objects.kinds import DELETE_OPTIONS, Object, ObjectKind
 from apidiscovery_service.serving.http.messages import Headers, Receive, Request, Response
 from apidiscovery_service.serving.http.objects import parameters
 from apidiscovery_service.serving.http.objects.parameters import (
@@ -40,7 +40,7 @@ from apidiscovery_service.serving.http.objects.parameters import (
 from apidiscovery_service.serving.http.objects.representation import Shape, response
 from apidiscovery_service.serving.http.objects.routes import ObjectRoute
 from apidiscovery_service.serving.http.statuses import object_deleted
-from apidiscovery_service.storage_versions.objects import Objects, Preconditions
+from apidiscovery_service.storage_versions.object_writes import Objects, Preconditions
 from apidiscovery_service.workers import run_sized
 
 MAX_BODY_BYTES = 3 * 1024 * 1024
@@ -246,7 +246,9 @@ def serializer_of(content_type: str) -> Serializer:
     raise unsupported_media_type(MEDIA_TYPES)
 
 
-def decoded(request: Request, body: bytes, kind: Kind, validation: FieldValidation) -> Decoded:
+def decoded(
+    request: Request, body: bytes, kind: ObjectKind, validation: FieldValidation
+) -> Decoded:
     """Return the object of a body, with the problems for which the client is warned.
 
     Raises:

@@ -4,10 +4,10 @@ import asyncio
 from collections import OrderedDict
 from typing import Final
 
-from apidiscovery_service.openapi.body import Form
+from apidiscovery_service.openapi.body import DocumentForm, DocumentSource
 from apidiscovery_service.openapi.making import Once
-from apidiscovery_service.openapi.schemas import DocumentSource, read
-from apidiscovery_service.web.fields_schemas import Schemas
+from apidiscovery_service.openapi.schemas import read
+from apidiscovery_service.web.field_schemas import Schemas
 
 KEPT_BYTES: Final = 8 * 2**20
 """Of documents as text, of which only the schemas are in memory."""
@@ -35,7 +35,7 @@ class SchemaCache:
         if digest is None:
             return None
         if digest not in self._kept:
-            body = await documents.body(key, Form.JSON, "identity")
+            body = await documents.body(key, DocumentForm.JSON, "identity")
             if body is None:
                 return None
             digest, data = body.hash, body.data

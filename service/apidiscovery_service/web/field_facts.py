@@ -7,7 +7,7 @@ from apidiscovery_formats.go_json import dumps
 from apidiscovery_formats.openapi.traversal import Object, as_array
 
 from apidiscovery_service.web.descriptions import visible_text
-from apidiscovery_service.web.fields_schemas import RULES, objects, texts
+from apidiscovery_service.web.field_schemas import RULES, objects, texts
 
 _MAX_VALUES = 40
 _MAX_CHARACTERS = 400
@@ -28,7 +28,7 @@ class Fact:
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class CelRule:
     """A validation rule in CEL, and the message of an API server if it does not hold."""
 
     rule: str
@@ -90,10 +90,10 @@ def facts(whole: Object) -> Iterator[Fact]:
         yield Fact("immutable")
 
 
-def rules(whole: Object) -> list[Rule]:
+def rules(whole: Object) -> list[CelRule]:
     """Return the validation rules of a schema."""
     return [
-        Rule(_cut(str(each.get("rule", ""))), _cut(str(each.get("message", ""))))
+        CelRule(_cut(str(each.get("rule", ""))), _cut(str(each.get("message", ""))))
         for each in objects(whole.get(RULES))
     ]
 
@@ -132,5 +132,5 @@ def _range(low: object, high: object) -> str:
     return as_code(low) if low == high else f"{as_code(low)} to {as_code(high)}"
 
 
-def _is_unchanged(rule: Rule) -> bool:
+def _is_unchanged(rule: CelRule) -> bool:
     return rule.rule.replace(" ", "") in _UNCHANGED

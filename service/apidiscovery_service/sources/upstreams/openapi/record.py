@@ -16,7 +16,7 @@ from typing import TypeAlias, cast
 import orjson
 import zstandard
 
-from apidiscovery_service.sources.upstreams.record import (
+from apidiscovery_service.sources.upstreams.record_store import (
     BadRecord,
     RecordFormat,
     RecordWriter,
@@ -35,7 +35,7 @@ _SWEPT_AFTER_S = 10.0
 _Row: TypeAlias = list[str | int | None]
 
 
-class Form(StrEnum):
+class UpstreamForm(StrEnum):
     """The form of the OpenAPI documents of an upstream."""
 
     UNKNOWN = ""
@@ -115,7 +115,7 @@ class Published:
         is_untyped: Whether it calls documents plain text, as kube-apiservers before 1.27.
     """
 
-    form: Form = Form.UNKNOWN
+    form: UpstreamForm = UpstreamForm.UNKNOWN
     etag: str = ""
     digest: str = ""
     offered: str = ""
@@ -135,8 +135,8 @@ class Published:
 
         A client of an incomplete list would take the others for removed.
         """
-        if self.form is not Form.V3:
-            return self.form is not Form.UNKNOWN
+        if self.form is not UpstreamForm.V3:
+            return self.form is not UpstreamForm.UNKNOWN
         has_failed = bool(self.error or self.refused)
         return bool(self.documents) if has_failed else bool(self.digest)
 
@@ -198,7 +198,7 @@ def _decode(text: bytes) -> Published:
     content = orjson.loads(text)
     v2 = content.get("v2")  # absent in records of older releases, as are the fields with it
     return Published(
-        form=Form(content["form"]),
+        form=UpstreamForm(content["form"]),
         etag=str(content["etag"]),
         digest=str(content["digest"]),
         offered=str(content["offered"]),

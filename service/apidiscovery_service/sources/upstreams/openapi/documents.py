@@ -15,14 +15,14 @@ from apidiscovery_service.openapi.body import Packed
 from apidiscovery_service.openapi.body_cache import WHOLE_KEY
 from apidiscovery_service.openapi.entries import group_of
 from apidiscovery_service.openapi.recipe import Recipe
-from apidiscovery_service.sources.upstreams.openapi_record import (
+from apidiscovery_service.sources.upstreams.openapi.record import (
     INDEX_RECORDS,
     DocumentRef,
     Published,
     piece_keys,
     unpack,
 )
-from apidiscovery_service.sources.upstreams.record import RecordFollower
+from apidiscovery_service.sources.upstreams.record_store import RecordFollower
 from apidiscovery_service.store import Store
 
 _NOTHING = Published()

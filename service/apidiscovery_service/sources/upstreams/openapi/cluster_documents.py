@@ -6,14 +6,14 @@ from functools import partial
 
 from apidiscovery_service.core.source import UPSTREAM
 from apidiscovery_service.encoding.compression import Coding
-from apidiscovery_service.openapi.body import Body, Form, Index, Packed, PackedBody
+from apidiscovery_service.openapi.body import Body, DocumentForm, Index, Packed, PackedBody
 from apidiscovery_service.openapi.body_cache import WHOLE_KEY
 from apidiscovery_service.openapi.documents import Documents
 from apidiscovery_service.openapi.entries import group_of
 from apidiscovery_service.openapi.making import DocumentUnavailable, Observer
 from apidiscovery_service.openapi.recipe import Recipe
-from apidiscovery_service.sources.upstreams.openapi import UpstreamDocuments
-from apidiscovery_service.sources.upstreams.openapi_record import OwnV2, Published
+from apidiscovery_service.sources.upstreams.openapi.documents import UpstreamDocuments
+from apidiscovery_service.sources.upstreams.openapi.record import OwnV2, Published
 
 # Documents of other clusters are read from the store again.
 _MAX_CLUSTERS = 128
@@ -99,11 +99,11 @@ class OfCluster:
         """Return the hash of a v3 document, as `Documents.hash_of`."""
         return await self._documents.hash_of(key)
 
-    async def body(self, key: str, form: Form, coding: Coding) -> Body | None:
+    async def body(self, key: str, form: DocumentForm, coding: Coding) -> Body | None:
         """Return a v3 document, as `Documents.body`."""
         return await self._documents.body(key, form, coding)
 
-    async def merged_v2(self, form: Form, coding: Coding) -> Body | PackedBody | None:
+    async def merged_v2(self, form: DocumentForm, coding: Coding) -> Body | PackedBody | None:
         """Return the v2 document that the cluster published; None if it has none.
 
         Of a cluster of which only a part is taken, it is merged from the v3 documents of that part.

@@ -10,10 +10,10 @@ from apidiscovery_releases import Release
 
 from apidiscovery_service import workers
 from apidiscovery_service.encoding.compression import Coding, compress
-from apidiscovery_service.openapi.body import Body, Form, Index, Packed, PackedBody
+from apidiscovery_service.openapi.body import Body, DocumentForm, Index, Packed, PackedBody
 from apidiscovery_service.openapi.body_cache import WHOLE_KEY, Bodies
 from apidiscovery_service.openapi.making import DocumentUnavailable, Made, Observer, Once
-from apidiscovery_service.openapi.v2 import merged
+from apidiscovery_service.openapi.v2 import merge
 
 Fetch: TypeAlias = Callable[[str], Coroutine[None, None, Made | None]]
 
@@ -65,7 +65,7 @@ class Merging:
         self._refused: tuple[str, DocumentUnavailable] | None = None
         self.notes: list[str] = []
 
-    def cached(self, index: Index, form: Form, coding: Coding) -> Body | PackedBody | None:
+    def cached(self, index: Index, form: DocumentForm, coding: Coding) -> Body | PackedBody | None:
         """Return the merged document of an index if it was made already.
 
         Raises:
@@ -79,7 +79,7 @@ class Merging:
             else None
         )
 
-    async def make(self, form: Form, coding: Coding) -> Body | PackedBody:
+    async def make(self, form: DocumentForm, coding: Coding) -> Body | PackedBody:
         """Return the merged document of the current index; packed if it is large.
 
         Raises:
@@ -108,14 +108,14 @@ class Merging:
         documents, are_as_listed = await self._documents(others)
         try:
             made = await workers.run(
-                merged.merged,
+                merge.merged,
                 documents,
                 self._release.openapi_info,
-                merged.MAX_BYTES,
+                merge.MAX_BYTES,
                 packaged,
                 self._release,
             )
-        except (merged.TooLarge, workers.WorkerFailed) as error:
+        except (merge.TooLarge, workers.WorkerFailed) as error:
             refused = DocumentUnavailable(WHOLE_KEY, str(error))
             self._refused = (index.etag, refused)
             raise refused from None

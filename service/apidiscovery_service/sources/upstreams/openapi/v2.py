@@ -16,18 +16,18 @@ from apidiscovery_formats.media_types import JSON, parse_media_type
 from apidiscovery_service.sources.upstreams.body import Body, parsed
 from apidiscovery_service.sources.upstreams.failure import Reason, UpstreamFailed, attempt
 from apidiscovery_service.sources.upstreams.fetch import OPENAPI_USER, Answer, Exchange
-from apidiscovery_service.sources.upstreams.openapi_answers import V2_PATH
-from apidiscovery_service.sources.upstreams.openapi_record import (
+from apidiscovery_service.sources.upstreams.openapi.answers import V2_PATH
+from apidiscovery_service.sources.upstreams.openapi.record import (
     DocumentRef,
     DocumentsWriter,
-    Form,
     OwnV2,
     Packed,
     Published,
+    UpstreamForm,
     pack,
 )
 from apidiscovery_service.sources.upstreams.repeated_answers import Doubts
-from apidiscovery_service.sources.upstreams.spec import Filter, Kind, UpstreamSpec
+from apidiscovery_service.sources.upstreams.spec import UpstreamKind, UpstreamSpec, VersionFilter
 
 _EVERY_S = 600.0
 
@@ -81,7 +81,7 @@ def is_untyped(answer: Answer) -> bool:
 
 def is_taken(spec: UpstreamSpec) -> bool:
     """Return whether the v2 document of an upstream is kept: not if a filter hides parts of it."""
-    return spec.kind is not Kind.SERVICE and spec.filter == Filter()
+    return spec.kind is not UpstreamKind.SERVICE and spec.filter == VersionFilter()
 
 
 class V2Rounds:
@@ -115,7 +115,7 @@ class V2Rounds:
             StoreUnavailable: Perhaps it is not written.
         """
         known = self._writer.published
-        if known.form is not Form.V3 or self._spec.kind is Kind.SERVICE:
+        if known.form is not UpstreamForm.V3 or self._spec.kind is UpstreamKind.SERVICE:
             return
         if not is_taken(self._spec):
             await self._writer.save(replace(known, v2_state=OwnV2.PARTLY, v2=None))

@@ -69,7 +69,7 @@ class Attempt:
     began: float
 
 
-class Memory:
+class ClientState:
     """Knows the snapshot, its age, and which names were not found. Threads may share it.
 
     Attributes:

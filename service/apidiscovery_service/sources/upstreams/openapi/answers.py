@@ -22,7 +22,7 @@ from apidiscovery_service.kube.go_json import JSONValue
 from apidiscovery_service.openapi.v2.split import split
 from apidiscovery_service.sources.upstreams.body import Body, parsed
 from apidiscovery_service.sources.upstreams.failure import Reason, UpstreamFailed, shown
-from apidiscovery_service.sources.upstreams.lists import GroupVersion, name_of
+from apidiscovery_service.sources.upstreams.list_reader import GroupVersion, name_of
 
 INDEX_PATH = "/openapi/v3"
 V2_PATH = "/openapi/v2"

@@ -13,8 +13,8 @@ from markupsafe import Markup
 
 from apidiscovery_service.web import descriptions
 from apidiscovery_service.web.descriptions import visible_text
-from apidiscovery_service.web.fields_facts import Fact, Rule, facts, rules
-from apidiscovery_service.web.fields_schemas import Outline, Schemas
+from apidiscovery_service.web.field_facts import CelRule, Fact, facts, rules
+from apidiscovery_service.web.field_schemas import Outline, Schemas
 
 PAGE: Final = 200
 """Fields of one level that are shown at a time."""
@@ -54,7 +54,7 @@ class Field:
     is_required: bool
     facts: tuple[Fact, ...]
     item_facts: tuple[Fact, ...]
-    rules: tuple[Rule, ...]
+    rules: tuple[CelRule, ...]
     description: Markup
     opens: bool
     is_open: bool = False

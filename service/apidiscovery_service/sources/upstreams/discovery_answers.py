@@ -22,7 +22,7 @@ from apidiscovery_service.core.model import (
 from apidiscovery_service.kube.objects.formats import is_dns1035_label, is_dns_subdomain
 from apidiscovery_service.sources.upstreams.body import Body, parsed
 from apidiscovery_service.sources.upstreams.failure import Reason, UpstreamFailed, shown
-from apidiscovery_service.sources.upstreams.spec import Filter, Limits
+from apidiscovery_service.sources.upstreams.spec import UpstreamLimits, VersionFilter
 
 T = TypeVar("T")
 
@@ -52,8 +52,8 @@ class Reading:
         has_creation_timestamps: Whether a group has `"creationTimestamp":null`.
     """
 
-    limits: Limits = field(default_factory=Limits)
-    filter: Filter = field(default_factory=Filter)
+    limits: UpstreamLimits = field(default_factory=UpstreamLimits)
+    filter: VersionFilter = field(default_factory=VersionFilter)
     core: bool = False
     is_record: bool = False
     warnings: list[str] = field(default_factory=list[str])

@@ -12,8 +12,8 @@ from datetime import UTC, datetime
 from apidiscovery_service.kube.go_json import JSONValue
 from apidiscovery_service.sources.registrations import published
 from apidiscovery_service.sources.registrations.record import (
-    Kind,
     Object,
+    RegistrationKind,
     as_list,
     as_object,
 )
@@ -66,9 +66,9 @@ def is_deleted(manifest: Mapping[str, JSONValue]) -> bool:
     return is_terminating(manifest) and not finalizers_of(manifest)
 
 
-def groups_of(kind: Kind, content: JSONValue) -> frozenset[str]:
+def groups_of(kind: RegistrationKind, content: JSONValue) -> frozenset[str]:
     """Return the API groups that a registration concerns."""
-    if kind is Kind.GROUPS:
+    if kind is RegistrationKind.GROUPS:
         return frozenset(placed.name for placed in published.from_json(content))
     return frozenset([str(as_object(as_object(content).get("spec")).get("group") or "")])
 
@@ -103,13 +103,13 @@ def _is_established(manifest: Object) -> bool:
     return any(c.get("type") == "Established" and c.get("status") == "True" for c in conditions)
 
 
-def with_defaults(kind: Kind, manifest: Object) -> Object:
+def with_defaults(kind: RegistrationKind, manifest: Object) -> Object:
     """Return a manifest with the defaults of its kind.
 
     Source: k8s.io/apiextensions-apiserver pkg/apis/apiextensions/v1/defaults.go.
     """
     spec = as_object(manifest.get("spec"))
-    if kind is not Kind.CRD:
+    if kind is not RegistrationKind.CRD:
         return manifest
     names = as_object(spec.get("names"))
     of_kind = str(names.get("kind") or "")
@@ -125,15 +125,15 @@ def with_defaults(kind: Kind, manifest: Object) -> Object:
     return {**manifest, "spec": {**spec, "names": names, "conversion": conversion}}
 
 
-def created(kind: Kind, manifest: Object, now: str) -> Object:
+def created(kind: RegistrationKind, manifest: Object, now: str) -> Object:
     """Return a manifest as a new object."""
     metadata: Object = {"uid": str(uuid.uuid4()), "creationTimestamp": now}
-    if kind is Kind.CRD:
+    if kind is RegistrationKind.CRD:
         metadata["generation"] = 1
     return _object(manifest, metadata, None)
 
 
-def updated(kind: Kind, manifest: Object, current: Object) -> Object:
+def updated(kind: RegistrationKind, manifest: Object, current: Object) -> Object:
     """Return a manifest as the object that takes the place of another."""
     before = metadata_of(current)
     metadata = {name: before[name] for name in _SET_BY_SERVER if name in before}

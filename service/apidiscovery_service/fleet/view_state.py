@@ -11,7 +11,7 @@ from apidiscovery_service.core.source import SourceState
 from apidiscovery_service.encoding import EncodedSnapshot
 from apidiscovery_service.fleet.group_forms import Member
 from apidiscovery_service.fleet.publisher import Publisher
-from apidiscovery_service.fleet.views import Merger, ViewKind
+from apidiscovery_service.fleet.view_groups import Merger, ViewKind
 
 
 class View:

@@ -1,0 +1,1 @@
+"""OpenAPI documents of other API servers: requested, recorded, served."""
