@@ -165,7 +165,7 @@ async def respond(  # noqa: PLR0911 - one for each kind of path
             return Response(200, headers, site.metrics.text(), "/metrics", "text")
         case Page.VERSION:
             return _version(request, site)
-        case Page.FACTS if not site.extension:
+        case Page.FACTS:
             return await site.schemas.facts(request, site.coding(request))
         case _ if not ready or site.awaited():
             return starting(request, _awaiting(request, site) if ready else "")
@@ -197,7 +197,7 @@ async def answer_documents(  # noqa: PLR0911 - one for each kind of path
         case MissingRoute():
             return _missing(request, target, encoded, site)
         case Page.FACTS:
-            return page_not_found()  # they are of no cluster, view or extension server
+            return page_not_found()  # they are of no cluster or view
         case _:
             raise ValueError(target)
 
@@ -337,7 +337,7 @@ async def _openapi(request: Request, target: OpenAPIRoute, site: Site) -> Respon
 
 
 async def _schemas(request: Request, target: SchemasRoute, site: Site) -> Response:
-    if site.openapi_v3 is None or site.extension:
+    if site.openapi_v3 is None:
         return page_not_found()
     documents, coding = site.openapi_v3.documents, site.coding(request)
     return await site.schemas.respond(request, target, documents, coding)

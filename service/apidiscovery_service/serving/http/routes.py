@@ -104,6 +104,8 @@ Route: TypeAlias = (
 )
 
 _OPENAPI_DOCUMENTS = "/openapi/v3/"
+# An extension API server has no core group, and paths of ours are paths of its application there.
+_NOT_OF_EXTENSIONS = ("/api/", "/facts/", "/schemas/")
 
 _APIS = DocumentRoute("/apis", APIGroupList(), Aggregated(core=False), restful=False)
 # The aggregator registers the unwrapped handler at `/apis/`: never aggregated.
@@ -145,12 +147,12 @@ def route(path: str, *, storage_version_hashes: bool = True, extension: bool = F
     Args:
         path: Percent-decoded, without the prefix under which the application is mounted.
         storage_version_hashes: Whether lists of resources have them.
-        extension: Whether this is an extension API server: it has no core group, and its `/apis/`
-            is `/apis`, since it has no aggregator.
+        extension: Whether this is an extension API server: it has no core group, no schemas and no
+            facts, and its `/apis/` is `/apis`, since it has no aggregator.
     """
     if extension and path == "/apis/":
         path = "/apis"
-    if extension and f"{path}/".startswith("/api/"):
+    if extension and f"{path}/".startswith(_NOT_OF_EXTENSIONS):
         return MissingRoute()
     fixed = _FIXED.get(path)
     if fixed is not None:
