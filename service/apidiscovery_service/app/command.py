@@ -374,8 +374,8 @@ def _fields_of(settings: type[Settings | Security], flags: Mapping[str, Any]) ->
 
 
 def _retention(flag: Retention | Literal["off"] | None, store: StoreUrl) -> Retention | None:
-    if flag is None and store.kind != "etcd":
-        return Retention() if store.kind == "sqlite" else Retention(max_bytes=_BYTES_IN_MEMORY)
+    if flag is None and not store.is_remote:
+        return Retention() if store.path else Retention(max_bytes=_BYTES_IN_MEMORY)
     return None if flag == "off" else flag
 
 

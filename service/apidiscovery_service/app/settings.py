@@ -260,7 +260,7 @@ class Settings:
             raise InvalidConfiguration(
                 "--proxy-client-cert-file and --proxy-client-key-file go together"
             )
-        if self.history and self.store.kind == "etcd":
+        if self.history and self.store.is_remote:
             raise InvalidConfiguration(
                 "--history: etcd would have to hold it, and is made for small data; use a store in "
                 "a file, or leave the option out"

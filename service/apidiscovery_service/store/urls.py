@@ -52,6 +52,11 @@ class StoreUrl:
         # The text is cut, as it may be a password in the wrong place.
         raise InvalidConfiguration(f"store: wanted {_FORMS}, but it begins with {kind[:16]!r}")
 
+    @property
+    def is_remote(self) -> bool:
+        """Whether another server has the data: then no file is kept beside the store."""
+        return self.kind == "etcd"
+
     def __str__(self) -> str:
         if self.kind == "memory":
             return "memory"
