@@ -5,6 +5,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import TypeAlias
 
 from apidiscovery_service.core.model import Group, Resource
 from apidiscovery_service.encoding import EncodedSnapshot
@@ -31,20 +32,15 @@ class NamedKind:
         resource: As its most preferred version has it.
         versions: Those with the kind, in their order.
         cluster: One of the clusters that serve it; empty where it is merged.
+        names: All its names in lower case.
     """
 
     group: str
     kind: str
     resource: Resource
     versions: tuple[str, ...]
-    cluster: str = ""
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """All its names in lower case."""
-        resource = self.resource
-        names = self.kind, resource.resource, resource.singular_resource, *resource.short_names
-        return tuple(map(str.lower, names))
+    cluster: str
+    names: tuple[str, ...]
 
 
 def kinds_of(group: Group, cluster: str = "") -> list[NamedKind]:
@@ -56,9 +52,19 @@ def kinds_of(group: Group, cluster: str = "") -> list[NamedKind]:
                 key = resource.response_kind.kind, resource.resource
                 found.setdefault(key, (resource, []))[1].append(version.version)
     return [
-        NamedKind(group.name, key[0], resource, tuple(versions), cluster)
+        NamedKind(group.name, key[0], resource, tuple(versions), cluster, _names(key[0], resource))
         for key, (resource, versions) in sorted(found.items(), key=lambda item: item[0])
     ]
+
+
+def _names(kind: str, resource: Resource) -> tuple[str, ...]:
+    names = kind, resource.resource, resource.singular_resource, *resource.short_names
+    return tuple(map(str.lower, names))
+
+
+# The kinds of a group by its identity and the name of a cluster; it holds the group, so that no
+# other one gets this identity.
+_Known: TypeAlias = dict[tuple[int, str], tuple[Group, list[NamedKind]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,21 +78,35 @@ class Names:
 
     kinds: tuple[NamedKind, ...]
     groups: Mapping[str, str]
+    _known: _Known
 
     @classmethod
-    def of(cls, merged: Iterable[Group], clusters: Mapping[str, Iterable[Group]]) -> "Names":
-        """Return the names of merged groups, and of those of clusters by name."""
+    def of(
+        cls,
+        merged: Iterable[Group],
+        clusters: Mapping[str, Iterable[Group]],
+        former: "Names | None" = None,
+    ) -> "Names":
+        """Return the names of merged groups, and of those of clusters by name.
+
+        Groups that `former` has are not read again: of 3,000 definitions mostly one changes.
+        """
         kinds: dict[tuple[str, str, str], NamedKind] = {}
         groups: dict[str, str] = {}
+        before: _Known = former._known if former else {}  # noqa: SLF001 - of this class
+        known: _Known = {}
         seen: set[int] = set()  # clusters of one release share their groups
         for cluster, served in (("", merged), *clusters.items()):
             for group in served:
                 if id(group) not in seen:
                     seen.add(id(group))
                     groups.setdefault(group.name, cluster)
-                    for one in kinds_of(group, cluster):
+                    key = id(group), cluster
+                    found = before.get(key) or (group, kinds_of(group, cluster))
+                    known[key] = found
+                    for one in found[1]:
                         kinds.setdefault((one.group, one.kind, one.resource.resource), one)
-        return cls(tuple(kinds.values()), groups)
+        return cls(tuple(kinds.values()), groups, known)
 
     def find_kinds(self, text: str) -> list[tuple[Match, NamedKind]]:
         """Return kinds with a name that equals, begins with or contains a text, in this order."""
@@ -130,7 +150,8 @@ class NamesCache:
             merged = snapshot.snapshot
             groups = [p.group for p in (*merged.core.groups, *merged.named.groups)]
             clusters = {name: known.groups or () for name, known in scope.clusters.items()}
-            kept = state, await asyncio.to_thread(Names.of, groups, clusters)
+            former = kept[1] if kept else None
+            kept = state, await asyncio.to_thread(Names.of, groups, clusters, former)
             self._kept[scope] = kept
         self._kept.move_to_end(scope)
         if len(self._kept) > _MAX_KEPT:

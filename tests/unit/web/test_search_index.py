@@ -9,7 +9,7 @@ import pytest
 from apidiscovery_service.core.model import Group, GroupVersionKind, Resource, Version
 from apidiscovery_service.encoding.compression import Coding
 from apidiscovery_service.errors import DiscoveryError
-from apidiscovery_service.openapi.body import Body, Form, Index
+from apidiscovery_service.openapi.body import Body, DocumentForm, Index
 from apidiscovery_service.web.names import Match, Names
 from apidiscovery_service.web.search_building import IndexBuilder, Progress
 from apidiscovery_service.web.search_fields import schema_fields
@@ -169,7 +169,7 @@ async def test_what_was_found_is_found_until_its_successor_is_read() -> None:
     later = Documents({key: document("Widget", weight="heavy")})
     is_asked, may_go_on, made = asyncio.Event(), asyncio.Event(), later.body
 
-    async def body(key: str, form: Form, coding: Coding) -> Body | None:
+    async def body(key: str, form: DocumentForm, coding: Coding) -> Body | None:
         is_asked.set()
         await may_go_on.wait()
         return await made(key, form, coding)
@@ -248,3 +248,15 @@ def test_exact_names_come_before_begins_and_those_before_parts() -> None:
     ]
     assert names.find_groups("example") == ["a.example", "b.example"]
     assert Names.of([group("", ("Pod", "pods", "po"))], {}).find_groups("core") == [""]
+
+
+def test_only_groups_that_have_changed_are_read_again() -> None:
+    same = group("a.example", ("Pod", "pods", "po"))
+    before = Names.of([same, group("b.example", ("Old", "olds", "o"))], {"east": [same]})
+    after = Names.of([same, group("b.example", ("New", "news", "n"))], {"east": [same]}, before)
+    assert [kind.kind for kind in after.kinds] == ["Pod", "New"]
+    assert after.kinds[0] is before.kinds[0]
+    # The group is now that of a cluster alone.
+    moved = Names.of([], {"east": [same]}, after)
+    assert [(kind.kind, kind.cluster) for kind in moved.kinds] == [("Pod", "east")]
+    assert moved == Names.of([], {"east": [same]})
