@@ -1,7 +1,9 @@
 """Changes of the history as lines of a list, in the words of `apidiscovery diff`."""
 
+import asyncio
 import itertools
-from collections.abc import Callable, Iterable
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from urllib.parse import urlencode
@@ -9,16 +11,15 @@ from urllib.parse import urlencode
 from apidiscovery_client.diffing import Finding
 from apidiscovery_client.model import CORE_PATH, GROUPS_PATH, DiscoveryPath
 
-from apidiscovery_service.access.grants import matching
 from apidiscovery_service.core.model import Group, Resource
 from apidiscovery_service.core.source import UPSTREAM, SourceState
 from apidiscovery_service.fleet.publisher import Publisher
 from apidiscovery_service.history.contents import STATES
-from apidiscovery_service.history.history import ReadContent
+from apidiscovery_service.history.history import History, ReadContent
 from apidiscovery_service.history.model import MERGED, Change, ChangeKind, ContentDamaged
 from apidiscovery_service.web.comparing import Discovery, compare_discovery
-from apidiscovery_service.web.view import View
 
+_MAX_KEPT = 500  # changes; a page shows 20
 _STEP = timedelta(milliseconds=1)  # the precision of the history
 _HEAD = b'{"kind":"APIGroupDiscoveryList","apiVersion":"apidiscovery.k8s.io/v2","metadata":{},'
 
@@ -133,16 +134,38 @@ def _run(place: int, line: ShownChange) -> object:
     return (line.change.cluster, line.change.kind) if line.is_first else place
 
 
-def visible(view: View) -> Callable[[str], bool] | None:
-    """Return a test of the clusters whose changes a viewer may read; None for all.
+class ExplainedChanges:
+    """Explains changes, the last ones each once: a change never changes. For the event loop."""
 
-    The merged surface was made of clusters that everybody might read about then, by the grants of
-    that time, so only a viewer who may read about every cluster sees its changes.
-    """
-    if view.viewer.sees_all:
-        return None
-    pattern = matching(view.viewer.clusters)
-    return lambda name: name != MERGED and pattern.fullmatch(name) is not None
+    def __init__(self) -> None:
+        self._kept: OrderedDict[int, ShownChange] = OrderedDict()
+
+    async def of(self, history: History, changes: Sequence[Change]) -> list[ShownChange]:
+        """Return changes with what they did, in their order.
+
+        Raises:
+            HistoryError: The history cannot be read.
+        """
+        new = [change for change in changes if change.id not in self._kept]
+        found: dict[int, ShownChange] = {}
+        if new:
+            sides = await history.read_all_sides(new)
+            lines = await asyncio.to_thread(lambda: list(map(_explained, new, sides)))
+            for change, line, each in zip(new, lines, sides, strict=True):
+                found[change.id] = line
+                if not any(isinstance(side, ContentDamaged) for side in each):
+                    self._kept[change.id] = line
+        for change in changes:
+            if change.id in self._kept:
+                self._kept.move_to_end(change.id)
+                found[change.id] = self._kept[change.id]
+        while len(self._kept) > _MAX_KEPT:
+            self._kept.popitem(last=False)
+        return [found[change.id] for change in changes]
+
+
+def _explained(change: Change, sides: tuple[ReadContent, ReadContent]) -> ShownChange:
+    return explained(change, *sides) or ShownChange(change)
 
 
 def explained(

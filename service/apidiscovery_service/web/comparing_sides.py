@@ -20,7 +20,6 @@ from apidiscovery_service.history.model import MERGED, HistoryError
 from apidiscovery_service.openapi.body import DocumentForm, DocumentSource, PackedBody
 from apidiscovery_service.openapi.documents import Documents
 from apidiscovery_service.sources.upstreams.openapi.cluster_documents import FixedRecipes
-from apidiscovery_service.web.changes import visible
 from apidiscovery_service.web.comparing import Discovery, Fields
 from apidiscovery_service.web.view import PageError, View
 
@@ -231,7 +230,7 @@ async def _cluster_at(view: View, side: Side, when: datetime) -> Cluster:
     if history is None:
         raise _bad(f"{side.text}: this server remembers nothing; start it with --history")
     name = MERGED if side.kind == SERVED else side.name
-    may_read = visible(view)
+    may_read = view.changes_filter()
     if may_read is not None and not may_read(name):
         if name == MERGED:
             why = "it was merged of clusters that you may not read about"

@@ -14,11 +14,13 @@ from apidiscovery_service.encoding import CurrentEncoding, EncodedSnapshot
 from apidiscovery_service.fleet.scope import Scope
 from apidiscovery_service.fleet.state import Fleet
 from apidiscovery_service.history.history import History
+from apidiscovery_service.history.model import MERGED
 from apidiscovery_service.openapi.body import DocumentSource
 from apidiscovery_service.serving.health import Checks
 from apidiscovery_service.serving.http.respond import Site
 from apidiscovery_service.sources.upstreams.openapi.cluster_documents import ClusterDocuments
 from apidiscovery_service.storage_versions.state import StorageVersions
+from apidiscovery_service.web.changes import ExplainedChanges
 from apidiscovery_service.web.names import NamesCache
 from apidiscovery_service.web.schema_cache import SchemaCache
 from apidiscovery_service.web.search_building import IndexBuilder
@@ -45,6 +47,7 @@ class Served:
         schemas: The schemas of the documents that were looked at last.
         fields: Finds fields in all documents.
         names: Find kinds and groups.
+        explained: Explains changes of the history.
     """
 
     registry: Registry
@@ -60,6 +63,7 @@ class Served:
     schemas: SchemaCache = field(default_factory=SchemaCache)
     fields: IndexBuilder = field(default_factory=IndexBuilder)
     names: NamesCache = field(default_factory=NamesCache)
+    explained: ExplainedChanges = field(default_factory=ExplainedChanges)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +134,17 @@ class View:
     def statuses(self) -> list[SourceStatus]:
         """Return the status of each source that can fail; those of hidden clusters are left out."""
         return [each for each in self.served.statuses() if self.sees_source(each.name)]
+
+    def changes_filter(self) -> Callable[[str], bool] | None:
+        """Return a test of the clusters whose changes the viewer may read; None for all.
+
+        The merged surface was made of clusters that everybody might read about then, by the grants
+        of that time, so only a viewer who may read about every cluster sees its changes.
+        """
+        if self.viewer.sees_all:
+            return None
+        pattern = matching(self.viewer.clusters)
+        return lambda name: name != MERGED and pattern.fullmatch(name) is not None
 
     def sees_source(self, source: str) -> bool:
         """Return whether the viewer may see a source, as ListSources of gRPC decides.

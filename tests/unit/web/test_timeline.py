@@ -7,9 +7,9 @@ from urllib.parse import parse_qs
 
 from apidiscovery_service.encoding import EncodedSnapshot
 from apidiscovery_service.fleet.state import Fleet
-from apidiscovery_service.history.history import ReadContent
-from apidiscovery_service.history.model import Change, ChangeFilter, ChangeKind
-from apidiscovery_service.web.changes import ShownChange, TimelineEntry, entries
+from apidiscovery_service.history.history import History, ReadContent
+from apidiscovery_service.history.model import Change, ChangeFilter, ChangeKind, ContentDamaged
+from apidiscovery_service.web.changes import ExplainedChanges, ShownChange, TimelineEntry, entries
 from apidiscovery_service.web.pages import history
 from apidiscovery_service.web.view import Page, Served, View, Viewer
 
@@ -51,6 +51,7 @@ class _History:
 
 class _Server:
     history = _History()
+    explained = ExplainedChanges()
 
 
 async def _page(**parameters: str) -> Page:
@@ -79,3 +80,45 @@ async def test_all_changes_are_shown_when_they_are_asked_for() -> None:
     page = await _page(all="1")
     assert _numbers(page) == list(range(99, 79, -1))
     assert page.values["left_out"] == 0
+
+
+class _Contents:
+    """Contents of which that of change 2 is damaged at first; notes what is read."""
+
+    def __init__(self) -> None:
+        self.read: list[int] = []
+        self.damaged = {2}
+
+    async def read_all_sides(
+        self, changes: Iterable[Change]
+    ) -> list[tuple[ReadContent, ReadContent]]:
+        numbers = [each.id for each in changes]
+        self.read += numbers
+        lost = ContentDamaged("gone")
+        return [("v1.35", lost if number in self.damaged else "v1.36") for number in numbers]
+
+
+async def test_a_change_is_read_once_unless_its_content_is_damaged() -> None:
+    contents, explained = _Contents(), ExplainedChanges()
+    history = cast("History", contents)
+    changes = [change(number, "before", kind=ChangeKind.DOCUMENT) for number in (3, 2, 1)]
+    first = await explained.of(history, changes)
+    assert [line.change.id for line in first] == [3, 2, 1]
+    assert [line.note[:11] for line in first] == ["release v1.", "how is lost", "release v1."]
+    contents.damaged.clear()
+    again = await explained.of(history, changes)
+    assert again[1].note == "release v1.35 → v1.36"
+    assert contents.read == [3, 2, 1, 2]
+    assert [again[0], again[2]] == [first[0], first[2]]
+
+
+async def test_of_many_changes_the_last_ones_are_kept() -> None:
+    contents, explained = _Contents(), ExplainedChanges()
+    history = cast("History", contents)
+    changes = [change(number, "before", kind=ChangeKind.DOCUMENT) for number in range(10, 610)]
+    assert [line.change for line in await explained.of(history, changes)] == changes
+    contents.read.clear()
+    await explained.of(history, changes[-500:])
+    assert contents.read == []
+    await explained.of(history, changes[:1])
+    assert contents.read == [10]

@@ -17,7 +17,7 @@ from apidiscovery_service.history.model import (
     ChangeKind,
     HistoryError,
 )
-from apidiscovery_service.web.changes import ShownChange, TimelineEntry, entries, explained, visible
+from apidiscovery_service.web.changes import ShownChange, TimelineEntry, entries, explained
 from apidiscovery_service.web.names import NamedKind, kinds_of
 from apidiscovery_service.web.view import Page, PageError, View, group_named, not_found
 
@@ -101,7 +101,7 @@ async def _timeline(view: View, history: History) -> Page:
     cursor = int(before) if before.isdecimal() and len(before) < 19 else None  # noqa: PLR2004
     only = ChangeFilter(
         clusters=_clusters(filters.cluster),
-        may_read=visible(view),
+        may_read=view.changes_filter(),
         kinds=(ChangeKind.GROUP,) if filters.kind else (),
         groups=(group_named(filters.group),) if filters.group else None,
         since=_since(filters.since),
@@ -114,7 +114,7 @@ async def _timeline(view: View, history: History) -> Page:
     if filters.kind:
         shown, last = await _of_kind(history, candidates, filters.kind.lower())
     else:
-        shown, last = await _of_all(history, candidates, filters)
+        shown, last = await _of_all(view, history, candidates, filters)
     # The page ends with the last change that it has looked at.
     end = candidates[last].id if last < len(candidates) - 1 else oldest
     is_last = len(found) <= limit and end == oldest
@@ -141,11 +141,11 @@ async def _one(view: View, history: History) -> Page:
     text = view.parameter("id")
     number = int(text) if text.isdecimal() and len(text) < 19 else 0  # noqa: PLR2004 - an int64
     change = await history.change(number)
-    may_read = visible(view)
+    may_read = view.changes_filter()
     if change is None or (may_read is not None and not may_read(change.cluster)):
         raise not_found(f"There is no change {text[:20]}: it never was, or it is forgotten.")
     sides = await history.read_sides(change)
-    line = await asyncio.to_thread(explained, change, *sides)
+    (line,) = await view.served.explained.of(history, [change])
     return Page(
         "history.html",
         {
@@ -160,7 +160,7 @@ async def _one(view: View, history: History) -> Page:
 
 
 async def _of_all(
-    history: History, changes: Sequence[Change], filters: Filters
+    view: View, history: History, changes: Sequence[Change], filters: Filters
 ) -> tuple[list[TimelineEntry], int]:
     """Return the first lines, and the place of the last change that was looked at."""
     pending = entries(map(ShownChange, changes))
@@ -170,11 +170,10 @@ async def _of_all(
         some = pending[start : start + _LINES]
         # Changes that share a line are shown without their effects.
         alone = [entry.first.change for entry in some if len(entry.changes) == 1]
-        lines = iter(await _explained(history, alone))
+        lines = iter(await view.served.explained.of(history, alone))
         for entry in some:
             place += len(entry.changes)
-            line = next(lines) if len(entry.changes) == 1 else None
-            found = entry if line is None else TimelineEntry((line,))
+            found = TimelineEntry((next(lines),)) if len(entry.changes) == 1 else entry
             if filters.shows(found.first):
                 shown.append(found)
             if len(shown) == _LINES:
@@ -190,20 +189,16 @@ async def _of_kind(
     count = 0
     while count < len(changes) and len(lines) < _LINES:
         some = changes[count : count + _LINES]
-        lines += [line for line in await _explained(history, some, kind) if line is not None]
+        lines += await _of_one_kind(history, some, kind)
         count += len(some)
     return entries(lines), count - 1
 
 
-async def _explained(
-    history: History, changes: Sequence[Change], kind: str = ""
-) -> list[ShownChange | None]:
+async def _of_one_kind(history: History, changes: Sequence[Change], kind: str) -> list[ShownChange]:
     sides = await history.read_all_sides(changes)
-    return await asyncio.to_thread(
-        lambda: [
-            explained(change, *each, kind) for change, each in zip(changes, sides, strict=True)
-        ]
-    )
+    pairs = zip(changes, sides, strict=True)
+    lines = await asyncio.to_thread(lambda: [explained(one, *each, kind) for one, each in pairs])
+    return [line for line in lines if line is not None]
 
 
 def _side(side: ReadContent) -> GroupSide | None:

@@ -1,6 +1,5 @@
 """The first page: what this server serves, which clusters answer, and what changed last."""
 
-import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -10,7 +9,7 @@ from apidiscovery_formats.matrix import Agreement, Freshness, Matrix
 from apidiscovery_service.core.source import UPSTREAM, SourceState, SourceStatus
 from apidiscovery_service.history.history import History
 from apidiscovery_service.history.model import ChangeFilter, ChangeKind, HistoryError
-from apidiscovery_service.web.changes import ShownChange, explained, visible
+from apidiscovery_service.web.changes import ShownChange
 from apidiscovery_service.web.pages.search import refresh_fields
 from apidiscovery_service.web.view import Page, View
 
@@ -78,26 +77,19 @@ async def _last_changes(view: View) -> tuple[list[Changes], str]:
     if history is None:
         return [], ""
     try:
-        only = ChangeFilter(may_read=visible(view), kinds=_KINDS)
+        only = ChangeFilter(may_read=view.changes_filter(), kinds=_KINDS)
         found = map(ShownChange, await history.changes(only, limit=_READ_CHANGES))
         lines = together((one for one in found if not (one.is_echo or one.is_implied)), _LINES)
-        return await _explained(history, lines), ""
+        return await _with_effects(view, history, lines), ""
     except HistoryError as error:
         return [], str(error)
 
 
-async def _explained(history: History, lines: Sequence[Changes]) -> list[Changes]:
-    """Return the lines with the effects of their last changes."""
-    sides = await history.read_all_sides(line.last.change for line in lines)
-
-    def explain() -> list[Changes]:
-        found = [
-            replace(line, last=explained(line.last.change, *each) or line.last)
-            for line, each in zip(lines, sides, strict=True)
-        ]
-        return [line for line in found if line.more or not line.last.is_unseen]
-
-    return await asyncio.to_thread(explain)
+async def _with_effects(view: View, history: History, lines: Sequence[Changes]) -> list[Changes]:
+    """Return the lines with the effects of their last changes, without those nobody sees."""
+    effects = await view.served.explained.of(history, [line.last.change for line in lines])
+    found = [replace(line, last=last) for line, last in zip(lines, effects, strict=True)]
+    return [line for line in found if line.more or not line.last.is_unseen]
 
 
 def together(changes: Iterable[ShownChange], limit: int) -> list[Changes]:
