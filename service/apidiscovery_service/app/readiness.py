@@ -1,17 +1,26 @@
 """When the server is ready: local sources are loaded, and there is something to serve."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
+
+import structlog
 
 from apidiscovery_service.core.registry import Registry
 from apidiscovery_service.core.source import UPSTREAM
 from apidiscovery_service.sources.storage_version_api import SOURCE as STORAGE_VERSION_SOURCE
 from apidiscovery_service.sources.upstreams.follower import Upstreams
+from apidiscovery_service.store import StoreDamaged, StoreUnavailable
 
 # Between checks for a first answer of an upstream.
 _CHECK_S = 0.1
 
+# Between attempts to read a store that is not available yet.
+_STORE_RETRY_S = 0.5
+
 # Sources that are not local: upstreams, and our own API for storage versions.
 _NOT_LOCAL = (UPSTREAM, STORAGE_VERSION_SOURCE)
+
+_log = structlog.get_logger(__name__)
 
 
 class Readiness:
@@ -56,3 +65,16 @@ class Readiness:
         """Wait until there is something to serve."""
         while self.awaited():  # noqa: ASYNC110 - several parts may end it
             await asyncio.sleep(_CHECK_S)
+
+
+async def once_available(load: Callable[[], Awaitable[None]]) -> None:
+    """Load from the store as soon as it is available; each reason is logged once."""
+    logged = ""
+    while True:
+        try:
+            return await load()
+        except (StoreUnavailable, StoreDamaged) as error:
+            if error.reason != logged:
+                _log.warning("the store cannot be read, waiting for it", error=str(error))
+            logged = error.reason
+            await asyncio.sleep(_STORE_RETRY_S)

@@ -8,7 +8,9 @@ import contextlib
 import shlex
 import signal
 import sys
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from typing import cast
 
@@ -19,7 +21,7 @@ from apidiscovery_releases import Release, newest
 from apidiscovery_service import workers
 from apidiscovery_service.app import process
 from apidiscovery_service.app.listeners import GrpcListener, HttpListener, SecureServing
-from apidiscovery_service.app.readiness import Readiness
+from apidiscovery_service.app.readiness import Readiness, once_available
 from apidiscovery_service.app.settings import Security, Settings
 from apidiscovery_service.app.upstream_specs import ClusterSpecs, service_settings
 from apidiscovery_service.core.registry import Registry
@@ -54,6 +56,7 @@ from apidiscovery_service.serving.http.objects.gateway import ObjectAnswers
 from apidiscovery_service.serving.http.openapi import OpenAPIAnswers
 from apidiscovery_service.serving.http.pages_interface import (
     NoPages,
+    PagesOnDemand,
     UserInterface,
     missing_packages,
 )
@@ -72,17 +75,13 @@ from apidiscovery_service.sources.upstreams.openapi.cluster_documents import Clu
 from apidiscovery_service.sources.upstreams.services import ServiceSettings
 from apidiscovery_service.sources.upstreams.spec import UpstreamSpec
 from apidiscovery_service.storage_versions.state import StorageVersions
-from apidiscovery_service.store import Store, StoreDamaged, StoreUnavailable
+from apidiscovery_service.store import Store
 from apidiscovery_service.store.claims import Claims, own_holder
 from apidiscovery_service.store.observed import ObservedStore
 from apidiscovery_service.store.urls import open_store
 
 # The time that requests have after SIGTERM; regular ones take a fraction of a second.
 DRAIN_S = 5.0
-
-# Between attempts to read a store that is not available yet.
-_STORE_RETRY_S = 0.5
-
 
 _log = structlog.get_logger(__name__)
 
@@ -409,7 +408,7 @@ class _Server:
     async def _load_sources(self) -> None:
         with process.without_collections():
             for source in self._sources:
-                await _once_available(source.load)
+                await once_available(source.load)
 
     async def _drain(
         self,
@@ -481,22 +480,25 @@ class _Server:
         if missing := missing_packages():
             _log.info("no pages for browsers", missing=missing, extra="apidiscovery[web]")
             return NoPages(missing)
-        # Imported here, as it needs packages that an installation may lack.
-        from apidiscovery_service.web import Served, WebInterface  # noqa: PLC0415
 
-        served = Served(
-            self._registry,
-            self._encoding,
-            self._fleet,
-            documents,
-            site,
-            self._statuses,
-            self._checks,
-            self._readiness.is_loaded,
-            self._history,
-            self._storage_versions,
-        )
-        self._web = WebInterface(served, self._security.access)
+        def make() -> UserInterface:
+            from apidiscovery_service.web import Served, WebInterface  # noqa: PLC0415
+
+            served = Served(
+                self._registry,
+                self._encoding,
+                self._fleet,
+                documents,
+                site,
+                self._statuses,
+                self._checks,
+                self._readiness.is_loaded,
+                self._history,
+                self._storage_versions,
+            )
+            return WebInterface(served, self._security.access)
+
+        self._web = PagesOnDemand(partial(import_module, "apidiscovery_service.web"), make)
         return self._web
 
     def _grpc(self, services: Sequence[Service], counted: UnreadInterceptor) -> GrpcListener | None:
@@ -569,19 +571,6 @@ def _shown(addresses: dict[str, str | None], security: Security) -> dict[str, st
     urls = {"http": url if http else "", "grpc": grpc or ""}
     shown = {name: where for name, where in urls.items() if where}
     return {**shown, "to_try": f"{shlex.quote(sys.argv[0])} {command}"}
-
-
-async def _once_available(load: Callable[[], Awaitable[None]]) -> None:
-    """Load from the store as soon as it is available; each reason is logged once."""
-    logged = ""
-    while True:
-        try:
-            return await load()
-        except (StoreUnavailable, StoreDamaged) as error:
-            if error.reason != logged:
-                _log.warning("the store cannot be read, waiting for it", error=str(error))
-            logged = error.reason
-            await asyncio.sleep(_STORE_RETRY_S)
 
 
 def _count_snapshots(registry: Registry, metrics: Metrics) -> None:

@@ -17,7 +17,7 @@ from apidiscovery_service.errors import DiscoveryError
 from apidiscovery_service.serving.http.admission import Refused
 from apidiscovery_service.serving.http.conditional import none_match
 from apidiscovery_service.serving.http.messages import Headers, Request, Response
-from apidiscovery_service.serving.http.pages_interface import PageExchange
+from apidiscovery_service.serving.http.pages_interface import PageExchange, is_page
 from apidiscovery_service.web.events import CONTENT_TYPE as EVENT_STREAM
 from apidiscovery_service.web.events import Changes
 from apidiscovery_service.web.login import LOGIN, LOGOUT, Login, LoginOutcome, Visitor, location_of
@@ -79,10 +79,8 @@ class WebInterface:
         self._streams = 0
 
     def takes(self, path: str, accept: bytes | None) -> bool:
-        """Return whether a request is for a page: below `/ui`, or `/` from a browser."""
-        if path.startswith("/ui"):
-            return path == "/ui" or path.startswith(HOME)
-        return path == "/" and accept is not None and accept.startswith(b"text/html")
+        """Return whether a request is for a page."""
+        return is_page(path, accept)
 
     def stop(self) -> None:
         """End all streams of events, and work in the background."""

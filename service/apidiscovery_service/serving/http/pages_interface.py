@@ -1,5 +1,6 @@
 """The interface of pages for browsers: requests for pages, and their answers."""
 
+import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -52,6 +53,51 @@ class UserInterface(Protocol):
     async def serve(self, exchange: PageExchange) -> None:
         """Answer a request."""
         ...
+
+
+def is_page(path: str, accept: bytes | None) -> bool:
+    """Return whether a request is for a page: below `/ui`, or `/` from a browser."""
+    if path.startswith("/ui"):
+        return path == "/ui" or path.startswith("/ui/")
+    return path == "/" and accept is not None and accept.startswith(b"text/html")
+
+
+class PagesOnDemand:
+    """Pages that are made when the first browser comes: they take 0.2 s and 7 MB.
+
+    For the event loop's thread.
+
+    Args:
+        load: Imports what they need; called in a thread.
+        make: Makes them, once that is imported.
+    """
+
+    def __init__(self, load: Callable[[], object], make: Callable[[], UserInterface]) -> None:
+        self._load = load
+        self._make = make
+        self._turn = asyncio.Lock()
+        self._made: UserInterface | None = None
+        self._is_stopped = False
+
+    def takes(self, path: str, accept: bytes | None) -> bool:
+        """Return whether a request is for a page."""
+        return is_page(path, accept)
+
+    def stop(self) -> None:
+        """End all streams."""
+        self._is_stopped = True
+        if self._made is not None:
+            self._made.stop()
+
+    async def serve(self, exchange: PageExchange) -> None:
+        """Answer a request."""
+        async with self._turn:
+            if self._made is None:
+                await asyncio.to_thread(self._load)
+                self._made = self._make()
+                if self._is_stopped:
+                    self._made.stop()
+        await self._made.serve(exchange)
 
 
 def missing_packages() -> list[str]:
