@@ -1,8 +1,6 @@
 """Pages are made for the first browser, once, and not before."""
 
 import asyncio
-import subprocess
-import sys
 import threading
 from typing import cast
 
@@ -106,16 +104,3 @@ async def test_a_failure_to_load_is_tried_again() -> None:
         await pages.serve(_exchange("a"))
     await pages.serve(_exchange("b"))
     assert made.served == ["b"]
-
-
-@pytest.mark.process
-def test_a_server_without_a_browser_imports_nothing_for_pages() -> None:
-    code = (
-        "import sys, apidiscovery_service.app.run;"
-        "print(sorted({'jinja2', 'markdown_it', 'apidiscovery_client.diffing',"
-        " 'apidiscovery_service.web'} & set(sys.modules)))"
-    )
-    done = subprocess.run(  # noqa: S603 - our own interpreter
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
-    )
-    assert done.stdout == "[]\n"

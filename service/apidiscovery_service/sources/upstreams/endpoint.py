@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import version
+from typing import TYPE_CHECKING
 
-import httpx2
 from apidiscovery_kubeconfig import addresses, kubeconfig
 from apidiscovery_kubeconfig.addresses import environment_proxy, proxy_url, stays_secret
 from apidiscovery_kubeconfig.connection import Connection, Impersonation, read_impersonation
@@ -23,7 +23,10 @@ from apidiscovery_service.core.source import Certificates
 from apidiscovery_service.errors import InvalidConfiguration
 from apidiscovery_service.sources.upstreams.credentials import ThreadedCredentials, translated
 from apidiscovery_service.sources.upstreams.reachability import address
-from apidiscovery_service.sources.upstreams.transport import Connections, Response
+
+# Imported with the first use: httpx2 takes 50 ms, and few servers have upstreams.
+if TYPE_CHECKING:
+    from apidiscovery_service.sources.upstreams.transport import Connections, Response
 
 SETTINGS = (
     "as",
@@ -44,7 +47,7 @@ SETTINGS = (
 class _Open:
     """Parts that are created when they are first needed."""
 
-    connections: Connections | None = None
+    connections: "Connections | None" = None
     credentials: ThreadedCredentials | None = None
 
 
@@ -85,7 +88,7 @@ class Endpoint:
         connections = self._open.connections
         return connections.certificates if connections else Certificates()
 
-    async def get(self, path: str, headers: Sequence[tuple[str, str]] = ()) -> Response:
+    async def get(self, path: str, headers: Sequence[tuple[str, str]] = ()) -> "Response":
         """GET a path below the URL; the caller closes the answer, and bounds the exchange.
 
         Impersonation headers are sent, but no credentials; these come from `headers`. Certificates
@@ -93,8 +96,8 @@ class Endpoint:
 
         Raises:
             InvalidConfiguration: The URL, or the proxy that the environment names, is not valid.
-            httpcore2.NetworkError: Or another of `transport.FAILURES`. An unusable certificate or
-                plugin is a `ConnectError`.
+            httpcore2.NetworkError: Or another of `failures`. An unusable certificate or plugin is a
+                `ConnectError`.
         """
         if self._open.connections is None:
             self._open.connections = self._made_connections()
@@ -148,7 +151,9 @@ class Endpoint:
                 return environment_proxy(self.url, os.environ)
         return self.proxy_url or None
 
-    def _made_connections(self) -> Connections:
+    def _made_connections(self) -> "Connections":
+        from apidiscovery_service.sources.upstreams.transport import Connections  # noqa: PLC0415
+
         lines = [
             (b"Connection", b"keep-alive"),
             (b"User-Agent", _user_agent()),
@@ -160,6 +165,13 @@ class Endpoint:
         url = server_url(self.url, "the address of the server")
         tls = self.tls if url.startswith("https:") else None
         return Connections(url, lines, tls, self._threaded(), self._proxy())
+
+
+def failures() -> tuple[type[Exception], ...]:
+    """Return the exceptions of a request that failed."""
+    from apidiscovery_service.sources.upstreams.transport import FAILURES  # noqa: PLC0415
+
+    return *FAILURES, OSError, ValueError
 
 
 @cache  # the metadata of a package is a file
@@ -220,6 +232,8 @@ def server_url(text: str, where: str) -> str:
         InvalidConfiguration: It is not an http or https URL, or has credentials, a query or a
             fragment. The message does not quote credentials and queries.
     """
+    import httpx2  # noqa: PLC0415
+
     with translated():
         url = addresses.server_url(text, where)
     try:

@@ -7,18 +7,21 @@ import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from apidiscovery_formats.media_types import JSON, aggregated, parse_media_type
 
 from apidiscovery_service import workers
 from apidiscovery_service.errors import DiscoveryError
 from apidiscovery_service.sources.upstreams.body import Body
+from apidiscovery_service.sources.upstreams.endpoint import failures
 from apidiscovery_service.sources.upstreams.failure import Reason, UpstreamFailed, shown
 from apidiscovery_service.sources.upstreams.reachability import answered_without_tls, explained
 from apidiscovery_service.sources.upstreams.spec import UpstreamKind, UpstreamSpec
-from apidiscovery_service.sources.upstreams.transport import FAILURES, Response
 from apidiscovery_service.workers import WorkerFailed
+
+if TYPE_CHECKING:  # imported with the first request
+    from apidiscovery_service.sources.upstreams.transport import Response
 
 AGGREGATED_VERSIONS = ("v2", "v2beta1")
 AGGREGATED = tuple(aggregated(JSON, version) for version in AGGREGATED_VERSIONS)
@@ -168,7 +171,7 @@ class Exchange:
             raise UpstreamFailed(failure.reason, f"GET {path}: {failure}") from None
         except DiscoveryError as error:
             raise UpstreamFailed(Reason.CREDENTIALS, f"GET {path}: {error}") from error
-        except (*FAILURES, OSError, ValueError) as error:
+        except failures() as error:
             text = await explained(error, self._spec.endpoint.url, self._spec.endpoint.proxy)
             raise UpstreamFailed(Reason.UNREACHABLE, f"GET {path}: {text}") from error
 
@@ -196,7 +199,7 @@ class Exchange:
             response.header("location"),
         )
 
-    async def _body(self, response: Response) -> Body:
+    async def _body(self, response: "Response") -> Body:
         limit = self._spec.limits.body_bytes
         body = bytearray()
         try:

@@ -8,8 +8,6 @@ from collections.abc import Iterator
 from typing import cast
 from urllib.parse import urlsplit
 
-import httpcore2
-
 _LOOK_S = 1.0
 # OpenSSL's name of an error and the line of its source.
 _OPENSSL = re.compile(r"\[[^]]*\] |\s*\(_ssl\.c:\d+\)")
@@ -49,6 +47,8 @@ async def explained(error: BaseException, url: str, proxy: str = "") -> str:
         url: The URL of the server.
         proxy: `HOST:PORT` of the proxy that was used; empty for none.
     """
+    import httpcore2  # noqa: PLC0415 - takes 30 ms, and few servers have upstreams
+
     host, port = address(url)
     peer = proxy or (f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
     for cause in _causes(error):
