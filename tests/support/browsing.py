@@ -6,7 +6,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Literal, cast
 from urllib.parse import urlsplit
 
 from playwright.sync_api import Browser, BrowserContext, Page, Playwright, sync_playwright
@@ -19,7 +19,10 @@ PATIENCE_MS = 60_000
 _AXE = Path(__file__).with_name("axe-core") / "axe-4.14.1.min.js"
 _HEIGHT = 900
 # Rules of WCAG 2 A and AA, and axe's own best practices; of them one depends on the colours.
-_RULES = {"light": "{}", "dark": "{runOnly: ['color-contrast']}"}
+_RULES: dict[Literal["light", "dark"], str] = {
+    "light": "{}",
+    "dark": "{runOnly: ['color-contrast']}",
+}
 
 
 @dataclass

@@ -59,15 +59,25 @@ _RESOURCE = {"apiVersion": "example.com/v1", "kind": "Example", "metadata": {"na
 _READ_FORMATS = ("date", "date-time", "datetime", "duration", "byte")  # CEL has types for them
 _NO_VALUE = "no value of the old type is found"
 _AT_ROOT = Place("", "root")
+# Rules that hold for built-in kinds too: their types are Go's, and decoding follows these.
+_DECODED = (
+    "property-removed",
+    "type-changed",
+    "list-type-changed",
+    "list-map-keys-changed",
+    "map-type-changed",
+)
+_IN_CODE = "kube-apiserver decides it in code, of which the schema shows a part"
 
 
-def compare(
+def compare(  # noqa: PLR0913 - those behind the star have names
     old: Mapping[str, object],
     new: Mapping[str, object],
     *,
     resolve_old: Resolve | None = None,
     resolve_new: Resolve | None = None,
     path: str = "",
+    built_in: bool = False,
 ) -> tuple[Change, ...]:
     """Return what is different between two schemas, in the order of fields.
 
@@ -77,11 +87,14 @@ def compare(
         resolve_old: Returns the schema of a `$ref`, such as `#/components/schemas/NAME`.
         resolve_new: The same for `new`.
         path: Of the field that they describe; empty for that of whole objects.
+        built_in: Whether the kind is one of kube-apiserver's own. Decoding enforces its types, and
+            server-side apply follows its list types. All else is validated and defaulted in code,
+            whatever the schema says, so whether it breaks anybody is unknown.
 
     Raises:
         InvalidSchema: A `$ref` leads nowhere, or a schema is too deep or has too many changes.
     """
-    walk = _Walk()
+    walk = _Walk(built_in=built_in)
     try:
         with remembered():
             if path:
@@ -108,7 +121,8 @@ def _rooted(schema: Schema) -> Schema:
 class _Walk:
     """One comparison: the changes found so far, and the references it is inside of."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, built_in: bool) -> None:
+        self.built_in = built_in
         self.changes = list[Change]()
         self._inside = Counter[tuple[str, str]]()
         self._same = set[tuple[str, str]]()
@@ -118,6 +132,8 @@ class _Walk:
     ) -> None:
         if len(self.changes) >= _MAX_CHANGES:
             raise InvalidSchema(f"there are more than {_MAX_CHANGES} changes", path=place.path)
+        if self.built_in and change not in _DECODED:
+            verdicts = _in_code(change, verdicts)
         self.changes.append(Change(place.path, change, before, after, verdicts))
 
     def pair(self, old: Schema, new: Schema, place: Place) -> None:
@@ -242,7 +258,7 @@ class _Walk:
         if old.embedded and name in _METADATA:
             return
         source = old.additional
-        inner = _Walk()
+        inner = _Walk(built_in=self.built_in)
         if source is not None:
             inner.pair(source, field, replace(place, position="field"))
         told = [one.verdicts for one in inner.changes]
@@ -279,6 +295,20 @@ class _Walk:
             self.tell(place, "additional-properties-removed", value, None, verdicts)
         elif before is not None and after is not None:
             self.pair(before, after, place)
+
+
+def _in_code(change: str, verdicts: Verdicts) -> Verdicts:
+    """Return the verdicts on a change that a built-in kind's schema shows and code decides."""
+    writer, reader, stored = verdicts.writer, verdicts.reader, verdicts.stored
+    if writer is not Outcome.FINE:
+        writer = Outcome.UNKNOWN
+    if stored is not Outcome.FINE:
+        stored = Outcome.UNKNOWN
+    if change.startswith("default-") and reader is not Reading.FINE:
+        reader = Reading.UNKNOWN
+    if (writer, reader, stored) == (verdicts.writer, verdicts.reader, verdicts.stored):
+        return verdicts
+    return replace(verdicts, writer=writer, reader=reader, stored=stored, reason=_IN_CODE)
 
 
 def _differ(before: object, after: object) -> bool:
@@ -402,6 +432,8 @@ def _default(walk: _Walk, old: Schema, new: Schema, place: Place) -> None:
     before, after = old.default, new.default
     if place.position == "root" or (before is NO_DEFAULT and after is NO_DEFAULT):
         return
+    if walk.built_in and all(one is NO_DEFAULT or not one for one in (before, after)):
+        return  # the value that Go gives to an absent field
     parent_old, parent_new, name = place.above[-1] if place.above else (ANYTHING, ANYTHING, "")
     in_field = place.position == "field"
     if before is NO_DEFAULT:
@@ -462,15 +494,21 @@ def _from_answers(
 
 def _lists(walk: _Walk, old: Schema, new: Schema, place: Place) -> None:
     if "array" in old.kinds & new.kinds:
-        before = (old.list_type, sorted(old.list_map_keys))
-        after = (new.list_type, sorted(new.list_map_keys))
+        before = (old.list_type, tuple(sorted(old.list_map_keys)))
+        after = (new.list_type, tuple(sorted(new.list_map_keys)))
+        if walk.built_in:
+            before, after = old.merging, new.merging
         if before != after:
-            forward, backward = decide(LIST_TYPE, old, new), decide(LIST_TYPE, new, old)
-            # What was not unique before is tolerated: `ValidateListSetsAndMaps` of the old object.
-            verdicts = _from_answers(forward, backward, (old, new, _AT_ROOT), lambda _: False)
-            verdicts = replace(verdicts, stored=Outcome.FINE, applier=Applying.OWNERSHIP)
+            verdicts = Verdicts(applier=Applying.OWNERSHIP)
+            if not walk.built_in:
+                forward, backward = decide(LIST_TYPE, old, new), decide(LIST_TYPE, new, old)
+                # What was not unique is tolerated: `ValidateListSetsAndMaps` of the old object.
+                found = _from_answers(forward, backward, (old, new, _AT_ROOT), lambda _: False)
+                verdicts = replace(found, stored=Outcome.FINE, applier=Applying.OWNERSHIP)
             if before[0] == after[0]:
-                keys = list(old.list_map_keys), list(new.list_map_keys)
+                if not walk.built_in:  # in their order
+                    before, after = ("", old.list_map_keys), ("", new.list_map_keys)
+                keys = list(before[1]), list(after[1])
                 walk.tell(place, "list-map-keys-changed", *keys, verdicts)
             else:
                 walk.tell(place, "list-type-changed", before[0], after[0], verdicts)

@@ -126,6 +126,20 @@ class Schema:
         """The value of x-kubernetes-list-map-keys."""
         return tuple(str(key) for key in as_list(self.get("x-kubernetes-list-map-keys")))
 
+    @property
+    def merging(self) -> tuple[str, tuple[str, ...]]:
+        """The type and the sorted keys by which server-side apply merges a list of a built-in kind.
+
+        Without a list type the strategy of strategic merge patches decides. Source:
+        k8s.io/kube-openapi pkg/schemaconv/smd.go:getListElementRelationship.
+        """
+        if "x-kubernetes-list-type" in self.keywords:
+            return self.list_type, tuple(sorted(self.list_map_keys))
+        if self.get("x-kubernetes-patch-strategy") not in ("merge", "merge,retainKeys"):
+            return "atomic", ()
+        key = self.get("x-kubernetes-patch-merge-key")
+        return ("map", (str(key),)) if key else ("set", ())
+
     def field(self, name: str) -> "Schema | None":
         """Return the schema of a field; None where it is pruned."""
         if name in self.properties:

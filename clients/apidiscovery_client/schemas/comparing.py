@@ -26,6 +26,7 @@ from apidiscovery_client.schemas.model import (
     SchemaSource,
     versions_of,
 )
+from apidiscovery_client.snapshots.releases import known_groups
 
 _GONE = Verdicts(Outcome.REJECTED, Reading.ABSENT)
 _COMMON = ("apiVersion", "kind", "metadata")  # of every kind
@@ -169,7 +170,11 @@ def _kinds(
             continue
         try:
             for change in compare(
-                one.own, other.own, resolve_old=one.resolve, resolve_new=other.resolve
+                one.own,
+                other.own,
+                resolve_old=one.resolve,
+                resolve_new=other.resolve,
+                built_in=gvk.group in known_groups(),
             ):
                 yield replace(change, group=gvk.group, version=gvk.version, kind=gvk.kind)
         except InvalidSchema as error:
@@ -201,7 +206,12 @@ def _metadata(before: _Side, after: _Side, failures: dict[str, str]) -> Iterator
             continue
         try:
             for change in compare(
-                old, new, resolve_old=one.resolve, resolve_new=other.resolve, path="metadata"
+                old,
+                new,
+                resolve_old=one.resolve,
+                resolve_new=other.resolve,
+                path="metadata",
+                built_in=True,
             ):
                 yield replace(change, group=_META.group, version=_META.version, kind=_META.kind)
         except InvalidSchema as error:

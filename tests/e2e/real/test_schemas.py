@@ -214,3 +214,21 @@ def test_of_built_in_kinds_no_error_is_false_and_no_schema_is_missed(
         if refusal and not is_error and any(text in refusal for text in _BY_DECODING):
             missed.append((what, refusal))
     assert (false, missed) == ([], [])
+
+
+def test_lists_of_built_in_kinds_are_unique_for_server_side_apply_alone(
+    cluster: RealCluster, tmp_path: Path
+) -> None:
+    file = tmp_path / "account.json"
+    account = {
+        "apiVersion": "v1",
+        "kind": "ServiceAccount",
+        "metadata": {"name": "twice", "namespace": "default"},
+        "secrets": [{"name": "x"}, {"name": "x"}],  # a list of type map by name
+    }
+    file.write_text(json.dumps(account))
+    created = cluster.kubectl("create", "-f", str(file))
+    assert created.exit_code == 0, created.stderr
+    applied = cluster.kubectl("apply", "--server-side", "--force-conflicts", "-f", str(file))
+    assert applied.exit_code != 0
+    assert 'duplicate entries for key [name="x"]' in applied.stderr

@@ -1,7 +1,14 @@
 """What is different between two sources of schemas, and what says nothing of the other."""
 
+from apidiscovery_client.model import GroupVersion
 from apidiscovery_client.schema_diff import Change
-from apidiscovery_client.schemas import ReleasedSchemas, SchemaSource, compare_sources
+from apidiscovery_client.schemas import (
+    Components,
+    GivenSchemas,
+    ReleasedSchemas,
+    SchemaSource,
+    compare_sources,
+)
 from schema_samples import components, documents, files, widget
 
 TEXT = {"type": "string"}
@@ -145,7 +152,7 @@ def test_releases_tell_what_validation_and_fields_are_new() -> None:
     lines = {(one.group, *line(one), str(one.verdicts.writer)) for one in found.changes}
     scope = "webhooks[].rules[].scope"
     group = "admissionregistration.k8s.io"
-    assert (group, "v1", "ValidatingWebhookConfiguration", scope, "enum-added", "rejected") in lines
+    assert (group, "v1", "ValidatingWebhookConfiguration", scope, "enum-added", "unknown") in lines
     assert (
         "apps",
         "v1",
@@ -170,3 +177,36 @@ def test_a_release_says_nothing_of_groups_that_are_not_of_kubernetes() -> None:
     found = compare_sources(cluster, ReleasedSchemas("1.36"))
     assert found.uncovered == ("example.com",)
     assert "example.com" not in {one.group for one in found.changes}
+
+
+# --------------------------------------------------------------------------------------------------
+# Built-in kinds.
+
+
+def test_a_group_of_kubernetes_has_built_in_kinds_and_others_have_not() -> None:
+    for group, writer in (("apps", "unknown"), ("example.com", "rejected")):
+        old, new = (
+            GivenSchemas(
+                "server",
+                {},
+                {GroupVersion(group, "v1"): Components.of(components(group, "v1", Widget=spec))},
+                {},
+            )
+            for spec in ({"a": TEXT}, {"a": TEXT | {"enum": ["x"]}})
+        )
+        (change,) = compare_sources(old, new).changes
+        assert (change.change, change.verdicts.writer) == ("enum-added", writer)
+
+
+def test_of_releases_little_is_called_breaking_and_all_of_it_is_so() -> None:
+    found = compare_sources(ReleasedSchemas("1.34"), ReleasedSchemas("1.36")).changes
+    breaking = [one for one in found if one.verdicts.breaks]
+    assert {one.change for one in breaking} <= {
+        "enum-changed",
+        "map-type-changed",
+        "property-removed",
+        "required-removed",
+        "type-changed",
+        "version-removed",
+    }
+    assert 0 < len(breaking) < len(found) / 2

@@ -68,7 +68,7 @@ def test_text_has_steps_in_their_order_each_with_a_command(
     assert (len(numbered), len(commands)) == (3, 3)
     changes = [line for line in lines if line.startswith("     ")]
     assert len(changes) == 6
-    assert "writer rejected" in changes[0]
+    assert "reader different" in changes[0]
     assert changes[-1].strip().startswith("and ")
     assert lines[-2] == "not read"
     assert "nobody may not read it" in lines[-1]
