@@ -155,7 +155,7 @@ class AsyncDiscoveryClient:
     # Snapshots and names.
 
     async def snapshot(self, *, max_age_s: float | None = None) -> Snapshot:
-        """Return what the server serves: from state, from the cache, or by a request.
+        """Return what the server serves: from memory, from the cache, or by a request.
 
         The server is asked when the snapshot is older than `max_age_s`. Concurrent callers share
         the answer, also when one of them is cancelled. When the server does not answer, the last

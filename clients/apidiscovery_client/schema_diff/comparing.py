@@ -494,11 +494,11 @@ def _from_answers(
 
 def _lists(walk: _Walk, old: Schema, new: Schema, place: Place) -> None:
     if "array" in old.kinds & new.kinds:
-        before = (old.list_type, tuple(sorted(old.list_map_keys)))
-        after = (new.list_type, tuple(sorted(new.list_map_keys)))
-        if walk.built_in:
-            before, after = old.merging, new.merging
-        if before != after:
+        before, after = (
+            one.merging if walk.built_in else (one.list_type, one.list_map_keys)
+            for one in (old, new)
+        )
+        if (before[0], sorted(before[1])) != (after[0], sorted(after[1])):
             verdicts = Verdicts(applier=Applying.OWNERSHIP)
             if not walk.built_in:
                 forward, backward = decide(LIST_TYPE, old, new), decide(LIST_TYPE, new, old)
@@ -506,8 +506,6 @@ def _lists(walk: _Walk, old: Schema, new: Schema, place: Place) -> None:
                 found = _from_answers(forward, backward, (old, new, _AT_ROOT), lambda _: False)
                 verdicts = replace(found, stored=Outcome.FINE, applier=Applying.OWNERSHIP)
             if before[0] == after[0]:
-                if not walk.built_in:  # in their order
-                    before, after = ("", old.list_map_keys), ("", new.list_map_keys)
                 keys = list(before[1]), list(after[1])
                 walk.tell(place, "list-map-keys-changed", *keys, verdicts)
             else:

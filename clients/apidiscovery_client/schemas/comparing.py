@@ -157,6 +157,7 @@ def _kinds(
     before: _Side, after: _Side, unread: set[GroupVersion], failures: dict[str, str]
 ) -> Iterator[Change]:
     old, new = before.kinds, after.kinds
+    built_in = known_groups()
     for gvk in sorted({*old, *new}, key=lambda one: (one.group, one.kind, one.version)):
         gv = GroupVersion(gvk.group, gvk.version)
         if gv in unread:
@@ -174,7 +175,7 @@ def _kinds(
                 other.own,
                 resolve_old=one.resolve,
                 resolve_new=other.resolve,
-                built_in=gvk.group in known_groups(),
+                built_in=gvk.group in built_in,
             ):
                 yield replace(change, group=gvk.group, version=gvk.version, kind=gvk.kind)
         except InvalidSchema as error:

@@ -1,6 +1,7 @@
 """One round of discovery: requests each path of an upstream once, and updates what is known.
 
-A server without aggregated discovery is read list by list, as far as its list of groups changes.
+Of a server without aggregated discovery the lists of group-versions are requested: those that may
+have changed in each round, all in every fifth.
 
 The answers are judged in the order of k8s.io/kube-aggregator
 pkg/apiserver/handler_discovery.go:fetchFreshDiscoveryForService.

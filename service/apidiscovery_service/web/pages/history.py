@@ -145,7 +145,7 @@ async def _one(view: View, history: History) -> Page:
     if change is None or (may_read is not None and not may_read(change.cluster)):
         raise not_found(f"There is no change {text[:20]}: it never was, or it is forgotten.")
     sides = await history.read_sides(change)
-    (line,) = await view.served.explained.of(history, [change])
+    line = await asyncio.to_thread(explained, change, *sides)
     return Page(
         "history.html",
         {
