@@ -274,7 +274,7 @@ async def _html(
     request: Request, made: _Made, endpoint: str, headers: Headers | None = None
 ) -> Response:
     """Return a page, or that it is the one that the browser has."""
-    etag = f'W/"{hashlib.sha256(made.body).hexdigest()[:32]}"'
+    tag = f'"{hashlib.sha256(made.body).hexdigest()[:32]}"'
     fields: Headers = [
         (b"cache-control", b"private, no-cache"),
         (b"vary", b"Accept-Encoding, Cookie, Authorization, HX-Request"),
@@ -282,8 +282,8 @@ async def _html(
         *(headers or []),
     ]
     if made.status == HTTPStatus.OK and not headers:
-        fields.append((b"etag", etag.encode()))
-        if not none_match(request.if_none_match, etag):
+        fields.append((b"etag", f"W/{tag}".encode()))
+        if not none_match(request.if_none_match, tag):
             return Response(HTTPStatus.NOT_MODIFIED, fields, endpoint=endpoint)
     coded, more = await _coded(made.body, request)
     fields += [(b"content-type", _HTML), *more]

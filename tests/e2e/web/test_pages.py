@@ -181,3 +181,12 @@ def test_a_chosen_theme_stays(browser: Browser, served: Mapping[str, Server]) ->
         assert before != after
         visit.expect_accessible()
         visit.expect_quiet()
+
+
+def test_a_page_that_the_browser_has_is_not_sent_again(served: Mapping[str, Server]) -> None:
+    for path in ("/ui/groups", "/ui/kinds/apps/v1/Deployment", "/ui/storage-versions"):
+        url = served["catalogue"].url + path
+        first = httpx2.get(url, trust_env=False)
+        again = httpx2.get(url, headers={"if-none-match": first.headers["etag"]}, trust_env=False)
+        assert (first.status_code, again.status_code, again.content) == (200, 304, b""), path
+        assert again.headers["etag"] == first.headers["etag"]
