@@ -18,11 +18,13 @@ from apidiscovery_client.testing import FakeApiServer
 from children import UNLIMITED
 from documents import groups, manifest
 from plain_http import V2_JSON, Connection
-from processes import Failed, Served, memory_mb, serving
+from processes import Failed, Served, cpu_s, memory_mb, serving
 from report import Clock, Point, Row
 
 GROUPS = 3000
 MEMORY_MB = 150.0
+
+_IDLE_S = 20.0
 
 _SERIALIZERS = ("json", "yaml", "vnd.kubernetes.protobuf")
 _CODINGS = ("identity", "gzip", "zstd")
@@ -50,6 +52,7 @@ def measure(folder: Path, repeats: int, clock: Clock) -> Iterator[Row]:
             yield Row("start", name, "", skipped="out of time")
             continue
         yield _start_row(folder, name, flags, repeats)
+    yield _idle_row(folder)
     yield from _memory_rows(folder, json_file)
 
 
@@ -60,6 +63,16 @@ def _start_row(folder: Path, name: str, flags: list[str | Path], repeats: int) -
             times.append(served.start_s)
     measured = f"best {min(times):.2f} s, median {statistics.median(times):.2f} s"
     return Row("start", name, "", measured, numbers={"seconds": times})
+
+
+def _idle_row(folder: Path) -> Row:
+    with serving(folder, "--store", f"sqlite:{folder / 'idle.sqlite'}") as served:
+        time.sleep(_IDLE_S / 4)  # what follows the start is no idling
+        before_s = cpu_s(served.pid)
+        time.sleep(_IDLE_S)
+        share = (cpu_s(served.pid) - before_s) / _IDLE_S
+    name = "CPU of a server that nobody asks, catalogue alone"
+    return Row("start", name, "", f"{share:.1%} of a core", numbers={"share": share})
 
 
 def _memory_rows(folder: Path, file: Path) -> Iterator[Row]:
