@@ -48,7 +48,7 @@ ESTABLISHED = {
 }
 
 
-async def test_all_kinds_are_taken_and_answered_in_order() -> None:
+async def test_all_kinds_are_registered_and_returned_in_order() -> None:
     documents = (crd(), api_service(), discovery_list(group("a.example.com")))
     async with following(Replica()) as (replica,):
         written = await apply(replica, *documents, discovery_list(group("b.example.com")))
@@ -369,7 +369,7 @@ async def test_a_dry_run_answers_as_an_apply_and_changes_nothing() -> None:
         assert (await replica.store.list("")).entries == ()
         done, told_now = await apply(replica, crd()), await apply(replica, crd(), dry_run=True)
         assert told_now[0].registered == done[0].registered
-        # The same names again are not accepted, which nobody has to try.
+        # A dry run tells that the names are taken.
         names: dict[str, JSONValue] = {"plural": "others", "singular": "widget", "kind": "Widget"}
         (told,) = await apply(replica, crd("others", names=names), dry_run=True)
         assert conditions(told)["NamesAccepted"].startswith("False")
@@ -407,7 +407,7 @@ async def test_a_crd_with_finalizers_stays_terminating_until_they_are_gone() -> 
         assert metadata["deletionTimestamp"]
         assert conditions(left)["Terminating"].startswith("True")
         assert "create" not in (_resources(replica)[0].verbs or ())
-        # A retry, whose outcome is there already.
+        # A retry of what has happened already.
         again = Reference(RegistrationKind.CRD, "widgets.example.com", removed.revision)
         assert removed.revision != left.revision
         assert len(await replica.registrations.withdraw([again], "", ANYBODY)) == 1

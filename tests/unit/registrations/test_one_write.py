@@ -103,7 +103,7 @@ async def test_a_replica_that_is_behind_acknowledges_no_apply(
         await behind.registrations.load()
         (second,) = await apply(other, labelled("second"))
         for label in ("second", "first"):
-            # What is stored but not served here is not acknowledged, changed or not.
+            # A stored state that this replica does not serve is not acknowledged, changed or not.
             with pytest.raises(NotServed):
                 await apply(behind, labelled(label))
             (held,) = await stored(other)

@@ -3,14 +3,13 @@
 import asyncio
 
 import pytest
+import registration_setup
 from apidiscovery_service.access import LOCAL, Caller
 from apidiscovery_service.core.model import Freshness
 from apidiscovery_service.errors import InvalidFields
 from apidiscovery_service.sources.registrations import owners
-from apidiscovery_service.sources.registrations.published import PlacedGroup
 from apidiscovery_service.sources.registrations.record import (
     InvalidRecord,
-    Object,
     OwnerRecord,
     RegistrationKind,
     decode_owner,
@@ -21,7 +20,6 @@ from apidiscovery_service.sources.registrations.requests import (
     Application,
     ApplyOutcome,
     Denied,
-    Manifest,
     NoSuchOwner,
     OwnerLease,
     Publication,
@@ -32,12 +30,12 @@ from apidiscovery_service.sources.registrations.requests import (
 from apidiscovery_service.store import Fenced, Guard, StoreRefused
 from apidiscovery_service.store.memory import MemoryStore
 from grpc_server import until
+from registration_setup import ANYBODY, CURRENT, crd, manifest, with_metadata
 from registry_server import Replica, expiring, following
 from store_wrapper import DisturbedStore, once
 
 ALICE, BOB = Requester(Caller("alice")), Requester(Caller("bob"))
-ANYBODY = Requester()
-CURRENT, STALE = {"v1": Freshness.CURRENT}, {"v1": Freshness.STALE}
+STALE = {"v1": Freshness.STALE}
 
 # For tests that are not about expiry.
 LONG = OwnerLease(3600.0, 3600.0)
@@ -46,23 +44,7 @@ LONG = OwnerLease(3600.0, 3600.0)
 def publication(
     name: str = "east", owner: str = "me", lease: OwnerLease | None = None
 ) -> Publication:
-    group: Object = {
-        "metadata": {"name": f"{name}.example.com"},
-        "versions": [{"version": "v1", "freshness": "Current"}],
-    }
-    return Publication(name, (PlacedGroup(group),), owner, lease)
-
-
-CRD = b"""
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: widgets.crd.example.com, finalizers: [example.com/clean-up]}
-spec:
-  group: crd.example.com
-  scope: Namespaced
-  names: {plural: widgets, kind: Widget}
-  versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}]
-"""
+    return registration_setup.publication(name, owner=owner, lease=lease)
 
 
 async def owner_of(replica: Replica) -> OwnerRecord:
@@ -72,7 +54,7 @@ async def owner_of(replica: Replica) -> OwnerRecord:
 
 
 async def rewrite(replica: Replica, duration_s: float, removal_after_s: float) -> None:
-    """Give the owner shorter times than requests may have, so that the test is fast."""
+    """Give the owner a shorter lease than requests may ask for, so that the test is fast."""
     record = await owner_of(replica)
     short = OwnerRecord(record.id, record.user, duration_s, removal_after_s)
     await replica.store.put(owner_key("me"), encode_owner(short))
@@ -264,7 +246,7 @@ async def test_publications_of_a_recreated_owner_are_not_removed_with_the_former
     async with following(replica):
         for name in ("east", "west"):
             await replica.registrations.publish(publication(name, lease=LONG), ALICE)
-        # The owner goes, and comes again before what it had was removed.
+        # The owner is created again before its publications are removed.
         await replica.store.delete(owner_key("me"))
         await until(lambda: replica.served().get("west.example.com") == STALE)
         await replica.registrations.publish(publication("east", lease=LONG), ALICE)
@@ -277,19 +259,20 @@ async def test_publications_of_a_recreated_owner_are_not_removed_with_the_former
 async def test_a_crd_with_finalizers_outlives_its_owner_terminating() -> None:
     replica = Replica()
     async with following(replica):
-        application = Application((Manifest(CRD),), "me", LONG)
+        held_back = with_metadata(crd(), finalizers=["example.com/clean-up"])
+        application = Application((manifest(held_back),), "me", LONG)
         await replica.registrations.apply(application, ALICE)
         await rewrite(replica, 0.05, 0.05)
         async with expiring(replica):
             await until(lambda: not replica.served() or _is_terminating(replica))
         (left,) = (await replica.registrations.list(Query())).registered
         assert (left.record.owner, left.stale_since) == ("", None)
-        assert replica.served() == {"crd.example.com": CURRENT}
+        assert replica.served() == {"example.com": CURRENT}
 
 
 def _is_terminating(replica: Replica) -> bool:
-    crd = replica.declarations.crd("widgets.crd.example.com")
-    return crd is not None and crd.terminating
+    definition = replica.declarations.crd("widgets.example.com")
+    return definition is not None and definition.terminating
 
 
 async def test_an_owner_that_is_removed_while_it_publishes_can_go_on_publishing() -> None:
@@ -322,7 +305,7 @@ async def test_an_unreadable_owner_keeps_its_registrations() -> None:
             assert page.stale_since is None
             with pytest.raises(InvalidRecord, match="registrations/owners/me in the store cannot"):
                 await started_later.registrations.renew("me", ALICE)
-            # Readable again, and silent for too long, it goes as any other.
+            # Once it is readable, it expires like any other.
             await replica.store.put(owner_key("me"), entry.value)
             await rewrite(replica, 0.05, 0.05)
             await until(lambda: "east.example.com" not in started_later.served())

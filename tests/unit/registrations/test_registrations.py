@@ -314,7 +314,7 @@ async def test_lists_are_sorted_filtered_and_paged() -> None:
             after = page.next_after
             if after is None:
                 break
-            # What comes before the place does not move what comes after it.
+            # A new entry before the place does not move the entries after it.
             await replica.registrations.publish(publication("aaa"), ANYBODY)
         assert paged == every
 
@@ -348,7 +348,7 @@ async def test_an_unreadable_entry_keeps_its_last_content_and_is_a_warning() -> 
         assert "want format 1, got 2" in warning
         listed = await stored(replica)
         assert [one.name for one in listed] == ["north", "south"]
-        # Whoever may change everything takes it away; what stood there before goes with it.
+        # Withdrawing the unreadable entry removes the last content too.
         removed = await replica.registrations.withdraw(
             [Reference(RegistrationKind.GROUPS, "east")], "", ANYBODY
         )
@@ -473,6 +473,6 @@ async def test_a_write_to_a_restored_store_is_acknowledged_once_it_is_served(
         for name in ("north", "east", "west"):
             await replica.registrations.publish(publication(name), ANYBODY)
         await store.restore(MemoryStore())
-        await asyncio.sleep(0.05)  # the watch has broken, and is not tried again yet
+        await asyncio.sleep(0.05)  # the watch has broken, and the next attempt is still to come
         await replica.registrations.publish(publication("south"), ANYBODY)
         assert [*replica.served()] == ["south.example.com"]
