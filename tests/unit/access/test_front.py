@@ -1,4 +1,4 @@
-"""The front carries every byte, holds no more than it must, and cuts nobody without reason."""
+"""The TLS front: bytes in both directions, bounded buffers, limits, and certificates."""
 
 import asyncio
 import contextlib
@@ -169,8 +169,8 @@ async def test_a_server_learns_that_a_client_has_gone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("reads", ["client", "server"])
-async def test_what_nobody_reads_is_not_taken(tmp_path: Path, reads: str) -> None:
-    """A side that does not read stops the other one; what lies between is bounded."""
+async def test_a_side_that_does_not_read_stops_the_other_one(tmp_path: Path, reads: str) -> None:
+    """The bytes in between are bounded."""
     stop, sent = asyncio.Event(), [0]
 
     async def pour(writer: asyncio.StreamWriter) -> None:
@@ -239,7 +239,7 @@ async def test_ipv6(tmp_path: Path) -> None:
         await close(writer)
 
 
-async def test_a_handshake_that_does_not_go_on_is_cut(tmp_path: Path) -> None:
+async def test_a_handshake_that_takes_too_long_is_cut(tmp_path: Path) -> None:
     async with fronted(tmp_path, echo, limits=CallerLimits(handshake_s=0.2)) as served:
         reader, writer = await asyncio.open_connection(served.host, served.front.port)
         started = time.monotonic()
@@ -250,26 +250,16 @@ async def test_a_handshake_that_does_not_go_on_is_cut(tmp_path: Path) -> None:
         await close(writer)
 
 
-async def test_bytes_that_are_no_tls_are_refused(tmp_path: Path) -> None:
+async def test_a_request_without_tls_gets_an_answer_in_plain_http(tmp_path: Path) -> None:
     async with fronted(tmp_path, echo) as served:
         reader, writer = await asyncio.open_connection(served.host, served.front.port)
-        writer.write(b"GET / HTTP/1.1\r\n\r\n")
-        with contextlib.suppress(ConnectionError):
-            await reader.read()
-        await served.until_open(0)
-        assert served.metrics.cut == {("test", "handshake"): 1}
-        await close(writer)
-
-
-async def test_a_request_without_tls_gets_an_answer_in_plain_http(tmp_path: Path) -> None:
-    async with fronted(tmp_path, echo) as there:
-        reader, writer = await asyncio.open_connection(there.host, there.front.port)
         writer.write(b"GET /version HTTP/1.1\r\nHost: localhost\r\n\r\n")
         answer = await asyncio.wait_for(reader.read(), 5)
         writer.close()
         assert answer.endswith(b"\r\n\r\nClient sent an HTTP request to an HTTPS server.\n")
         assert answer.startswith(b"HTTP/1.0 400 Bad Request\r\n")
-        await there.until_open(0)
+        await served.until_open(0)
+        assert served.metrics.cut == {("test", "handshake"): 1}
 
 
 async def test_an_idle_connection_is_cut_and_one_in_use_is_not(tmp_path: Path) -> None:
@@ -322,8 +312,8 @@ async def test_without_a_server_behind_a_connection_ends(tmp_path: Path) -> None
         await close(writer)
 
 
-async def test_without_certificates_the_same_without_tls(tmp_path: Path) -> None:
-    """Bytes, also those behind the end of what a client says, limits and peers."""
+async def test_a_front_without_certificates_does_the_same_without_tls(tmp_path: Path) -> None:
+    """It carries bytes, also after a client has ended its side, has limits and knows peers."""
     async with fronted(
         tmp_path, echo, plain=True, limits=CallerLimits(address_connections=2)
     ) as served:
@@ -346,8 +336,8 @@ async def test_without_certificates_the_same_without_tls(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("said", [b"", b"PRI", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r"])
-async def test_a_client_that_does_not_begin_is_cut(tmp_path: Path, said: bytes) -> None:
-    """Before it has taken a place at the server behind, which waits for it without end."""
+async def test_a_client_that_sends_no_request_is_cut(tmp_path: Path, said: bytes) -> None:
+    """The server behind, which would wait without end, gets no connection."""
     async with fronted(tmp_path, echo, plain=True, limits=CallerLimits(handshake_s=0.2)) as served:
         reader, writer = await asyncio.open_connection(served.host, served.front.port)
         writer.write(said)
@@ -357,8 +347,8 @@ async def test_a_client_that_does_not_begin_is_cut(tmp_path: Path, said: bytes) 
         await close(writer)
 
 
-async def test_a_client_that_leaves_before_it_begins_is_not_counted_as_cut(tmp_path: Path) -> None:
-    """Load balancers look at ports like that."""
+async def test_a_client_that_leaves_before_it_sends_is_not_counted_as_cut(tmp_path: Path) -> None:
+    """Load balancers probe ports like that."""
     async with fronted(tmp_path, echo, plain=True) as served:
         _, writer = await asyncio.open_connection(served.host, served.front.port)
         await served.until_open(1)
@@ -446,7 +436,7 @@ async def until(condition: Callable[[], object]) -> None:
 
 
 async def test_certificates_are_read_again_without_ending_a_connection(tmp_path: Path) -> None:
-    """A new pair is used within a second; half of one is refused, told, and changes nothing."""
+    """A new pair is used within a second; half of one is a warning and changes nothing."""
     async with fronted(tmp_path, echo) as served:
         reader, writer = await served.connect()
         old = serial(writer)
@@ -474,8 +464,8 @@ async def test_certificates_are_read_again_without_ending_a_connection(tmp_path:
             await close(each)
 
 
-async def test_clients_of_an_authority_that_goes_are_cut(tmp_path: Path) -> None:
-    """Adding an authority ends nothing; taking one away ends those that it vouched for."""
+async def test_clients_of_a_removed_authority_are_cut(tmp_path: Path) -> None:
+    """An added authority ends no connection; a removed one ends those of its clients."""
     async with fronted(tmp_path, echo) as served:
         client = served.authority.client("ann", [])
         known, known_writer = await served.connect(client)
@@ -520,8 +510,6 @@ def test_files_that_cannot_be_used_are_named(tmp_path: Path, broken: str, messag
     elif broken == "key":
         key = authority.server(["localhost"]).key_file
     elif broken == "encrypted":
-        text = "-----BEGIN ENCRYPTED PRIVATE KEY-----\nMIIBvTBXBgkqhkiG9w0BBQ0wSjApBgkqhkiG\n"
-        key.write_text(f"{text}-----END ENCRYPTED PRIVATE KEY-----\n")
         encrypt(authority.server(["localhost"]).key_file, key)
     elif broken == "text":
         cert.write_text("no certificate")

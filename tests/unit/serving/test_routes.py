@@ -1,4 +1,4 @@
-"""Which path serves what."""
+"""Routes of paths, and parameters of queries."""
 
 import pytest
 from apidiscovery_service.encoding import APIGroup, APIGroupList, APIResourceList
@@ -48,7 +48,7 @@ def test_the_group_of_the_aggregator_goes_through_go_restful(path: str, *, restf
     ("path", "aggregated"),
     [("/api", True), ("/api/", True), ("/apis", True), ("/apis/", False), ("/api/v1", False)],
 )
-def test_only_these_are_ever_aggregated(path: str, *, aggregated: bool) -> None:
+def test_only_api_and_apis_are_aggregated(path: str, *, aggregated: bool) -> None:
     target = route(path)
     assert isinstance(target, DocumentRoute)
     assert (target.aggregated is not None) is aggregated
@@ -74,7 +74,7 @@ def test_only_these_are_ever_aggregated(path: str, *, aggregated: bool) -> None:
         ("", MissingRoute()),
     ],
 )
-def test_a_path_leads_there(path: str, target: Route) -> None:
+def test_a_path_leads_to_its_route(path: str, target: Route) -> None:
     assert route(path) == target
 
 
