@@ -52,6 +52,7 @@ async def test_a_larger_body_is_refused_without_waiting_for_its_end() -> None:
     with pytest.raises(ObjectError) as caught:
         await read_body(receiving(piece(b"x" * (MAX_BODY_BYTES + 1), more=True)))
     assert (caught.value.code, caught.value.reason) == (413, "RequestEntityTooLarge")
+    assert str(caught.value) == "Request entity too large: limit is 3145728"
 
 
 async def test_a_body_that_does_not_arrive_is_a_408() -> None:

@@ -107,10 +107,11 @@ async def test_initial_events_end_with_a_bookmark(served: ObjectServer) -> None:
         assert await watch.summary() == ("ADDED", "core.nodes")
 
 
-async def test_a_bookmark_comes_before_the_end_of_a_watch_that_allows_it(
+async def test_a_watch_ends_after_its_timeout_with_a_bookmark_if_it_allows_them(
     served: ObjectServer,
 ) -> None:
     await served.create("core.pods")
+    started = time.monotonic()
     query = "watch=1&resourceVersion=1&timeoutSeconds=3"
     async with (
         served.watch(f"{PATH}?{query}&allowWatchBookmarks=true") as told,
@@ -121,13 +122,7 @@ async def test_a_bookmark_comes_before_the_end_of_a_watch_that_allows_it(
         assert event["type"] == BOOKMARK
         assert event["object"]["metadata"] == {"resourceVersion": "1"}
         assert await untold.event() is None
-
-
-async def test_a_watch_ends_after_its_timeout(served: ObjectServer) -> None:
-    started = time.monotonic()
-    async with served.watch(f"{PATH}?watch=1&timeoutSeconds=1") as watch:
-        assert await watch.event() is None
-    assert 0.9 < time.monotonic() - started < 5
+    assert 2.9 < time.monotonic() - started < 8
 
 
 def test_without_a_timeout_a_watch_ends_between_half_an_hour_and_an_hour() -> None:

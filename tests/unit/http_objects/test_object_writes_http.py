@@ -259,16 +259,6 @@ async def test_other_methods_are_refused(served: ObjectServer) -> None:
         assert (answer.status, read(answer)["reason"]) == (405, "MethodNotAllowed")
 
 
-async def test_a_body_that_is_too_large_is_a_413(served: ObjectServer) -> None:
-    padding = "x" * LIMIT
-    answer = await served.send("POST", PATH, storage_version("core.pods") | {"x": padding})
-    assert answer.status == 413
-    assert read(answer)["message"] == f"Request entity too large: limit is {LIMIT}"
-    # Of what the limit lets through the store may still take less.
-    big = storage_version("core.pods", annotations={"a": "x" * (LIMIT // 2)})
-    assert (await served.send("POST", PATH, big)).status in (413, 422)
-
-
 async def test_a_body_in_chunks_is_read_and_bounded(served: ObjectServer) -> None:
 
     def sent(body: bytes) -> bytes:
