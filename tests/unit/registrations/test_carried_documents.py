@@ -71,12 +71,6 @@ async def violations(replica: Replica, documents: Mapping[str, bytes]) -> dict[s
     return found
 
 
-@pytest.fixture(name="replica")
-async def fixture_replica() -> AsyncGenerator[Replica]:
-    async with following(Replica()) as (replica,):
-        yield replica
-
-
 # --------------------------------------------------------------------------------------------------
 # Accepted and kept.
 
@@ -144,9 +138,7 @@ async def test_each_group_version_has_its_own_document(replica: Replica) -> None
 # The record.
 
 
-async def test_records_with_documents_have_the_format_of_records_without(
-    replica: Replica,
-) -> None:
+async def test_records_with_documents_have_the_format_of_records_without(replica: Replica) -> None:
     await publish(replica, {})
     without = orjson.loads((await entry_of(replica)).value)
     await publish(replica, {"v1": sent(document())})
@@ -197,9 +189,7 @@ async def test_a_damaged_record_is_a_warning_and_can_be_withdrawn(
 # Refused.
 
 
-async def test_violations_have_field_and_place_and_nothing_is_registered(
-    replica: Replica,
-) -> None:
+async def test_violations_have_field_and_place_and_nothing_is_registered(replica: Replica) -> None:
     wrong = document(components={"schemas": {"A": {"type": "text"}, "B": {"$ref": "C"}}})
     found = await violations(replica, {"v1": sent(wrong), "v9": sent(document())})
     first, second = found['groups[0].openapiV3["v1"]']
@@ -218,9 +208,7 @@ async def test_a_document_of_other_paths_is_refused(replica: Replica) -> None:
     }
 
 
-async def test_a_document_that_is_too_large_once_compressed_is_refused(
-    replica: Replica,
-) -> None:
+async def test_a_document_that_is_too_large_once_compressed_is_refused(replica: Replica) -> None:
     repeating = {**document(), "x-text": ["text " * 100_000] * 3}
     assert len(sent(repeating)) > MAX_VALUE_BYTES
     assert await publish(replica, {"v1": sent(repeating)}) is ApplyOutcome.CREATED

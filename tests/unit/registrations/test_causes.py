@@ -59,19 +59,17 @@ async def test_a_process_that_starts_knows_no_causes_and_names_sources() -> None
         assert heard == ["registrations:groups/east"]
 
 
-async def test_a_lease_that_ends_is_the_cause_of_what_follows() -> None:
-    replica = Replica()
-    async with following(replica):
-        heard = causes_of(replica)
-        await replica.registrations.publish(publication(owner="me", lease=LONG), ALICE)
-        await shorten(replica, removal_after_s=60)
-        async with expiring(replica):
-            stale = {"v1": Freshness.STALE}
-            await until(lambda: replica.served().get("east.example.com") == stale)
-        await replica.registrations.renew("me", ALICE)
-        await shorten(replica, removal_after_s=0.1)
-        async with expiring(replica):
-            await until(lambda: not replica.served())
+async def test_a_lease_that_ends_is_the_cause_of_what_follows(replica: Replica) -> None:
+    heard = causes_of(replica)
+    await replica.registrations.publish(publication(owner="me", lease=LONG), ALICE)
+    await shorten(replica, removal_after_s=60)
+    async with expiring(replica):
+        stale = {"v1": Freshness.STALE}
+        await until(lambda: replica.served().get("east.example.com") == stale)
+    await replica.registrations.renew("me", ALICE)
+    await shorten(replica, removal_after_s=0.1)
+    async with expiring(replica):
+        await until(lambda: not replica.served())
     assert heard == [
         "publish by alice",
         "lease ended",

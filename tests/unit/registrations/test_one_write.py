@@ -182,12 +182,11 @@ def conditions_served(replica: Replica) -> list[str]:
     return [name for name, status in statuses.items() if status.is_true(crd_names.ESTABLISHED)]
 
 
-async def test_in_one_request_the_first_by_name_gets_the_names() -> None:
-    async with following(Replica()) as (replica,):
-        late, early = await apply(replica, named("bs", kind="Same"), named("as", kind="Same"))
-        assert conditions(early)["NamesAccepted"] == "True NoConflicts"
-        assert conditions(late)["Established"] == "False NotAccepted"
-        assert await established(replica) == conditions_served(replica) == ["as.example.com"]
+async def test_in_one_request_the_first_by_name_gets_the_names(replica: Replica) -> None:
+    late, early = await apply(replica, named("bs", kind="Same"), named("as", kind="Same"))
+    assert conditions(early)["NamesAccepted"] == "True NoConflicts"
+    assert conditions(late)["Established"] == "False NotAccepted"
+    assert await established(replica) == conditions_served(replica) == ["as.example.com"]
 
 
 async def test_the_status_of_a_crd_that_gets_freed_names_is_written() -> None:
@@ -237,18 +236,17 @@ async def test_names_that_another_replica_accepts_meanwhile_are_not_accepted_twi
         assert await established(one) == ["as.example.com", "cs.example.com"]
 
 
-async def test_an_incomplete_status_is_completed() -> None:
-    async with following(Replica()) as (replica,):
-        await apply(replica, crd())
-        entry = await replica.store.get(WIDGETS)
-        assert entry is not None
-        record = record_of(entry)
-        body = as_object(record.content)
-        status = {k: v for k, v in as_object(body["status"]).items() if k != "conditions"}
-        value = encode(replace(record, content={**body, "status": status}))
-        await replica.store.put(WIDGETS, value)
-        await apply(replica, named("as"))
-        assert await established(replica) == ["as.example.com", "widgets.example.com"]
+async def test_an_incomplete_status_is_completed(replica: Replica) -> None:
+    await apply(replica, crd())
+    entry = await replica.store.get(WIDGETS)
+    assert entry is not None
+    record = record_of(entry)
+    body = as_object(record.content)
+    status = {k: v for k, v in as_object(body["status"]).items() if k != "conditions"}
+    value = encode(replace(record, content={**body, "status": status}))
+    await replica.store.put(WIDGETS, value)
+    await apply(replica, named("as"))
+    assert await established(replica) == ["as.example.com", "widgets.example.com"]
 
 
 async def test_after_a_cancelled_apply_statuses_are_decided_once_the_watch_has_caught_up() -> None:
