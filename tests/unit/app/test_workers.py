@@ -63,6 +63,17 @@ async def test_calls_wait_for_a_worker_and_share_two() -> None:
     assert len(set(ids)) == workers.COUNT
 
 
+async def test_printed_text_of_a_call_is_no_result() -> None:
+    assert await workers.run(_say) == "said"
+
+
+async def test_a_call_that_takes_too_much_memory_fails_and_the_worker_goes_on() -> None:
+    pid = await workers.run(os.getpid)
+    with pytest.raises(workers.WorkerFailed, match="it takes more than 1024 MiB of memory"):
+        await workers.run(bytes, workers.MEMORY_BYTES)
+    assert await workers.run(os.getpid) == pid
+
+
 async def test_a_call_that_takes_too_long_ends_alone(limits: pytest.MonkeyPatch) -> None:
     limits.setattr(workers, "WITHIN_S", 1.0)
     slow, quick = await asyncio.gather(
@@ -72,13 +83,6 @@ async def test_a_call_that_takes_too_long_ends_alone(limits: pytest.MonkeyPatch)
     assert str(slow) == "it takes more than 1 s"
     assert isinstance(quick, int)
     assert isinstance(await workers.run(_busy), int)
-
-
-async def test_a_call_that_takes_too_much_memory_fails_and_the_worker_goes_on() -> None:
-    pid = await workers.run(os.getpid)
-    with pytest.raises(workers.WorkerFailed, match="it takes more than 1024 MiB of memory"):
-        await workers.run(bytes, workers.MEMORY_BYTES)
-    assert await workers.run(os.getpid) == pid
 
 
 async def test_a_worker_that_dies_fails_its_own_call_alone() -> None:
@@ -109,10 +113,6 @@ async def test_a_worker_that_ended_while_idle_is_replaced(limits: pytest.MonkeyP
     first = await workers.run(os.getpid)
     await asyncio.sleep(1)
     assert await workers.run(os.getpid) != first
-
-
-async def test_printed_text_of_a_call_is_no_result() -> None:
-    assert await workers.run(_say) == "said"
 
 
 def _raise(error: Exception) -> None:

@@ -351,7 +351,7 @@ SCALARS: dict[int, object] = {
 }
 
 
-def filled(descriptor: Descriptor, depth: int = 3) -> Message:
+def filled(descriptor: Descriptor, depth: int = 1) -> Message:
     """Return a message with a value in every field, the last one of each oneof, `depth` deep."""
     message = message_factory.GetMessageClass(descriptor)()
     for field in descriptor.fields:

@@ -301,7 +301,7 @@ async def test_the_name_must_be_that_of_the_url(objects: Objects) -> None:
         pytest.param({"deletionGracePeriodSeconds": 5}, id="deletionGracePeriodSeconds"),
     ],
 )
-async def test_an_update_cannot_mark_an_object_as_deleted(objects: Objects, metadata: Object) -> None:
+async def test_only_a_deletion_marks_an_object_deleted(objects: Objects, metadata: Object) -> None:
     created = await objects.create(named())
     error = await refusal(objects.update(NAME, changed(created, **metadata)))
     assert error.code == HTTPStatus.UNPROCESSABLE_ENTITY
