@@ -42,6 +42,7 @@ from registration_setup import (
 )
 from registry_server import Replica, following
 
+NAMES = as_object(as_object(crd()["spec"])["names"])
 ESTABLISHED = {
     "NamesAccepted": "True NoConflicts",
     "Established": "True InitialNamesAccepted",
@@ -94,7 +95,7 @@ async def test_a_crd_gets_the_metadata_and_status_that_the_server_sets(replica: 
     after = as_object(content(labelled)["metadata"])
     assert (after["generation"], after["uid"]) == (1, metadata["uid"])
     assert content(labelled)["status"] == status
-    names = {**as_object(as_object(crd()["spec"])["names"]), "shortNames": ["wd"]}
+    names = {**NAMES, "shortNames": ["wd"]}
     (renamed,) = await apply(replica, crd(names=names))
     assert as_object(content(renamed)["metadata"])["generation"] == 2
     accepted = as_object(as_object(content(renamed)["status"])["acceptedNames"])
@@ -129,12 +130,11 @@ def _resources(replica: Replica) -> tuple[Resource, ...]:
 
 
 async def test_an_established_crd_stays_established_on_every_replica() -> None:
-    names = as_object(as_object(crd()["spec"])["names"])
     gadgets: JSONValue = {"plural": "gadgets", "kind": "Gadget", "shortNames": ["g"]}
     store = MemoryStore()
     async with following(Replica(store), Replica(store)) as (one, other):
-        await apply(one, crd(names={**names, "shortNames": ["w"]}), crd("gadgets", names=gadgets))
-        (written,) = await apply(other, crd(names={**names, "shortNames": ["g"], "singular": "a"}))
+        await apply(one, crd(names={**NAMES, "shortNames": ["w"]}), crd("gadgets", names=gadgets))
+        (written,) = await apply(other, crd(names={**NAMES, "shortNames": ["g"], "singular": "a"}))
         assert conditions(written) == {
             "NamesAccepted": "False ShortNamesConflict",
             "Established": "True InitialNamesAccepted",
@@ -200,7 +200,7 @@ async def test_a_transition_keeps_its_time_unless_the_status_of_the_condition_ch
     async with following(replica):
         (first,) = await apply(replica, crd())
         now += 100
-        names = {**as_object(as_object(crd()["spec"])["names"]), "shortNames": ["wd"]}
+        names = {**NAMES, "shortNames": ["wd"]}
         (second,) = await apply(replica, crd(names=names))
     listed = [as_list(as_object(content(w)["status"])["conditions"]) for w in (first, second)]
     assert listed[0] == listed[1]

@@ -2,7 +2,7 @@
 
 import asyncio
 import hashlib
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from datetime import timedelta
 
@@ -36,10 +36,8 @@ NODE_1 = "apiserver-lgabes5ywnaqeagh5dny4zlzs4"
 
 
 @pytest.fixture
-async def store() -> AsyncIterator[DisturbedStore]:
-    memory = DisturbedStore(MemoryStore())
-    yield memory
-    await memory.close()
+def store() -> DisturbedStore:
+    return DisturbedStore(MemoryStore())
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """The effects of a report on the objects."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 
 import pytest
@@ -46,10 +45,8 @@ PODS = ReportedResource("", "pods", "v1", ("v1",), ("v1",))
 
 
 @pytest.fixture
-async def store() -> AsyncIterator[DisturbedStore]:
-    memory = DisturbedStore(MemoryStore())
-    yield memory
-    await memory.close()
+def store() -> DisturbedStore:
+    return DisturbedStore(MemoryStore())
 
 
 @pytest.fixture
