@@ -1,4 +1,4 @@
-"""Over HTTPS each endpoint is there for whom it is meant, with real clients of both versions."""
+"""Authentication, authorization and limits of requests over HTTPS, for HTTP/1.1 and HTTP/2."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -13,7 +13,7 @@ from certificates import Authority
 from raw_http import AGG
 from secured import GRANTS, TOKENS, Secured, bearer, secured
 
-# What the callers get, in this order; a stranger has a token that is nobody's.
+# Statuses are in this order; the token of the stranger is unknown.
 CALLERS = ("", "stranger", "nemo", "rita", "paul", "ada")
 PUBLIC = (200, 401, 200, 200, 200, 200)
 READERS = (401, 401, 403, 200, 200, 200)
@@ -68,7 +68,7 @@ async def until_status(client: httpx2.AsyncClient, path: str, status: int) -> No
 
 
 @pytest.mark.parametrize("http2", [False, True])
-async def test_each_endpoint_for_each_caller(served: Secured, http2: bool) -> None:  # noqa: FBT001
+async def test_each_endpoint_is_for_callers_with_its_role(served: Secured, http2: bool) -> None:  # noqa: FBT001
     async with served.client(http2=http2) as client:
         found = {
             path: tuple(
@@ -154,7 +154,7 @@ async def test_anonymous_callers_may_read_only_with_a_grant(tmp_path: Path) -> N
     assert wrong.status_code == 401
 
 
-async def test_documents_and_304s_are_the_same_for_all_who_may_read(served: Secured) -> None:
+async def test_all_readers_get_the_same_documents_and_304s(served: Secured) -> None:
     async with served.client() as client:
         headers = {"accept": AGG}
         first = await client.get("/apis", headers=headers | given("rita"))
@@ -189,8 +189,10 @@ async def test_the_server_answers_only_the_front(served: Secured) -> None:
             assert (await client.get(f"http://a{path}")).status_code == 401
 
 
-async def test_a_revoked_token_and_a_broken_file(served: Secured) -> None:
-    """A revoked token ends on the open connection; a broken file changes nothing and is told."""
+async def test_a_revoked_token_is_refused_and_a_broken_file_changes_nothing(
+    served: Secured,
+) -> None:
+    """The token is refused on the open connection; the file is reported, logged and counted."""
     async with served.client("rita") as client, served.client("ada") as admin:
         assert (await client.get("/apis")).status_code == 200
         served.write_tokens(["ada"])
@@ -213,8 +215,7 @@ async def test_a_revoked_token_and_a_broken_file(served: Secured) -> None:
     assert not [token for token in TOKENS.values() if token in f"{report}{logs}{metrics}"]
 
 
-async def test_too_many_requests(tmp_path: Path) -> None:
-    """Who asks too often waits, by user and by address; the others do not."""
+async def test_requests_are_limited_by_user_and_by_address(tmp_path: Path) -> None:
     limits = CallerLimits(requests_per_second=0.5, burst_s=6.0)
     async with secured(tmp_path, limits=limits) as served, served.client() as client:
         codes = [(await client.get("/apis", headers=given("rita"))).status_code for _ in range(4)]
@@ -231,7 +232,7 @@ async def test_too_many_requests(tmp_path: Path) -> None:
     assert guesses == [401, 401, 401, 429]
 
 
-async def test_secrets_are_nowhere_to_be_seen(served: Secured) -> None:
+async def test_no_answer_log_or_metric_shows_a_secret(served: Secured) -> None:
     with structlog.testing.capture_logs() as logs:
         async with served.client("ada") as client:
             for path in EXPECTED:

@@ -1,4 +1,4 @@
-"""From certificate and token to the caller, in kube-apiserver's order."""
+"""The caller by certificate or token, in the order of kube-apiserver."""
 
 import time
 
@@ -71,7 +71,7 @@ def test_a_certificate_goes_before_a_token() -> None:
         assert Served(peer).admit(header).caller.user == "bob"
 
 
-def test_invented_headers_of_a_client_are_cached_in_bounds() -> None:
+def test_the_cache_of_headers_is_bounded() -> None:
     peer = Peer("192.0.2.1", Caller("bob"))
     served = Served(peer)
     for number in range(1000):
@@ -110,7 +110,7 @@ def test_other_tokens_count_at_once_and_are_announced() -> None:
 
 
 def test_no_two_connections_have_the_same_name() -> None:
-    """Not even when the first one has ended: its requests may be read late."""
+    """The name of a connection that has ended is not used again: its requests may be read late."""
     peers = Peers()
     first = peers.add(Peer("a"))
     peers.remove(first)

@@ -1,4 +1,4 @@
-"""The front carries every byte, holds no more than it must, and cuts nobody without reason."""
+"""The TLS front: bytes in both directions, bounded buffers, limits, and certificates."""
 
 import asyncio
 import contextlib
@@ -8,7 +8,7 @@ import shutil
 import ssl
 import tempfile
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -101,6 +101,13 @@ async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> No
     writer.close()
 
 
+@pytest.fixture
+async def served(tmp_path: Path) -> AsyncIterator[Fronted]:
+    """Return a front with TLS before a server that sends back what it receives."""
+    async with fronted(tmp_path, echo) as started:
+        yield started
+
+
 async def closed(reader: asyncio.StreamReader) -> bool:
     """Say whether the other side has ended the connection, in one way or another."""
     async with asyncio.timeout(3):
@@ -116,23 +123,22 @@ async def close(writer: asyncio.StreamWriter) -> None:
         await writer.wait_closed()
 
 
-async def test_every_byte_arrives_in_both_directions(tmp_path: Path) -> None:
+async def test_every_byte_arrives_in_both_directions(served: Fronted) -> None:
     data = bytes(range(256)) * (MANY // 256)
-    async with fronted(tmp_path, echo) as served:
-        reader, writer = await served.connect()
+    reader, writer = await served.connect()
 
-        async def send() -> None:
-            for start in range(0, len(data), 100_003):
-                writer.write(data[start : start + 100_003])
-                await writer.drain()
+    async def send() -> None:
+        for start in range(0, len(data), 100_003):
+            writer.write(data[start : start + 100_003])
+            await writer.drain()
 
-        async with asyncio.timeout(10), asyncio.TaskGroup() as tasks:
-            tasks.create_task(send())
-            back = await reader.readexactly(len(data))
-        assert hashlib.sha256(back).digest() == hashlib.sha256(data).digest()
-        await close(writer)
-        await served.until_open(0)
-        assert len(served.peers) == 0
+    async with asyncio.timeout(10), asyncio.TaskGroup() as tasks:
+        tasks.create_task(send())
+        back = await reader.readexactly(len(data))
+    assert hashlib.sha256(back).digest() == hashlib.sha256(data).digest()
+    await close(writer)
+    await served.until_open(0)
+    assert len(served.peers) == 0
 
 
 async def test_the_last_bytes_of_a_server_arrive(tmp_path: Path) -> None:
@@ -169,8 +175,8 @@ async def test_a_server_learns_that_a_client_has_gone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("reads", ["client", "server"])
-async def test_what_nobody_reads_is_not_taken(tmp_path: Path, reads: str) -> None:
-    """A side that does not read stops the other one; what lies between is bounded."""
+async def test_a_side_that_does_not_read_stops_the_other_one(tmp_path: Path, reads: str) -> None:
+    """The bytes in between are bounded."""
     stop, sent = asyncio.Event(), [0]
 
     async def pour(writer: asyncio.StreamWriter) -> None:
@@ -202,31 +208,29 @@ async def test_what_nobody_reads_is_not_taken(tmp_path: Path, reads: str) -> Non
         writer.transport.abort()
 
 
-async def test_both_protocols_are_offered(tmp_path: Path) -> None:
-    async with fronted(tmp_path, echo) as served:
-        for offered, chosen in (
-            (["h2", "http/1.1"], "h2"),
-            (["http/1.1"], "http/1.1"),
-            ([], None),
-        ):
-            context = served.context()
-            if offered:
-                context.set_alpn_protocols(offered)
-            _, writer = await asyncio.open_connection(served.host, served.front.port, ssl=context)
-            tls = writer.get_extra_info("ssl_object")
-            assert tls.selected_alpn_protocol() == chosen
-            await close(writer)
-
-
-async def test_old_versions_of_tls_are_refused(tmp_path: Path) -> None:
-    async with fronted(tmp_path, echo) as served:
+async def test_both_protocols_are_offered(served: Fronted) -> None:
+    for offered, chosen in (
+        (["h2", "http/1.1"], "h2"),
+        (["http/1.1"], "http/1.1"),
+        ([], None),
+    ):
         context = served.context()
-        context.set_ciphers("ALL:@SECLEVEL=0")
-        with pytest.deprecated_call():
-            context.minimum_version = ssl.TLSVersion.TLSv1
-            context.maximum_version = ssl.TLSVersion.TLSv1_1
-        with pytest.raises((ssl.SSLError, ConnectionError)):
-            await asyncio.open_connection(served.host, served.front.port, ssl=context)
+        if offered:
+            context.set_alpn_protocols(offered)
+        _, writer = await asyncio.open_connection(served.host, served.front.port, ssl=context)
+        tls = writer.get_extra_info("ssl_object")
+        assert tls.selected_alpn_protocol() == chosen
+        await close(writer)
+
+
+async def test_old_versions_of_tls_are_refused(served: Fronted) -> None:
+    context = served.context()
+    context.set_ciphers("ALL:@SECLEVEL=0")
+    with pytest.deprecated_call():
+        context.minimum_version = ssl.TLSVersion.TLSv1
+        context.maximum_version = ssl.TLSVersion.TLSv1_1
+    with pytest.raises((ssl.SSLError, ConnectionError)):
+        await asyncio.open_connection(served.host, served.front.port, ssl=context)
 
 
 async def test_ipv6(tmp_path: Path) -> None:
@@ -239,7 +243,7 @@ async def test_ipv6(tmp_path: Path) -> None:
         await close(writer)
 
 
-async def test_a_handshake_that_does_not_go_on_is_cut(tmp_path: Path) -> None:
+async def test_a_handshake_that_takes_too_long_is_cut(tmp_path: Path) -> None:
     async with fronted(tmp_path, echo, limits=CallerLimits(handshake_s=0.2)) as served:
         reader, writer = await asyncio.open_connection(served.host, served.front.port)
         started = time.monotonic()
@@ -250,26 +254,15 @@ async def test_a_handshake_that_does_not_go_on_is_cut(tmp_path: Path) -> None:
         await close(writer)
 
 
-async def test_bytes_that_are_no_tls_are_refused(tmp_path: Path) -> None:
-    async with fronted(tmp_path, echo) as served:
-        reader, writer = await asyncio.open_connection(served.host, served.front.port)
-        writer.write(b"GET / HTTP/1.1\r\n\r\n")
-        with contextlib.suppress(ConnectionError):
-            await reader.read()
-        await served.until_open(0)
-        assert served.metrics.cut == {("test", "handshake"): 1}
-        await close(writer)
-
-
-async def test_a_request_without_tls_gets_an_answer_in_plain_http(tmp_path: Path) -> None:
-    async with fronted(tmp_path, echo) as there:
-        reader, writer = await asyncio.open_connection(there.host, there.front.port)
-        writer.write(b"GET /version HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        answer = await asyncio.wait_for(reader.read(), 5)
-        writer.close()
-        assert answer.endswith(b"\r\n\r\nClient sent an HTTP request to an HTTPS server.\n")
-        assert answer.startswith(b"HTTP/1.0 400 Bad Request\r\n")
-        await there.until_open(0)
+async def test_a_request_without_tls_gets_an_answer_in_plain_http(served: Fronted) -> None:
+    reader, writer = await asyncio.open_connection(served.host, served.front.port)
+    writer.write(b"GET /version HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    answer = await asyncio.wait_for(reader.read(), 5)
+    writer.close()
+    assert answer.endswith(b"\r\n\r\nClient sent an HTTP request to an HTTPS server.\n")
+    assert answer.startswith(b"HTTP/1.0 400 Bad Request\r\n")
+    await served.until_open(0)
+    assert served.metrics.cut == {("test", "handshake"): 1}
 
 
 async def test_an_idle_connection_is_cut_and_one_in_use_is_not(tmp_path: Path) -> None:
@@ -311,19 +304,18 @@ async def test_too_many_connections_are_refused(
             await close(writer)
 
 
-async def test_without_a_server_behind_a_connection_ends(tmp_path: Path) -> None:
-    async with fronted(tmp_path, echo) as served:
-        served.front.server_path.unlink()
-        reader, writer = await served.connect()
-        writer.write(b"x")
-        assert await closed(reader)
-        await served.until_open(0)
-        assert len(served.peers) == 0
-        await close(writer)
+async def test_without_a_server_behind_a_connection_ends(served: Fronted) -> None:
+    served.front.server_path.unlink()
+    reader, writer = await served.connect()
+    writer.write(b"x")
+    assert await closed(reader)
+    await served.until_open(0)
+    assert len(served.peers) == 0
+    await close(writer)
 
 
-async def test_without_certificates_the_same_without_tls(tmp_path: Path) -> None:
-    """Bytes, also those behind the end of what a client says, limits and peers."""
+async def test_a_front_without_certificates_does_the_same_without_tls(tmp_path: Path) -> None:
+    """It carries bytes, also after a client has ended its side, has limits and knows peers."""
     async with fronted(
         tmp_path, echo, plain=True, limits=CallerLimits(address_connections=2)
     ) as served:
@@ -346,8 +338,8 @@ async def test_without_certificates_the_same_without_tls(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("said", [b"", b"PRI", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r"])
-async def test_a_client_that_does_not_begin_is_cut(tmp_path: Path, said: bytes) -> None:
-    """Before it has taken a place at the server behind, which waits for it without end."""
+async def test_a_client_that_sends_no_request_is_cut(tmp_path: Path, said: bytes) -> None:
+    """The server behind, which would wait without end, gets no connection."""
     async with fronted(tmp_path, echo, plain=True, limits=CallerLimits(handshake_s=0.2)) as served:
         reader, writer = await asyncio.open_connection(served.host, served.front.port)
         writer.write(said)
@@ -357,8 +349,8 @@ async def test_a_client_that_does_not_begin_is_cut(tmp_path: Path, said: bytes) 
         await close(writer)
 
 
-async def test_a_client_that_leaves_before_it_begins_is_not_counted_as_cut(tmp_path: Path) -> None:
-    """Load balancers look at ports like that."""
+async def test_a_client_that_leaves_before_it_sends_is_not_counted_as_cut(tmp_path: Path) -> None:
+    """Load balancers probe ports like that."""
     async with fronted(tmp_path, echo, plain=True) as served:
         _, writer = await asyncio.open_connection(served.host, served.front.port)
         await served.until_open(1)
@@ -376,16 +368,15 @@ def odd(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     folder.rmdir()
 
 
-async def test_sockets_are_in_a_folder_of_this_user_alone(tmp_path: Path, odd: Path) -> None:
+async def test_sockets_are_in_a_folder_of_this_user_alone(odd: Path, served: Fronted) -> None:
     """It goes with the front."""
-    async with fronted(tmp_path, echo) as served:
-        folder = served.front.server_path.parent
-        assert folder.parent == odd
-        assert folder.stat().st_mode & 0o777 == 0o700
-        reader, writer = await served.connect()
-        writer.write(b"x")
-        assert await reader.readexactly(1) == b"x"
-        await close(writer)
+    folder = served.front.server_path.parent
+    assert folder.parent == odd
+    assert folder.stat().st_mode & 0o777 == 0o700
+    reader, writer = await served.connect()
+    writer.write(b"x")
+    assert await reader.readexactly(1) == b"x"
+    await close(writer)
 
 
 @pytest.mark.parametrize(
@@ -407,32 +398,30 @@ def test_a_folder_that_cannot_be_used_is_named(
             Front("http", "127.0.0.1", 0, certificates=None, peers=Peers())
 
 
-async def test_stopping_lets_connections_end_and_then_cuts_them(tmp_path: Path) -> None:
-    async with fronted(tmp_path, echo) as served:
-        first, first_writer = await served.connect()
-        second, second_writer = await served.connect()
-        stopping = asyncio.create_task(served.front.stop(0.4))
-        await asyncio.sleep(0.05)
-        with pytest.raises(OSError, match=r"refused|Connect call failed"):
-            await served.connect()
-        first_writer.write(b"still there")
-        assert await first.readexactly(11) == b"still there"
-        await close(first_writer)
-        assert await closed(second)
+async def test_stopping_lets_connections_end_and_then_cuts_them(served: Fronted) -> None:
+    first, first_writer = await served.connect()
+    second, second_writer = await served.connect()
+    stopping = asyncio.create_task(served.front.stop(0.4))
+    await asyncio.sleep(0.05)
+    with pytest.raises(OSError, match=r"refused|Connect call failed"):
+        await served.connect()
+    first_writer.write(b"still there")
+    assert await first.readexactly(11) == b"still there"
+    await close(first_writer)
+    assert await closed(second)
+    await stopping
+    assert served.metrics.cut == {("test", "drain"): 1}
+    await close(second_writer)
+
+
+async def test_stopping_is_over_when_the_last_connection_is(served: Fronted) -> None:
+    _, writer = await served.connect()
+    stopping = asyncio.create_task(served.front.stop(5))
+    await asyncio.sleep(0.05)
+    await close(writer)
+    async with asyncio.timeout(1):
         await stopping
-        assert served.metrics.cut == {("test", "drain"): 1}
-        await close(second_writer)
-
-
-async def test_stopping_is_over_when_the_last_connection_is(tmp_path: Path) -> None:
-    async with fronted(tmp_path, echo) as served:
-        _, writer = await served.connect()
-        stopping = asyncio.create_task(served.front.stop(5))
-        await asyncio.sleep(0.05)
-        await close(writer)
-        async with asyncio.timeout(1):
-            await stopping
-        assert served.metrics.cut == {}
+    assert served.metrics.cut == {}
 
 
 def serial(writer: asyncio.StreamWriter) -> object:
@@ -445,60 +434,58 @@ async def until(condition: Callable[[], object]) -> None:
             await asyncio.sleep(0.01)
 
 
-async def test_certificates_are_read_again_without_ending_a_connection(tmp_path: Path) -> None:
-    """A new pair is used within a second; half of one is refused, told, and changes nothing."""
-    async with fronted(tmp_path, echo) as served:
-        reader, writer = await served.connect()
-        old = serial(writer)
-        renewed = served.authority.server([served.host])
-        with structlog.testing.capture_logs() as logs:
-            shutil.copy(renewed.cert_file, served.pair.cert_file)
-            await until(served.certificates.warnings)
-            (warning,) = served.certificates.warnings()
-            assert "not the key of the certificate" in warning
-            assert served.metrics.broken == {"tls-cert-file": True}
-            _, between = await served.connect()
-            assert serial(between) == old
-            shutil.copy(renewed.key_file, served.pair.key_file)
-            await until(lambda: not served.certificates.warnings())
-        _, after = await served.connect()
-        assert serial(after) != old
-        writer.write(b"still there")
-        assert await reader.readexactly(11) == b"still there"
-        assert [entry["log_level"] for entry in logs if entry["event"] != "no TLS"] == [
-            "error",
-            "info",
-        ]
-        assert "PRIVATE" not in f"{logs}"
-        for each in (writer, between, after):
-            await close(each)
+async def test_certificates_are_read_again_without_ending_a_connection(served: Fronted) -> None:
+    """A new pair is used within a second; half of one is a warning and changes nothing."""
+    reader, writer = await served.connect()
+    old = serial(writer)
+    renewed = served.authority.server([served.host])
+    with structlog.testing.capture_logs() as logs:
+        shutil.copy(renewed.cert_file, served.pair.cert_file)
+        await until(served.certificates.warnings)
+        (warning,) = served.certificates.warnings()
+        assert "not the key of the certificate" in warning
+        assert served.metrics.broken == {"tls-cert-file": True}
+        _, between = await served.connect()
+        assert serial(between) == old
+        shutil.copy(renewed.key_file, served.pair.key_file)
+        await until(lambda: not served.certificates.warnings())
+    _, after = await served.connect()
+    assert serial(after) != old
+    writer.write(b"still there")
+    assert await reader.readexactly(11) == b"still there"
+    assert [entry["log_level"] for entry in logs if entry["event"] != "no TLS"] == [
+        "error",
+        "info",
+    ]
+    assert "PRIVATE" not in f"{logs}"
+    for each in (writer, between, after):
+        await close(each)
 
 
-async def test_clients_of_an_authority_that_goes_are_cut(tmp_path: Path) -> None:
-    """Adding an authority ends nothing; taking one away ends those that it vouched for."""
-    async with fronted(tmp_path, echo) as served:
-        client = served.authority.client("ann", [])
-        known, known_writer = await served.connect(client)
-        nobody, nobody_writer = await served.connect()
-        known_writer.write(b"x")
-        assert await known.readexactly(1) == b"x"
-        file = served.authority.ca_file
-        mine = file.read_bytes()
-        other = Authority(tmp_path / "other", "other")
-        context = served.context(client)
-        reads = served.metrics.reloads
-        file.write_bytes(mine + other.ca_file.read_bytes())
-        await until(lambda: reads.get(("tls-cert-file", True)) == 1)
-        known_writer.write(b"x")
-        assert await known.readexactly(1) == b"x"
-        file.write_bytes(other.ca_file.read_bytes())
-        assert await closed(known)
-        nobody_writer.write(b"x")
-        assert await nobody.readexactly(1) == b"x"
-        reader, writer = await asyncio.open_connection(served.host, served.front.port, ssl=context)
-        assert await closed(reader)
-        for each in (known_writer, nobody_writer, writer):
-            await close(each)
+async def test_clients_of_a_removed_authority_are_cut(served: Fronted, tmp_path: Path) -> None:
+    """An added authority ends no connection; a removed one ends those of its clients."""
+    client = served.authority.client("ann", [])
+    known, known_writer = await served.connect(client)
+    nobody, nobody_writer = await served.connect()
+    known_writer.write(b"x")
+    assert await known.readexactly(1) == b"x"
+    file = served.authority.ca_file
+    mine = file.read_bytes()
+    other = Authority(tmp_path / "other", "other")
+    context = served.context(client)
+    reads = served.metrics.reloads
+    file.write_bytes(mine + other.ca_file.read_bytes())
+    await until(lambda: reads.get(("tls-cert-file", True)) == 1)
+    known_writer.write(b"x")
+    assert await known.readexactly(1) == b"x"
+    file.write_bytes(other.ca_file.read_bytes())
+    assert await closed(known)
+    nobody_writer.write(b"x")
+    assert await nobody.readexactly(1) == b"x"
+    reader, writer = await asyncio.open_connection(served.host, served.front.port, ssl=context)
+    assert await closed(reader)
+    for each in (known_writer, nobody_writer, writer):
+        await close(each)
 
 
 @pytest.mark.parametrize(
@@ -520,8 +507,6 @@ def test_files_that_cannot_be_used_are_named(tmp_path: Path, broken: str, messag
     elif broken == "key":
         key = authority.server(["localhost"]).key_file
     elif broken == "encrypted":
-        text = "-----BEGIN ENCRYPTED PRIVATE KEY-----\nMIIBvTBXBgkqhkiG9w0BBQ0wSjApBgkqhkiG\n"
-        key.write_text(f"{text}-----END ENCRYPTED PRIVATE KEY-----\n")
         encrypt(authority.server(["localhost"]).key_file, key)
     elif broken == "text":
         cert.write_text("no certificate")
@@ -544,8 +529,7 @@ def encrypt(source: Path, target: Path) -> None:
     )
 
 
-async def test_an_address_that_is_taken_is_named(tmp_path: Path) -> None:
-    async with fronted(tmp_path, echo) as served:
-        port = served.front.port
-        with pytest.raises(OSError, match=f"cannot listen on 127.0.0.1:{port} for http over TLS"):
-            Front("http", "127.0.0.1", port, certificates=served.certificates, peers=served.peers)
+async def test_an_address_that_is_taken_is_named(served: Fronted) -> None:
+    port = served.front.port
+    with pytest.raises(OSError, match=f"cannot listen on 127.0.0.1:{port} for http over TLS"):
+        Front("http", "127.0.0.1", port, certificates=served.certificates, peers=served.peers)

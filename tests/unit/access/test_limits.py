@@ -1,4 +1,4 @@
-"""Buckets and counts: what one caller may take, and what it costs to know."""
+"""Token buckets and counts of connections."""
 
 import pytest
 from apidiscovery_service.access.limits import Buckets, Counts, network
@@ -62,8 +62,8 @@ def test_never_more_than_burst_and_rate_allow(
             taken += 1
 
 
-def test_the_table_is_bounded_and_its_end_is_not_a_way_out() -> None:
-    """With a full table newcomers share one bucket; those in it keep theirs."""
+def test_new_keys_share_one_bucket_when_the_table_is_full() -> None:
+    """Keys in the table keep their own."""
     clock = Clock()
     buckets = Buckets[int](1, 1, clock, max_keys=100)
     assert [buckets.take(key) for key in range(100)] == [0.0] * 100
@@ -76,7 +76,7 @@ def test_the_table_is_bounded_and_its_end_is_not_a_way_out() -> None:
     assert len(buckets) == 1
 
 
-def test_counts() -> None:
+def test_a_key_is_counted_up_to_its_limit() -> None:
     counts = Counts[str](2)
     assert [counts.enter("a") for _ in range(3)] == [True, True, False]
     assert counts.enter("b")

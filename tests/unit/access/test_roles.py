@@ -1,4 +1,4 @@
-"""Who has which role, and which API groups a publisher may change."""
+"""Roles of callers, API groups of publishers, and clusters of readers."""
 
 import pytest
 from apidiscovery_service.access import Caller, Grant, Role
@@ -74,7 +74,7 @@ def test_patterns_of_others_do_not_count() -> None:
 
 @given(st.text("ab.*", max_size=6), st.text("ab.", max_size=6))
 def test_a_pattern_matches_by_its_parts(pattern: str, group: str) -> None:
-    """The rule once more: the parts between the stars follow each other in the name."""
+    """The rule in other words: the parts between the stars follow each other in the name."""
     first, *rest = pattern.split("*")
     expected = group == pattern
     if rest:
@@ -101,7 +101,7 @@ def test_clusters_of_several_grants_add_up() -> None:
     assert Roles([reader("ann", "east"), everything]).clusters(ANN) == ("*",)
 
 
-def test_a_cluster_is_everybodys_only_where_each_grant_names_it() -> None:
+def test_all_may_read_a_cluster_only_if_each_grant_names_it() -> None:
     roles = Roles([reader("ann", "prod-*", "east"), reader("bob", "*")])
     assert roles.all_may_read("prod-1")
     assert roles.all_may_read("east")

@@ -1,4 +1,4 @@
-"""When messages are coloured, and which of other libraries are left out."""
+"""Colours of messages, and messages of libraries that are left out."""
 
 import io
 import logging
@@ -26,7 +26,7 @@ def _configured_as_before() -> Iterator[None]:
     ("variables", "is_coloured"),
     [({}, True), ({"NO_COLOR": "1"}, False), ({"NO_COLOR": ""}, True), ({"TERM": "dumb"}, False)],
 )
-def test_messages_are_coloured_on_a_terminal_that_wants_it(
+def test_messages_are_coloured_on_a_terminal_unless_variables_forbid_it(
     monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], *, is_coloured: bool
 ) -> None:
     monkeypatch.delenv("NO_COLOR", raising=False)

@@ -1,4 +1,4 @@
-"""How errors of background tasks reach whoever started the server."""
+"""Errors of background tasks."""
 
 import pytest
 from apidiscovery_service.app import run

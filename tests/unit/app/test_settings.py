@@ -1,4 +1,4 @@
-"""What may be asked for: addresses, flags that belong together, and files that they name."""
+"""Settings: addresses, flags that belong together, files that they name, and grants."""
 
 import re
 from pathlib import Path
@@ -86,7 +86,7 @@ PUBLIC = Address("0.0.0.0", 8080)  # noqa: S104
         pytest.param(None, None, "--http and --grpc are both off", id="nothing"),
     ],
 )
-def test_settings_that_make_no_sense_are_refused(
+def test_contradictory_settings_are_refused(
     http: Address | None, grpc: Address | None, message: str
 ) -> None:
     with pytest.raises(InvalidConfiguration, match=message):
@@ -196,36 +196,29 @@ def test_a_flag_that_cannot_be_used_is_named(
     assert not list(tmp_path.glob(".local"))
 
 
+TLS: dict[str, Any] = {"tls_cert_file": Path("x"), "tls_private_key_file": Path("x")}
+
+
 def test_a_server_that_identifies_callers_over_tls_may_listen_everywhere() -> None:
-    files: dict[str, Any] = {
-        name: Path("x") for name in ("tls_cert_file", "tls_private_key_file", "client_ca_file")
-    }
-    safe = Security(**files)
+    safe = Security(**TLS, client_ca_file=Path("x"))
     assert Settings(PUBLIC, PUBLIC, Catalog(), security=safe).http == PUBLIC
-    del files["client_ca_file"]
-    for unsafe in (Security(**files), Security()):
+    for unsafe in (Security(**TLS), Security()):
         with pytest.raises(InvalidConfiguration, match="callers are not identified over TLS"):
             Settings(PUBLIC, None, Catalog(), security=unsafe)
 
 
 def test_only_callers_who_are_identified_are_limited_by_default() -> None:
-    files: dict[str, Any] = {
-        name: Path("x") for name in ("tls_cert_file", "tls_private_key_file", "token_auth_file")
-    }
     assert Security().limits.requests_per_second == 0
     assert Security(max_requests_per_second=0).limits.requests_per_second == 0
-    assert Security(**files).limits.requests_per_second == 1000
-    assert Security(**files, max_requests_per_second=7).limits.requests_per_second == 7
-    assert Security(**files, max_requests_per_second=0).limits.requests_per_second == 0
+    for flag, limit in ((None, 1000), (7, 7), (0, 0)):
+        identifying = Security(**TLS, token_auth_file=Path("x"), max_requests_per_second=flag)
+        assert identifying.limits.requests_per_second == limit
 
 
 @pytest.mark.parametrize("rate", [float("nan"), float("inf")])
 def test_a_rate_that_is_no_number_is_refused(rate: float) -> None:
-    files: dict[str, Any] = {
-        name: Path("x") for name in ("tls_cert_file", "tls_private_key_file", "token_auth_file")
-    }
     with pytest.raises(InvalidConfiguration, match="--max-requests-per-second: want a number"):
-        Security(**files, max_requests_per_second=rate)
+        Security(**TLS, token_auth_file=Path("x"), max_requests_per_second=rate)
 
 
 # Grants.

@@ -1,4 +1,4 @@
-"""From flags and keys to upstreams as they are polled."""
+"""Upstreams by flags and by keys of the configuration file."""
 
 from pathlib import Path
 
@@ -188,7 +188,7 @@ def test_a_service_is_named_as_in_a_cluster(name: str) -> None:
         configured_services({name: URL})
 
 
-def test_without_a_certificate_for_services_the_system_trust_waits(
+def test_without_a_certificate_for_services_the_system_trust_is_not_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def read(_: Tls) -> None:
@@ -275,7 +275,7 @@ def test_labels_are_those_of_kubernetes(labels: object, message: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "a b", "-a", "a\n", "a?b"])
-def test_a_name_that_is_none_is_refused(name: str) -> None:
+def test_an_invalid_name_is_refused(name: str) -> None:
     with pytest.raises(InvalidConfiguration, match="want a name of letters"):
         ClusterSpecs().cluster(name, Endpoint(URL))
 

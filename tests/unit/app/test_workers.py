@@ -1,4 +1,4 @@
-"""Calls in worker processes: what comes back, what ends them, and that others go on."""
+"""Calls in worker processes: their results, their limits, and the end of a worker."""
 
 import asyncio
 import os
@@ -19,12 +19,21 @@ from repository import ROOT
 pytestmark = pytest.mark.process
 
 
-@pytest.fixture(autouse=True)
-def _own_workers(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    # They import this module.
-    monkeypatch.setenv("PYTHONPATH", f"{ROOT}{os.pathsep}{ROOT / 'tests' / 'support'}")
+@pytest.fixture(autouse=True, scope="module")
+def _own_workers() -> Iterator[None]:
+    """Start workers that can import this module, and share them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", f"{ROOT}{os.pathsep}{ROOT / 'tests' / 'support'}")
+        workers.close()
+        yield
+        workers.close()
+
+
+@pytest.fixture
+def limits(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
+    """Start workers with the limits that the test sets."""
     workers.close()
-    yield
+    yield monkeypatch
     workers.close()
 
 
@@ -54,15 +63,8 @@ async def test_calls_wait_for_a_worker_and_share_two() -> None:
     assert len(set(ids)) == workers.COUNT
 
 
-async def test_a_call_that_takes_too_long_ends_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workers, "WITHIN_S", 1.0)
-    slow, quick = await asyncio.gather(
-        workers.run(time.sleep, 60), workers.run(_busy), return_exceptions=True
-    )
-    assert isinstance(slow, workers.WorkerFailed)
-    assert str(slow) == "it takes more than 1 s"
-    assert isinstance(quick, int)
-    assert isinstance(await workers.run(_busy), int)
+async def test_printed_text_of_a_call_is_no_result() -> None:
+    assert await workers.run(_say) == "said"
 
 
 async def test_a_call_that_takes_too_much_memory_fails_and_the_worker_goes_on() -> None:
@@ -72,7 +74,18 @@ async def test_a_call_that_takes_too_much_memory_fails_and_the_worker_goes_on() 
     assert await workers.run(os.getpid) == pid
 
 
-async def test_a_worker_that_dies_takes_its_own_call_alone() -> None:
+async def test_a_call_that_takes_too_long_ends_alone(limits: pytest.MonkeyPatch) -> None:
+    limits.setattr(workers, "WITHIN_S", 1.0)
+    slow, quick = await asyncio.gather(
+        workers.run(time.sleep, 60), workers.run(_busy), return_exceptions=True
+    )
+    assert isinstance(slow, workers.WorkerFailed)
+    assert str(slow) == "it takes more than 1 s"
+    assert isinstance(quick, int)
+    assert isinstance(await workers.run(_busy), int)
+
+
+async def test_a_worker_that_dies_fails_its_own_call_alone() -> None:
     killed, other = await asyncio.gather(
         workers.run(_die), workers.run(_busy), return_exceptions=True
     )
@@ -82,8 +95,8 @@ async def test_a_worker_that_dies_takes_its_own_call_alone() -> None:
     assert isinstance(await workers.run(_busy), int)
 
 
-async def test_calls_that_wait_for_a_worker_end_with_it(tmp_path: Path) -> None:
-    """At its end Python waits for all calls, so each would start another worker."""
+async def test_closing_cancels_calls_that_wait_for_a_worker(tmp_path: Path) -> None:
+    """Otherwise each would start another worker, because Python waits for all calls at its end."""
     calls = [
         asyncio.ensure_future(workers.run(_began, str(tmp_path), number)) for number in range(6)
     ]
@@ -95,15 +108,11 @@ async def test_calls_that_wait_for_a_worker_end_with_it(tmp_path: Path) -> None:
     assert _begun(tmp_path) == workers.COUNT
 
 
-async def test_a_worker_that_ended_while_idle_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workers, "IDLE_S", 0.2)
+async def test_a_worker_that_ended_while_idle_is_replaced(limits: pytest.MonkeyPatch) -> None:
+    limits.setattr(workers, "IDLE_S", 0.2)
     first = await workers.run(os.getpid)
     await asyncio.sleep(1)
     assert await workers.run(os.getpid) != first
-
-
-async def test_printed_text_of_a_call_is_no_result() -> None:
-    assert await workers.run(_say) == "said"
 
 
 def _raise(error: Exception) -> None:
@@ -141,7 +150,7 @@ def _say() -> str:
 
 @pytest.mark.parametrize("is_whole", [True, False], ids=["result", "call"])
 def test_a_worker_whose_server_was_killed_ends_quietly(*, is_whole: bool) -> None:
-    """Nobody reads its result, or it has got half a call."""
+    """Nobody reads its result, or it has received half a call."""
     program = "from apidiscovery_service.workers import serve; serve(60, 1 << 30, 60)"
     call = pickle.dumps((bytes, (1 << 20,), {}))
     process = subprocess.Popen(  # noqa: S603 - our own program

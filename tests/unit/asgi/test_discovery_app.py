@@ -1,4 +1,4 @@
-"""The discovery of an application: its bytes, its neighbours, its changes."""
+"""The discovery of an application: its bytes, its changes, and the application beside it."""
 
 import hashlib
 import json
@@ -126,7 +126,7 @@ async def test_a_schema_becomes_a_document_with_its_paths() -> None:
     assert set(widget["properties"]) == {"apiVersion", "kind", "metadata", "size"}
     gvk = {"group": "example.dev", "kind": "Widget", "version": "v1"}
     assert widget["x-kubernetes-group-version-kind"] == [gvk]
-    # Of what has no schema, nothing is held back.
+    # Without a schema, unknown fields are kept.
     shelf = document["components"]["schemas"]["dev.example.v1.Shelf"]
     assert shelf["x-kubernetes-preserve-unknown-fields"] is True
     root = "/apis/example.dev/v1"
@@ -157,7 +157,7 @@ async def test_an_old_hash_gets_the_document_and_no_redirection() -> None:
     assert old.headers["cache-control"] == "no-cache, private"
 
 
-async def test_a_document_of_ones_own_is_served_as_it_is() -> None:
+async def test_a_given_document_is_served_as_it_is() -> None:
     own = {
         "openapi": "3.0.0",
         "info": {"title": "Own", "version": "v1"},
@@ -173,7 +173,7 @@ async def test_a_document_of_ones_own_is_served_as_it_is() -> None:
         assert (await http.get("/openapi/v3/apis/example.dev/v1")).json() != own
 
 
-async def test_a_schema_that_is_declared_is_not_taken_apart() -> None:
+async def test_a_declared_schema_is_not_changed() -> None:
     schema = {"type": "object", "properties": {"size": {"x-kubernetes-int-or-string": True}}}
     before = json.dumps(schema)
     discovery_app([ApiGroup("a.dev", [ApiVersion("v1", [replace(WIDGETS, schema=schema)])])])
@@ -183,7 +183,7 @@ async def test_a_schema_that_is_declared_is_not_taken_apart() -> None:
 # Changes.
 
 
-async def test_an_update_is_there_at_once_with_another_etag() -> None:
+async def test_an_update_is_served_at_once_with_another_etag() -> None:
     app = discovery_app(ONE)
     async with client(app) as http:
         first = await http.get("/apis", headers={"accept": AGG})
@@ -219,7 +219,7 @@ async def test_a_schema_alone_can_change() -> None:
     assert schema["description"] == "A shelf."
 
 
-async def test_an_update_that_is_wrong_changes_nothing() -> None:
+async def test_a_wrong_update_changes_nothing() -> None:
     app = discovery_app(ONE)
     etag = app.etag
     with pytest.raises(InvalidFields, match=r"groups\[1\]\.name"):
@@ -231,7 +231,7 @@ async def test_an_update_that_is_wrong_changes_nothing() -> None:
         assert (await http.get("/apis/example.dev")).status_code == 404
 
 
-# Neighbours.
+# The application beside it.
 
 
 async def shelves(_: Request) -> JSONResponse:
@@ -269,7 +269,7 @@ def of_its_own() -> Starlette:
         "/readyz/ping",
     ],
 )
-async def test_wrapping_an_application_it_answers_what_is_its(path: str) -> None:
+async def test_beside_a_wrapped_application_it_answers_its_own_paths(path: str) -> None:
     async with (
         client(discovery_app(ONE)) as alone,
         client(discovery_app(ONE, app=of_its_own())) as http,
@@ -296,7 +296,7 @@ async def test_wrapping_an_application_it_answers_what_is_its(path: str) -> None
         "/apis/example.dev/v1/other",
     ],
 )
-async def test_wrapping_an_application_it_leaves_the_rest_to_it(path: str) -> None:
+async def test_a_wrapped_application_answers_the_other_paths(path: str) -> None:
     async with client(discovery_app(ONE, app=of_its_own())) as http:
         for method in ("GET", "POST"):
             assert (await http.request(method, path)).text == f"own {path}"
@@ -304,7 +304,7 @@ async def test_wrapping_an_application_it_leaves_the_rest_to_it(path: str) -> No
         assert (await http.post("/apis/example.dev/v1/shelves")).status_code in (200, 405)
 
 
-async def test_there_is_no_core_group_whatever_the_application_has() -> None:
+async def test_there_is_never_a_core_group() -> None:
     mounted = Starlette(routes=[Mount("/", discovery_app(ONE))])
     for app in (mounted, discovery_app(ONE, app=of_its_own())):
         async with client(app) as http:
@@ -313,7 +313,7 @@ async def test_there_is_no_core_group_whatever_the_application_has() -> None:
                 assert (answer.status_code, answer.text) == (404, "404 page not found\n")
 
 
-async def test_an_update_changes_what_is_left_to_the_application() -> None:
+async def test_an_update_changes_the_paths_of_the_wrapped_application() -> None:
     app = discovery_app(ONE, app=of_its_own())
     async with client(app) as http:
         assert (await http.get("/apis/new.dev")).text == "own /apis/new.dev"
@@ -322,7 +322,7 @@ async def test_an_update_changes_what_is_left_to_the_application() -> None:
         assert (await http.get("/apis/example.dev")).text == "own /apis/example.dev"
 
 
-async def test_wrapped_below_a_prefix_it_answers_what_is_its() -> None:
+async def test_below_a_prefix_it_answers_its_own_paths() -> None:
     app = Starlette(routes=[Mount("/one", discovery_app(ONE, app=of_its_own()))])
     async with client(app) as http:
         assert (await http.get("/one/apis/example.dev")).json()["kind"] == "APIGroup"
@@ -334,7 +334,7 @@ async def test_wrapped_below_a_prefix_it_answers_what_is_its() -> None:
     [("/api", "/apis"), ("/api", "/api/apis"), ("/api/", "/api/apis"), ("/a", "/apis")],
 )
 @pytest.mark.parametrize("wraps", [False, True])
-async def test_a_root_path_is_taken_off_in_whole_steps(
+async def test_a_root_path_is_removed_in_whole_segments(
     root_path: str, path: str, *, wraps: bool
 ) -> None:
     app = discovery_app(ONE, app=of_its_own() if wraps else None)
@@ -343,7 +343,7 @@ async def test_a_root_path_is_taken_off_in_whole_steps(
         assert (await http.get(path)).json()["kind"] == "APIGroupList"
 
 
-async def test_mounted_last_it_answers_what_routes_before_it_do_not() -> None:
+async def test_mounted_last_it_answers_paths_without_another_route() -> None:
     own = Route("/apis/example.dev/v1/shelves", shelves)
     async with client(Starlette(routes=[own, Mount("/", discovery_app(ONE))])) as http:
         assert (await http.get("/apis/example.dev/v1/shelves")).json()["kind"] == "ShelfList"
@@ -376,7 +376,7 @@ async def test_answers_do_not_depend_on_the_caller() -> None:
             assert (await http.get("/apis", headers=headers)).content == want.content
 
 
-async def test_lifespan_and_websockets_are_the_applications() -> None:
+async def test_the_wrapped_application_gets_lifespan_and_websockets() -> None:
     seen: list[str] = []
 
     async def app(scope: MutableMapping[str, Any], *_: object) -> None:

@@ -1,10 +1,9 @@
-"""`examples/mounted.py` under a real server: what it declares is what it routes."""
+"""`examples/mounted.py` under a real server routes what it declares."""
 
 import asyncio
 import runpy
 from pathlib import Path
 
-import pytest
 from programs import kubectl
 from repository import EXAMPLES
 from tampering import served
@@ -14,11 +13,11 @@ from tools import find_tool
 EXAMPLE = EXAMPLES / "mounted.py"
 
 
-@pytest.mark.parametrize("where", [(), ("-n", "x"), ("-A",)], ids=["here", "namespace", "all"])
-async def test_kubectl_gets_widgets(tmp_path: Path, where: tuple[str, ...]) -> None:
+async def test_kubectl_gets_widgets(tmp_path: Path) -> None:
     find_tool("kubectl")
     async with served(runpy.run_path(str(EXAMPLE))["application"]()) as url:
-        asked = ("--server", url, "get", "widgets", *where)
-        outcome = await asyncio.to_thread(kubectl, tmp_path, *asked)
-    assert outcome.exit_code == 0, outcome.stderr
-    assert outcome.stderr.startswith("No resources found")
+        for where in ((), ("-n", "x"), ("-A",)):
+            asked = ("--server", url, "get", "widgets", *where)
+            outcome = await asyncio.to_thread(kubectl, tmp_path, *asked)
+            assert outcome.exit_code == 0, outcome.stderr
+            assert outcome.stderr.startswith("No resources found")

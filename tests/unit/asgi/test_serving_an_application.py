@@ -31,7 +31,7 @@ PATH = "/apis/example.dev/v1/widgets"
 
 
 def starlette(events: list[str], asked: asyncio.Event, *, mounts: bool) -> Starlette:
-    """Return an application that notes what happens; a request takes a moment."""
+    """Return an application that records events; a request takes a moment."""
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncGenerator[dict[str, Any]]:
@@ -60,8 +60,13 @@ async def listening(capsys: pytest.CaptureFixture[str]) -> str:
     raise TimeoutError
 
 
-@pytest.mark.parametrize("mounts", [True, False])
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize(
+    ("number", "mounts"),
+    [
+        pytest.param(signal.SIGTERM, True, id="SIGTERM-mounted"),
+        pytest.param(signal.SIGINT, False, id="SIGINT-wrapped"),
+    ],
+)
 async def test_a_signal_ends_requests_and_then_the_lifespan(
     number: signal.Signals, capsys: pytest.CaptureFixture[str], *, mounts: bool
 ) -> None:

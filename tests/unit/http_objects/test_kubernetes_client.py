@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from object_server import ObjectServer, lease, storage_version
 
-# Its answers are untyped, and its types not quite its answers'.
+# Its answers are untyped, and its types do not quite match them.
 client: Any = import_module("kubernetes.client")
 watch: Any = import_module("kubernetes.watch")
 
@@ -23,7 +23,10 @@ def api_client(served: ObjectServer) -> Iterator[Any]:
         yield made
 
 
-async def test_custom_objects(served: ObjectServer, api_client: Any) -> None:  # noqa: ANN401
+async def test_custom_objects_are_written_and_read(
+    served: ObjectServer,
+    api_client: Any,  # noqa: ANN401
+) -> None:
     api = client.CustomObjectsApi(api_client)
 
     def work() -> None:
@@ -44,7 +47,7 @@ async def test_custom_objects(served: ObjectServer, api_client: Any) -> None:  #
     assert not served.objects.view
 
 
-async def test_a_watch(served: ObjectServer, api_client: Any) -> None:  # noqa: ANN401
+async def test_custom_objects_are_watched(served: ObjectServer, api_client: Any) -> None:  # noqa: ANN401
     api = client.CustomObjectsApi(api_client)
     await served.create("core.pods")
 
@@ -57,8 +60,10 @@ async def test_a_watch(served: ObjectServer, api_client: Any) -> None:  # noqa: 
     assert await asyncio.to_thread(work) == [("ADDED", "core.pods")]
 
 
-async def test_leases(served: ObjectServer, api_client: Any) -> None:  # noqa: ANN401
-    """They are read with the client's own model of them."""
+async def test_leases_are_read_into_the_model_of_the_client(
+    served: ObjectServer,
+    api_client: Any,  # noqa: ANN401
+) -> None:
     await served.leases.create(lease("apiserver-a"))
     api = client.CoordinationV1Api(api_client)
     listed = await asyncio.to_thread(api.list_namespaced_lease, "kube-system")

@@ -1,4 +1,4 @@
-"""Objects are read by readers, written by publishers of their group, and by nobody else."""
+"""Only readers read objects, and only publishers of their group write them."""
 
 import asyncio
 import contextlib
@@ -100,77 +100,55 @@ def message(response: RawResponse) -> str:
     return str(response.json()["message"])
 
 
-@pytest.mark.parametrize(
-    ("user", "read", "written"),
-    [
-        ("", 401, 401),
-        ("nemo", 403, 403),
-        ("rita", 200, 403),
-        ("otto", 200, 403),
-        ("paul", 200, 201),
-        ("ada", 200, 201),
-    ],
-)
-async def test_roles_of_readers_and_writers(
-    guarded: ObjectServer, access: Access, user: str, read: int, written: int
+async def test_readers_read_and_publishers_of_the_group_write(
+    guarded: ObjectServer, access: Access
 ) -> None:
-    assert (await ask(guarded, access, user, f"GET {PATH}")).status == read
-    body = json.dumps(storage_version("core.pods")).encode()
-    assert (await ask(guarded, access, user, f"POST {PATH}", body)).status == written
+    for number, (user, read, written) in enumerate(
+        (
+            ("", 401, 401),
+            ("nemo", 403, 403),
+            ("rita", 200, 403),
+            ("otto", 200, 403),
+            ("paul", 200, 201),
+            ("ada", 200, 201),
+        )
+    ):
+        body = json.dumps(storage_version(f"core.r{number}")).encode()
+        answer = await ask(guarded, access, user, f"GET {PATH}")
+        answered = await ask(guarded, access, user, f"POST {PATH}", body)
+        assert (user, answer.status, answered.status) == (user, read, written)
 
 
-@pytest.mark.parametrize(
-    ("user", "said", "told"),
-    [
-        (
-            "rita",
-            f"POST {PATH}",
-            (
-                f'storageversions.{GROUP} is forbidden: User "rita" cannot create resource '
-                f'"storageversions" in API group "{GROUP}" at the cluster scope'
-            ),
-        ),
-        (
-            "rita",
-            f"PATCH {PATH}/core.pods/status",
-            (
-                f'storageversions.{GROUP} "core.pods" is forbidden: User "rita" cannot patch '
-                "resource "
-                f'"storageversions/status" in API group "{GROUP}" at the cluster scope'
-            ),
-        ),
-        (
-            "nemo",
-            f"GET {PATH}?watch=1",
-            (
-                f'storageversions.{GROUP} is forbidden: User "nemo" cannot watch resource '
-                f'"storageversions" in API group "{GROUP}" at the cluster scope'
-            ),
-        ),
-        (
-            "nemo",
-            f"GET {NAMESPACED_LEASES}/a",
-            (
-                'leases.coordination.k8s.io "a" is forbidden: User "nemo" cannot get resource '
-                '"leases" in API group "coordination.k8s.io" in the namespace "kube-system"'
-            ),
-        ),
-    ],
-)
 async def test_refusals_have_the_text_of_kube_apiserver(
-    guarded: ObjectServer, access: Access, user: str, said: str, told: str
+    guarded: ObjectServer, access: Access
 ) -> None:
-    answer = await ask(guarded, access, user, said)
-    assert answer.status == 403
-    assert message(answer) == told
-    assert answer.values("x-content-type-options") == ["nosniff"]
-    assert answer.json()["reason"] == "Forbidden"
+    def told(user: str, verb: str, resource: str, name: str = "") -> str:
+        return (
+            f'storageversions.{GROUP}{name} is forbidden: User "{user}" cannot {verb} resource '
+            f'"{resource}" in API group "{GROUP}" at the cluster scope'
+        )
+
+    of_a_lease = (
+        'leases.coordination.k8s.io "a" is forbidden: User "nemo" cannot get resource "leases" '
+        'in API group "coordination.k8s.io" in the namespace "kube-system"'
+    )
+    status = told("rita", "patch", "storageversions/status", ' "core.pods"')
+    for user, said, wanted in (
+        ("rita", f"POST {PATH}", told("rita", "create", "storageversions")),
+        ("rita", f"PATCH {PATH}/core.pods/status", status),
+        ("nemo", f"GET {PATH}?watch=1", told("nemo", "watch", "storageversions")),
+        ("nemo", f"GET {NAMESPACED_LEASES}/a", of_a_lease),
+    ):
+        answer = await ask(guarded, access, user, said)
+        assert (answer.status, message(answer)) == (403, wanted)
+        assert answer.values("x-content-type-options") == ["nosniff"]
+        assert answer.json()["reason"] == "Forbidden"
 
 
 async def test_no_body_is_read_from_callers_that_may_not_write(
     guarded: ObjectServer, access: Access
 ) -> None:
-    """The answer comes although the body never does."""
+    """The answer comes although the body is never sent."""
 
     def exchange() -> bytes:
         with connected(guarded, access) as connection:
@@ -204,10 +182,10 @@ class Watching:
 
 
 @pytest.mark.parametrize("change", ["revoked", "taken"])
-async def test_a_watch_ends_with_its_right(
+async def test_a_watch_ends_with_the_right_to_it(
     guarded: ObjectServer, access: Access, change: str
 ) -> None:
-    """When the token is nobody's any more, or its user no reader, nothing more is told."""
+    """It ends when the token is revoked, or becomes that of a user who is no reader."""
     with connected(guarded, access) as connection:
         watch = Watching(connection, "rita")
         assert (await watch.head()).startswith(b"HTTP/1.1 200 ")
@@ -224,8 +202,8 @@ async def test_a_watch_ends_with_its_right(
         assert await watch.line() == b"0\r\n"
 
 
-async def test_watches_are_limited(guarded: ObjectServer, access: Access) -> None:
-    """A caller has as many as it may have, and another one again when one has ended."""
+async def test_the_watches_of_a_caller_are_limited(guarded: ObjectServer, access: Access) -> None:
+    """Another one is allowed when one has ended."""
     with connected(guarded, access) as connection:
         assert (await Watching(connection, "rita").head()).startswith(b"HTTP/1.1 200 ")
         second = await ask(guarded, access, "rita", f"GET {PATH}?watch=1")

@@ -43,25 +43,25 @@ def test_pieces_are_joined(pieces: list[bytes]) -> None:
     assert asyncio.run(read_body(receiving(*messages))) == b"".join(pieces)
 
 
-async def test_the_largest_body() -> None:
+async def test_the_largest_body_is_read() -> None:
     largest = b"x" * MAX_BODY_BYTES
     assert await read_body(receiving(piece(largest))) == largest
 
 
-async def test_reading_ends_where_the_limit_is() -> None:
-    """What comes after it is not waited for."""
+async def test_a_larger_body_is_refused_without_waiting_for_its_end() -> None:
     with pytest.raises(ObjectError) as caught:
         await read_body(receiving(piece(b"x" * (MAX_BODY_BYTES + 1), more=True)))
     assert (caught.value.code, caught.value.reason) == (413, "RequestEntityTooLarge")
+    assert str(caught.value) == "Request entity too large: limit is 3145728"
 
 
-async def test_a_body_that_does_not_come() -> None:
+async def test_a_body_that_does_not_arrive_is_a_408() -> None:
     with pytest.raises(ObjectError) as caught:
         await read_body(receiving(piece(b"{", more=True)), timeout_s=0.01)
     assert (caught.value.code, caught.value.reason) == (408, "Timeout")
 
 
-async def test_a_client_that_has_gone() -> None:
+async def test_a_client_that_leaves_ends_the_reading() -> None:
     with pytest.raises(Disconnected):
         await read_body(receiving(piece(b"{", more=True), {"type": "http.disconnect"}))
 
@@ -77,14 +77,14 @@ async def test_a_client_that_has_gone() -> None:
         ("application/vnd.kubernetes.protobuf", PROTOBUF),
     ],
 )
-def test_types_that_are_read(content_type: str, serializer: Serializer) -> None:
+def test_a_type_has_its_serializer(content_type: str, serializer: Serializer) -> None:
     assert serializer_of(content_type) is serializer
 
 
 @pytest.mark.parametrize(
     "content_type", ["*/*", "text/json", "application/json, application/yaml", "application/json;a"]
 )
-def test_types_that_are_not(content_type: str) -> None:
+def test_other_types_are_a_415(content_type: str) -> None:
     with pytest.raises(ObjectError) as caught:
         serializer_of(content_type)
     assert caught.value.code == 415
@@ -105,7 +105,7 @@ def test_no_warning_breaks_its_line() -> None:
 
 @given(texts=st.lists(st.text(st.characters(categories=["L"]), max_size=2000), max_size=40))
 def test_warnings_are_bounded(texts: list[str]) -> None:
-    """They take 4096 characters, the last one up to 256 more."""
+    """They have 4096 characters at most, and the last one up to 256 more."""
     headers = warning_headers(texts)
     told = [value.decode().removeprefix('299 - "').removesuffix('"') for _, value in headers]
     assert sum(map(len, told)) < 4096 + 256

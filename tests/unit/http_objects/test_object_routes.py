@@ -1,4 +1,4 @@
-"""Which objects a path names, what may be done there, and how it is counted."""
+"""Paths of objects: their methods, their endpoints in metrics, and their verbs."""
 
 import pytest
 from apidiscovery_service.kube.objects.kinds import LEASE, STORAGE_VERSION
@@ -43,7 +43,7 @@ SOME_LEASES = "/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
         ),
     ],
 )
-def test_paths_of_objects(
+def test_a_path_has_its_route_methods_and_endpoint(
     path: str, target: ObjectRoute, methods: tuple[str, ...], endpoint: str
 ) -> None:
     """The endpoint, for metrics, has no names."""
@@ -73,7 +73,7 @@ def test_paths_of_objects(
         "",
     ],
 )
-def test_other_paths_name_none(path: str) -> None:
+def test_other_paths_have_no_route(path: str) -> None:
     assert object_route(path) is None
 
 
@@ -93,7 +93,7 @@ def test_other_paths_name_none(path: str) -> None:
         ("BREW", PATH, False, ""),
     ],
 )
-def test_verbs(method: str, path: str, watch: bool, verb: str) -> None:  # noqa: FBT001 - a row
+def test_a_request_has_its_verb(method: str, path: str, watch: bool, verb: str) -> None:  # noqa: FBT001 - a row
     target = object_route(path)
     assert target is not None
     assert target.verb(method, watch=watch) == verb

@@ -5,7 +5,6 @@ import json
 import socket
 from typing import Any, cast
 
-import pytest
 from apidiscovery_formats import negotiation
 from apidiscovery_service.kube.objects.encoding import encode
 from apidiscovery_service.kube.objects.kinds import STORAGE_VERSION
@@ -19,9 +18,7 @@ from object_server import (
 from raw_http import RawResponse, exchange
 
 YAML = "application/yaml"
-JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
-STRATEGIC = "application/strategic-merge-patch+json"
 ENTRY = {"apiServerID": "a", "encodingVersion": "v1", "decodableVersions": ["v1"]}
 POD_STATUS = {"storageVersions": [ENTRY], "commonEncodingVersion": "v1"}
 LIMIT = 3 * 1024 * 1024
@@ -31,8 +28,8 @@ def read(response: RawResponse) -> dict[str, Any]:
     return cast("dict[str, Any]", response.json())
 
 
-async def test_create(served: ObjectServer) -> None:
-    """The status is the server's, and so are uid, resourceVersion and creationTimestamp."""
+async def test_an_object_is_created(served: ObjectServer) -> None:
+    """The server sets the status, uid, resourceVersion and creationTimestamp."""
     sent = storage_version("core.pods") | {"status": POD_STATUS}
     answer = await served.send("POST", PATH, sent)
     assert answer.status == 201
@@ -43,7 +40,7 @@ async def test_create(served: ObjectServer) -> None:
     assert (again.status, read(again)["reason"]) == (409, "AlreadyExists")
 
 
-async def test_create_from_yaml_and_protobuf(served: ObjectServer) -> None:
+async def test_objects_are_created_from_yaml_and_protobuf(served: ObjectServer) -> None:
     manifest = b"metadata:\n  name: core.pods\n"
     made = await served.request("POST", PATH, {"Content-Type": YAML}, manifest)
     assert made.status == 201
@@ -54,9 +51,8 @@ async def test_create_from_yaml_and_protobuf(served: ObjectServer) -> None:
     assert (await served.get(f"{PATH}/core.nodes")).status == 200
 
 
-@pytest.mark.parametrize("content_type", ["text/plain", "application/xml", "json", "a/b/c"])
-async def test_bodies_of_another_type(served: ObjectServer, content_type: str) -> None:
-    answer = await served.send("POST", PATH, storage_version("core.pods"), content_type)
+async def test_a_body_of_another_type_is_refused(served: ObjectServer) -> None:
+    answer = await served.send("POST", PATH, storage_version("core.pods"), "text/plain")
     assert answer.status == 415
     assert read(answer)["message"] == (
         "the body of the request was in an unknown format - accepted media types include: "
@@ -64,14 +60,9 @@ async def test_bodies_of_another_type(served: ObjectServer, content_type: str) -
     )
 
 
-@pytest.mark.parametrize("content_type", ["application/json; charset=utf-8", "Application/JSON"])
-async def test_types_with_parameters(served: ObjectServer, content_type: str) -> None:
-    answer = await served.send("POST", PATH, storage_version("core.pods"), content_type)
-    assert answer.status == 201
-
-
-async def test_unknown_and_duplicate_fields(served: ObjectServer) -> None:
-    """The client is warned; strictly they are refused, and otherwise passed over."""
+async def test_unknown_and_duplicate_fields_are_warned_of_refused_or_ignored(
+    served: ObjectServer,
+) -> None:
     body = (
         b'{"metadata":{"name":"core.pods","name":"core.pods"},"spec":{"replicas":1},"extra":"\\""}'
     )
@@ -96,31 +87,23 @@ async def test_unknown_and_duplicate_fields(served: ObjectServer) -> None:
     assert ignored.values("warning") == []
 
 
-@pytest.mark.parametrize(
-    ("query", "said"),
-    [
-        (
-            "fieldValidation=Loose",
-            (
-                'CreateOptions.meta.k8s.io "" is invalid: fieldValidation: '
-                'Unsupported value: "Loose"'
-                ': supported values: "", "Ignore", "Strict", "Warn"'
-            ),
-        ),
+async def test_invalid_options_are_refused(served: ObjectServer) -> None:
+    for query, said in (
+        ("fieldValidation=Loose", 'supported values: "", "Ignore", "Strict", "Warn"'),
         ("dryRun=Some", "dryRun: Unsupported value"),
         ("dryRun=", "dryRun: Unsupported value"),
         ("fieldManager=a%00b", "fieldManager: Invalid value"),
         (f"fieldManager={'a' * 129}", "fieldManager: Too long: may not be more than 128 bytes"),
-    ],
-)
-async def test_options_that_may_not_be(served: ObjectServer, query: str, said: str) -> None:
-    answer = await served.send("POST", f"{PATH}?{query}", storage_version("core.pods"))
-    assert answer.status == 422
-    assert said in read(answer)["message"]
-    assert (await served.get(f"{PATH}/core.pods")).status == 404
+    ):
+        answer = await served.send("POST", f"{PATH}?{query}", storage_version("core.pods"))
+        assert answer.status == 422, query
+        message = read(answer)["message"]
+        assert message.startswith('CreateOptions.meta.k8s.io "" is invalid: '), query
+        assert said in message
+    assert not served.objects.view
 
 
-async def test_dry_run_writes_nothing(served: ObjectServer) -> None:
+async def test_a_dry_run_writes_nothing(served: ObjectServer) -> None:
     answer = await served.send("POST", f"{PATH}?dryRun=All", storage_version("core.pods"))
     assert answer.status == 201
     assert (await served.get(f"{PATH}/core.pods")).status == 404
@@ -133,8 +116,8 @@ async def test_dry_run_writes_nothing(served: ObjectServer) -> None:
     assert "labels" not in read(await served.get(f"{PATH}/core.pods"))["metadata"]
 
 
-async def test_update(served: ObjectServer) -> None:
-    """What is put has the resourceVersion of what stands there; the status stays."""
+async def test_an_object_is_updated(served: ObjectServer) -> None:
+    """An update needs the present resourceVersion; the status stays."""
     value = read(await served.create("core.pods"))
     value["metadata"]["labels"] = {"a": "b"}
     value["status"] = POD_STATUS
@@ -152,7 +135,7 @@ async def test_update(served: ObjectServer) -> None:
     )
 
 
-async def test_update_of_the_status(served: ObjectServer) -> None:
+async def test_a_status_is_updated(served: ObjectServer) -> None:
     value = read(await served.create("core.pods"))
     value["metadata"]["labels"] = {"a": "b"}
     value["status"] = POD_STATUS
@@ -166,22 +149,21 @@ async def test_update_of_the_status(served: ObjectServer) -> None:
     assert read(refused)["details"]["causes"]
 
 
-async def test_another_kind(served: ObjectServer) -> None:
+async def test_an_object_of_another_kind_is_refused(served: ObjectServer) -> None:
     wrong = storage_version("core.pods") | {"kind": "Lease"}
     answer = await served.send("POST", PATH, wrong)
     assert (answer.status, read(answer)["reason"]) == (400, "BadRequest")
 
 
-@pytest.mark.parametrize("content_type", [MERGE_PATCH, f"{MERGE_PATCH}; charset=utf-8"])
-async def test_patches(served: ObjectServer, content_type: str) -> None:
+async def test_an_object_is_patched(served: ObjectServer) -> None:
     await served.create("core.pods")
     patch = {"metadata": {"labels": {"a": "b"}}}
-    done = await served.send("PATCH", f"{PATH}/core.pods", patch, content_type)
+    done = await served.send("PATCH", f"{PATH}/core.pods", patch, MERGE_PATCH)
     assert done.status == 200
     assert read(done)["metadata"]["labels"] == {"a": "b"}
 
 
-async def test_a_patch_of_the_status(served: ObjectServer) -> None:
+async def test_a_status_is_patched(served: ObjectServer) -> None:
     await served.create("core.pods")
     done = await served.send(
         "PATCH", f"{PATH}/core.pods/status", {"status": POD_STATUS}, MERGE_PATCH
@@ -189,13 +171,12 @@ async def test_a_patch_of_the_status(served: ObjectServer) -> None:
     assert read(done)["status"] == POD_STATUS
 
 
-async def test_patches_that_cannot_be(served: ObjectServer) -> None:
+async def test_invalid_patches_are_refused(served: ObjectServer) -> None:
     await served.create("core.pods")
     target = f"{PATH}/core.pods"
-    for content_type in ("application/apply-patch+yaml", JSON_PATCH, STRATEGIC, JSON, ""):
-        answer = await served.send("PATCH", target, {}, content_type)
-        assert (answer.status, read(answer)["reason"]) == (415, "UnsupportedMediaType")
-        assert read(answer)["message"].endswith(f"accepted media types include: {MERGE_PATCH}")
+    answer = await served.send("PATCH", target, {}, "application/json-patch+json")
+    assert (answer.status, read(answer)["reason"]) == (415, "UnsupportedMediaType")
+    assert read(answer)["message"].endswith(f"accepted media types include: {MERGE_PATCH}")
     forced = await served.send("PATCH", f"{target}?force=true", {}, MERGE_PATCH)
     assert forced.status == 422
     assert (await served.send("PATCH", target, "text", MERGE_PATCH)).status == 400
@@ -206,7 +187,7 @@ async def test_patches_that_cannot_be(served: ObjectServer) -> None:
     assert strict.status == 422
 
 
-async def test_delete(served: ObjectServer) -> None:
+async def test_an_object_is_deleted_if_its_preconditions_hold(served: ObjectServer) -> None:
     uid = read(await served.create("core.pods"))["metadata"]["uid"]
     target = f"{PATH}/core.pods"
     wrong = {"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": {"uid": "other"}}
@@ -231,8 +212,8 @@ async def test_delete(served: ObjectServer) -> None:
     assert (await served.request("DELETE", target)).status == 404
 
 
-async def test_delete_waits_for_finalizers(served: ObjectServer) -> None:
-    """The object is answered, and 202 only to who asks in the old way to wait for dependents."""
+async def test_an_object_is_deleted_after_its_last_finalizer(served: ObjectServer) -> None:
+    """The status is 202 only with orphanDependents, the older parameter."""
     await served.create("core.pods", finalizers=["example.com/hold"])
     target = f"{PATH}/core.pods"
     first = await served.request("DELETE", f"{target}?propagationPolicy=Foreground")
@@ -244,23 +225,21 @@ async def test_delete_waits_for_finalizers(served: ObjectServer) -> None:
     assert (await served.get(target)).status == 404
 
 
-@pytest.mark.parametrize(
-    ("query", "status"),
-    [
+async def test_deletions_with_invalid_options_are_refused(served: ObjectServer) -> None:
+    await served.create("core.pods")
+    for query, status in (
         ("propagationPolicy=Sideways", 422),
         ("propagationPolicy=Orphan&orphanDependents=true", 422),
         ("gracePeriodSeconds=soon", 400),
         ("dryRun=Some", 422),
-    ],
-)
-async def test_deletions_that_cannot_be(served: ObjectServer, query: str, status: int) -> None:
-    await served.create("core.pods")
-    assert (await served.request("DELETE", f"{PATH}/core.pods?{query}")).status == status
-    assert (await served.request("DELETE", f"{PATH}?{query}")).status == status
+    ):
+        for target in (f"{PATH}/core.pods", PATH):
+            answer = await served.request("DELETE", f"{target}?{query}")
+            assert answer.status == status, query
     assert (await served.get(f"{PATH}/core.pods")).status == 200
 
 
-async def test_delete_of_many(served: ObjectServer) -> None:
+async def test_selected_objects_are_deleted(served: ObjectServer) -> None:
     await served.create("core.pods", labels={"a": "b"})
     await served.create("core.nodes")
     done = await served.request("DELETE", f"{PATH}?labelSelector=a%3Db")
@@ -270,7 +249,7 @@ async def test_delete_of_many(served: ObjectServer) -> None:
     assert [item["metadata"]["name"] for item in left] == ["core.nodes"]
 
 
-async def test_methods_that_are_not_there(served: ObjectServer) -> None:
+async def test_other_methods_are_refused(served: ObjectServer) -> None:
     for method, target in (
         ("PUT", PATH),
         ("POST", f"{PATH}/a.b"),
@@ -280,18 +259,7 @@ async def test_methods_that_are_not_there(served: ObjectServer) -> None:
         assert (answer.status, read(answer)["reason"]) == (405, "MethodNotAllowed")
 
 
-async def test_a_body_that_is_too_large(served: ObjectServer) -> None:
-    padding = "x" * LIMIT
-    answer = await served.send("POST", PATH, storage_version("core.pods") | {"x": padding})
-    assert answer.status == 413
-    assert read(answer)["message"] == f"Request entity too large: limit is {LIMIT}"
-    # Of what the limit lets through the store may still take less.
-    big = storage_version("core.pods", annotations={"a": "x" * (LIMIT // 2)})
-    assert (await served.send("POST", PATH, big)).status in (413, 422)
-
-
-async def test_a_body_without_a_length(served: ObjectServer) -> None:
-    """In chunks it is read, and bounded, just as well."""
+async def test_a_body_in_chunks_is_read_and_bounded(served: ObjectServer) -> None:
 
     def sent(body: bytes) -> bytes:
         head = f"POST {PATH} HTTP/1.1\r\nHost: a\r\nConnection: close\r\nTransfer-Encoding: chunked"
@@ -304,8 +272,9 @@ async def test_a_body_without_a_length(served: ObjectServer) -> None:
     assert b" 413 " in large.partition(b"\r\n")[0]
 
 
-async def test_a_client_that_goes_while_it_sends(served: ObjectServer) -> None:
-    """Nothing is written, and the next one is served."""
+async def test_nothing_is_written_for_a_client_that_leaves_while_it_sends(
+    served: ObjectServer,
+) -> None:
     head = f"POST {PATH} HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\n{{"
     with socket.create_connection(("127.0.0.1", served.port)) as connection:
         connection.sendall(head.encode())

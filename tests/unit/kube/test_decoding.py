@@ -62,7 +62,7 @@ def test_unknown_and_duplicate_fields_are_problems_in_the_order_of_the_body() ->
     assert decoded.object["metadata"] == {"name": "b", "uid": "u", "labels": {"k": "2"}}
 
 
-def test_a_problem_is_told_once_and_no_more_than_a_hundred_are() -> None:
+def test_a_problem_is_reported_once_and_at_most_a_hundred_are() -> None:
     twice = read('{"status":{"x":1,"x":2}}')
     many = read(json.dumps({f"f{number}": number for number in range(150)}))
 
@@ -129,7 +129,7 @@ def test_a_value_of_a_wrong_type_is_refused_in_the_words_of_go(
     assert refused(text.encode()) == TYPED + problem
 
 
-def test_the_first_wrong_type_is_told_but_a_wrong_time_goes_before() -> None:
+def test_the_first_wrong_type_is_reported_unless_a_time_is_wrong() -> None:
     text = '{"metadata":{"name":1,"uid":2,"creationTimestamp":"now"}}'
 
     assert refused(b'{"metadata":{"name":1,"uid":2}}').endswith(
@@ -261,7 +261,7 @@ def test_times_are_written_in_utc_and_cut_to_what_they_hold() -> None:
     }
 
 
-def test_a_value_that_never_was_text_is_read_alike_and_left_alone() -> None:
+def test_a_value_is_decoded_as_its_text_and_not_changed() -> None:
     value: dict[str, JSONValue] = {
         "metadata": {"labels": {"b": "1", "a": "2"}, "generation": 5, "x": 1.5},
         "status": {"storageVersions": ({"apiServerID": "s"},)},

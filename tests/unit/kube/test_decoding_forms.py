@@ -33,7 +33,7 @@ def test_yaml_is_read_as_kubernetes_does() -> None:
     assert decoded.problems == ('unknown field "base"',)
 
 
-def test_keys_that_are_twice_in_yaml_are_one_problem_and_the_last_counts() -> None:
+def test_duplicate_keys_in_yaml_are_one_problem_and_the_last_counts() -> None:
     decoded = read("metadata:\n  name: a\n  name: b\nx: 1\nx: 2\n", YAML)
 
     assert decoded.object["metadata"] == {"name": "b"}
@@ -114,7 +114,7 @@ def test_a_message_that_cannot_be_parsed_is_refused(raw: bytes) -> None:
     assert refused(wire(raw), PROTOBUF) == TYPED + CORRUPT.format("StorageVersion")
 
 
-def test_protobuf_without_a_type_is_what_the_path_says() -> None:
+def test_protobuf_without_a_type_has_the_kind_of_the_path() -> None:
     assert decode(b"k8s\x00\x0a\x00\x12\x00", PROTOBUF, LEASE) == read("{}", kind=LEASE)
     assert "no kind" in refused(envelope("v1", "Pod", b""), PROTOBUF)
 

@@ -33,7 +33,7 @@ def test_a_value_may_be_only_so_deep() -> None:
 
 @pytest.mark.parametrize("opening", [b"[", b'{"a":'])
 @pytest.mark.parametrize("serializer", [JSON, YAML])
-def test_levels_are_bounded_however_many_there_are(opening: bytes, serializer: Serializer) -> None:
+def test_text_may_be_only_so_deep(opening: bytes, serializer: Serializer) -> None:
     message = refused(b'{"a":' + opening * 5_000, serializer)
 
     assert "exceeded max depth" in message
@@ -48,7 +48,7 @@ def test_the_deepest_text_that_is_read() -> None:
 
 
 def check(body: bytes, serializer: Serializer) -> None:
-    """See to it that a body is read or refused, and that what was read can be written and read."""
+    """Check that a body is refused, or read as an object that survives a round trip."""
     try:
         item = decode(body, serializer, STORAGE_VERSION).object
     except Undecodable:

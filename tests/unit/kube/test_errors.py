@@ -143,7 +143,7 @@ def test_a_cause_shows_the_value_that_was_seen(cause: Cause, reason: str, messag
     assert cause == Cause(reason, message, "f")
 
 
-def test_an_answer_repeats_no_more_of_what_is_wrong_than_can_be_read() -> None:
+def test_causes_and_messages_are_bounded() -> None:
     causes = [field_errors.invalid(f"a[{n}]", "x" * 100_000, "no") for n in range(200)]
     error = errors.invalid(STORAGE_VERSION, "y" * 1_000_000, causes)
 

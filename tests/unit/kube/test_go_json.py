@@ -80,16 +80,8 @@ VALUES = st.recursive(
 
 
 @given(VALUES)
-def test_another_reader_gets_the_value_back(value: JSONValue) -> None:
-    assert json.loads(dumps(value)) == value
+def test_text_is_that_of_another_writer_and_pretty_text_is_indented(value: JSONValue) -> None:
+    text = dumps(value)
+    assert text == go_text(value)
+    assert indent(text) == dumps_pretty(value)
     assert json.loads(dumps_pretty(value)) == value
-
-
-@given(VALUES)
-def test_another_writer_gives_the_same_text(value: JSONValue) -> None:
-    assert dumps(value) == go_text(value)
-
-
-@given(VALUES)
-def test_indented_text_is_the_pretty_text(value: JSONValue) -> None:
-    assert indent(dumps(value)) == dumps_pretty(value)

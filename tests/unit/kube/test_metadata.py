@@ -5,7 +5,7 @@ from apidiscovery_service.kube.objects.metadata import metadata_of, with_metadat
 from kube_samples import made
 
 
-def test_changed_metadata_is_in_the_order_of_go_and_the_object_as_it_was() -> None:
+def test_changed_metadata_is_a_copy_in_the_order_of_go() -> None:
     item = made(LEASE, metadata={"name": "a", "uid": "u", "finalizers": ["f"]})
 
     changed = with_metadata(

@@ -1,7 +1,7 @@
 """The tables of k8s.io/apimachinery pkg/labels/selector_test.go and pkg/fields/selector_test.go."""
 
 import pytest
-from apidiscovery_service.kube.objects import selectors
+from apidiscovery_service.kube.objects import formats, selectors
 from apidiscovery_service.kube.objects.errors import ObjectError
 from apidiscovery_service.kube.objects.selectors import (
     NAME,
@@ -17,16 +17,8 @@ from hypothesis import strategies as st
 BINARY = "in, notin, =, ==, !=, gt, lt"
 UNABLE = "unable to parse requirement: "
 NO_INTEGER = "for 'Gt', 'Lt' operators, the value must be an integer"
-LABEL_KEY = (
-    "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end "
-    "with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for "
-    "validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
-)
-LABEL_VALUE = (
-    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or "
-    "'.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  "
-    "or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
-)
+(LABEL_KEY,) = formats.qualified_name("-x")
+(LABEL_VALUE,) = formats.label_value("a||y")
 
 
 def printed(one: Requirement) -> str:

@@ -112,7 +112,7 @@ def test_a_row_has_as_much_of_its_object_as_is_asked_for(version: str) -> None:
     }
 
 
-def test_the_mark_after_the_initial_events_is_there_whatever_is_asked_for() -> None:
+def test_only_the_bookmark_after_the_initial_events_always_has_its_object() -> None:
     marked = included(bookmark(LEASE, "7", initial_events_end=True), IncludeObject.NONE)
 
     assert isinstance(marked, dict)

@@ -1,4 +1,4 @@
-"""Validation of StorageVersions and metadata.
+"""Validation of names, StorageVersions and metadata.
 
 The cases are those of kubernetes/kubernetes
 pkg/apis/apiserverinternal/validation/validation_test.go and k8s.io/apimachinery
@@ -10,8 +10,10 @@ import json
 
 import pytest
 from apidiscovery_service.kube.go_json import JSONValue
-from apidiscovery_service.kube.objects import validation
+from apidiscovery_service.kube.objects import formats, validation
 from apidiscovery_service.kube.objects.kinds import LEASE, STORAGE_VERSION, Object
+from hypothesis import given
+from hypothesis import strategies as st
 
 SUBDOMAIN = (
     "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or "
@@ -42,6 +44,50 @@ DISAGREE = (
     "reporting the supported versions yet"
 )
 NOT_INCLUDED = "decodableVersions must include encodingVersion"
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("", ["name must be in the form of <group>.<resource>"]),
+        ("pods", ["name must be in the form of <group>.<resource>"]),
+        ("core.pods", []),
+        ("authentication.k8s.io.tokenreviews", []),
+        (f"{'x' * 253}.tokenreviews", []),
+        (f"{'x' * 254}.tokenreviews", ["the group segment must be no more than 253 bytes"]),
+        (f"authentication.k8s.io.{'x' * 63}", []),
+        (
+            f"authentication.k8s.io.{'x' * 64}",
+            ["the resource segment must be no more than 63 bytes"],
+        ),
+        (
+            "_.9",
+            [
+                f"the group segment {SUBDOMAIN}",
+                f"the resource segment a DNS-1035 label {LABEL_1035}",
+            ],
+        ),
+        ("core.pods\n", [f"the resource segment a DNS-1035 label {LABEL_1035}"]),
+    ],
+)
+def test_a_name_is_group_and_resource(name: str, expected: list[str]) -> None:
+    assert formats.storage_version_name(name) == expected
+
+
+DNS = st.from_regex(r"[a-z0-9]([-a-z0-9]{0,8}[a-z0-9])?(\.[a-z0-9]{1,5}){0,3}", fullmatch=True)
+DNS_1035 = st.from_regex(r"[a-z]([-a-z0-9]{0,8}[a-z0-9])?", fullmatch=True)
+
+
+@given(DNS, DNS_1035)
+def test_every_group_and_resource_make_a_name_and_a_version(group: str, resource: str) -> None:
+    assert formats.storage_version_name(f"{group}.{resource}") == []
+    assert formats.api_version(f"{group}/{resource}") == []
+
+
+@given(st.text())
+def test_a_label_value_that_is_not_empty_is_a_label_key(text: str) -> None:
+    if text and "/" not in text:
+        assert bool(formats.label_value(text)) == bool(formats.qualified_name(text))
 
 
 def server(

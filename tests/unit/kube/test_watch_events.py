@@ -36,7 +36,7 @@ def test_yaml_does_not_stream() -> None:
         frame(EventType.ADDED, b"kind: Lease\n", YAML)
 
 
-def test_a_bookmark_says_how_far_the_watch_has_come_and_nothing_else() -> None:
+def test_a_bookmark_has_its_revision_and_nothing_else() -> None:
     assert encode(bookmark(STORAGE_VERSION, "7"), STORAGE_VERSION, JSON) == (
         b'{"kind":"StorageVersion","apiVersion":"internal.apiserver.k8s.io/v1alpha1",'
         b'"metadata":{"resourceVersion":"7"},"spec":{},"status":{}}\n'

@@ -1,8 +1,9 @@
-"""The tools that package what kube-apiservers serve, and what definitions share."""
+"""Tools that package the answers of kube-apiservers, and the shared parts of definitions."""
 
 import io
 import json
 import lzma
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -19,11 +20,12 @@ SHARED = ROOT / "service" / "apidiscovery_service" / "openapi" / "data" / "crd.j
 CRDS = ("apis/argoproj.io/v1alpha1", "apis/cert-manager.io/v1", "apis/monitoring.coreos.com/v1")
 
 
-@pytest.fixture
-def recorded(tmp_path: Path) -> Path:
-    """Return a folder as the tool wants it, of some answers of a release."""
+@pytest.fixture(scope="module")
+def packaged(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with recorded answers of a release, and the archive that the tool makes."""
+    root = tmp_path_factory.mktemp("packaged")
     release = newest()
-    folder = tmp_path / "recorded" / release.name
+    folder = root / "recorded" / release.name
     (folder / "lists").mkdir(parents=True)
     (folder / "version.json").write_bytes(release.version_text)
     (folder / "api.json").write_bytes(release.plain("/api"))
@@ -38,7 +40,17 @@ def recorded(tmp_path: Path) -> Path:
             member = tarfile.TarInfo(name)
             member.size = len(content)
             archive.addfile(member, io.BytesIO(content))
-    return folder.parent
+    data = root / "data"
+    data.mkdir()
+    done = run(PACKAGE, folder.parent, "--data", data)
+    assert (done.returncode, done.stderr) == (0, "")
+    return root
+
+
+@pytest.fixture
+def changeable(packaged: Path, tmp_path: Path) -> Path:
+    """Return a copy of that folder."""
+    return shutil.copytree(packaged, tmp_path / "packaged")
 
 
 def run(tool: Path, *args: Path | str) -> subprocess.CompletedProcess[str]:
@@ -46,21 +58,9 @@ def run(tool: Path, *args: Path | str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, check=False, capture_output=True, text=True)  # noqa: S603 - ours
 
 
-def packaged(recorded: Path, tmp_path: Path) -> Path:
-    """Return the folder of archives that the tool makes."""
-    data = tmp_path / "data"
-    data.mkdir()
-    done = run(PACKAGE, recorded, "--data", data)
-    assert (done.returncode, done.stderr) == (0, "")
-    return data
-
-
-def test_an_archive_has_discovery_first_and_the_recorded_bytes(
-    recorded: Path, tmp_path: Path
-) -> None:
-    release = newest()
-    archive = packaged(recorded, tmp_path) / f"{release.name}.tar.xz"
-    with tarfile.open(archive) as opened:
+def test_an_archive_has_discovery_first_and_the_recorded_bytes(packaged: Path) -> None:
+    release, data = newest(), packaged / "data"
+    with tarfile.open(data / f"{release.name}.tar.xz") as opened:
         names = opened.getnames()
         assert names == [
             *("version.json", "api.json", "apis.json", "apis.v2.json", "lists/api__v1.json"),
@@ -69,11 +69,11 @@ def test_an_archive_has_discovery_first_and_the_recorded_bytes(
         found = opened.extractfile("apis.v2.json")
         assert found is not None
         assert found.read() == release.aggregated("/apis")
-    assert run(PACKAGE, "--check", recorded, "--data", archive.parent).returncode == 0
+    assert run(PACKAGE, "--check", packaged / "recorded", "--data", data).returncode == 0
 
 
-def test_an_archive_that_was_changed_is_found(recorded: Path, tmp_path: Path) -> None:
-    data = packaged(recorded, tmp_path)
+def test_a_changed_archive_is_found(changeable: Path) -> None:
+    data = changeable / "data"
     archive = data / f"{newest().name}.tar.xz"
     plain = lzma.decompress(archive.read_bytes()).replace(b'"major": "1"', b'"major": "2"')
     archive.write_bytes(lzma.compress(plain))
@@ -82,10 +82,10 @@ def test_an_archive_that_was_changed_is_found(recorded: Path, tmp_path: Path) ->
     assert f"{newest().name}.tar: SHA256SUMS and the archives differ" in done.stderr
 
 
-def test_recordings_that_were_changed_are_found(recorded: Path, tmp_path: Path) -> None:
-    data = packaged(recorded, tmp_path)
+def test_changed_recordings_are_found(changeable: Path) -> None:
+    recorded = changeable / "recorded"
     (recorded / newest().name / "api.json").write_bytes(b"{}")
-    done = run(PACKAGE, "--check", recorded, "--data", data)
+    done = run(PACKAGE, "--check", recorded, "--data", changeable / "data")
     assert done.returncode == 1
     assert f"SHA256SUMS and {recorded} differ" in done.stderr
 
@@ -108,20 +108,20 @@ def crd_documents(folder: Path, keys: tuple[str, ...]) -> Path:
     return folder
 
 
-def test_what_definitions_share_is_made_of_their_documents(tmp_path: Path) -> None:
+def test_the_shared_parts_are_made_from_documents_of_definitions(tmp_path: Path) -> None:
     output = tmp_path / "crd.json"
     done = run(PARTS, crd_documents(tmp_path / "crds", CRDS), output)
     assert (done.returncode, done.stderr) == (0, "")
     assert output.read_bytes() == SHARED.read_bytes()
 
 
-def test_definitions_that_do_not_tell_everything_are_refused(tmp_path: Path) -> None:
+def test_documents_without_every_part_are_refused(tmp_path: Path) -> None:
     documents = crd_documents(tmp_path / "crds", ("apis/cert-manager.io/v1",))
     done = run(PARTS, documents, tmp_path / "crd.json")
     assert (done.returncode, done.stderr) == (1, "no document has the subresource scale\n")
 
 
-def test_the_parts_of_definitions_are_those_of_a_real_server() -> None:
+def test_the_shared_parts_are_those_of_a_real_server() -> None:
     shared = json.loads(SHARED.read_bytes())
     document = json.loads(crd_goldens.document("apis/cert-manager.io/v1"))
     for name, schema in document["components"]["schemas"].items():

@@ -16,7 +16,7 @@ from httpcore2._utils import is_socket_readable
 
 
 def test_granian_listens_on_a_socket_holder_of_its_own() -> None:
-    """`serving/http/server.py` puts another one there, of a socket that listens already."""
+    """`serving/http/server.py` replaces it with one of a socket that listens already."""
     source = inspect.getsource(Server._init_shared_socket)  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
     assert [name in source for name in ("self._ssp", "self._shd", "self._sfd")] == [True] * 3
     assert callable(SocketHolder)

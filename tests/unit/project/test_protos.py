@@ -1,4 +1,4 @@
-"""The protos and what is generated from them: true to Kubernetes' bytes, complete, importable."""
+"""The protos and their generated modules: complete, importable, with Kubernetes' bytes."""
 
 import base64
 import importlib
@@ -123,7 +123,7 @@ def test_the_json_sample_makes_the_bytes_of_the_protobuf_sample(sample: Path) ->
 
 
 def without_scalars_for_messages(value: object, key: str = "") -> object:
-    """Replace what Kubernetes' JSON writes in a form of its own: times and FieldsV1."""
+    """Replace the values that Kubernetes' JSON writes in its own form: times and FieldsV1."""
     if key == "fieldsV1":
         return {"Raw": base64.b64encode(json.dumps(value).encode()).decode()}
     if key == "time" or key.endswith(("Time", "Timestamp")):
@@ -155,7 +155,7 @@ def test_betterproto_stubs_read_a_sample_and_what_they_wrote_themselves(sample: 
     assert betterproto_runtime.Unknown().parse(bytes(envelope)) == envelope
 
 
-# -- bytes known by heart -----------------------------------------------------------------------
+# -- known bytes --------------------------------------------------------------------------------
 
 LIST_META = "0a00 1200 1a00"
 OBJECT_META = "1200 1a00 2200 2a00 3200 3800 4200"  # all but the name
@@ -215,7 +215,7 @@ NOTHING: dict[str, object] = {}
         pytest.param("2200", unaggregated_pb2.APIResource, {"verbs": NOTHING}, id="no-verbs"),
     ],
 )
-def test_a_value_and_its_known_bytes_are_each_other(
+def test_a_value_is_written_as_its_known_bytes_and_read_from_them(
     text: str, message_type: type[Message], value: dict[str, object]
 ) -> None:
     message = json_format.ParseDict(value, message_type())
@@ -320,7 +320,7 @@ def test_fields_are_written_in_the_order_of_their_numbers() -> None:
         assert numbers == sorted(numbers), name
 
 
-def test_scalars_of_kubernetes_have_presence_and_those_of_gnostic_have_not() -> None:
+def test_scalars_of_kubernetes_have_presence_and_those_of_gnostic_do_not() -> None:
     """Our own messages use presence where it means something."""
     for name, message in ALL.items():
         if name.startswith("apidiscovery.service."):
@@ -351,7 +351,7 @@ SCALARS: dict[int, object] = {
 }
 
 
-def filled(descriptor: Descriptor, depth: int = 3) -> Message:
+def filled(descriptor: Descriptor, depth: int = 1) -> Message:
     """Return a message with a value in every field, the last one of each oneof, `depth` deep."""
     message = message_factory.GetMessageClass(descriptor)()
     for field in descriptor.fields:

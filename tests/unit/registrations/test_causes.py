@@ -1,4 +1,4 @@
-"""Causes of changes, for the history: who applied, and whose lease ended."""
+"""Causes of changes, for the history: users who apply, and leases that end."""
 
 from apidiscovery_service.access import Caller
 from apidiscovery_service.core.model import Freshness
@@ -39,7 +39,7 @@ async def test_every_replica_reports_who_applied() -> None:
         for plural, requester in (("widgets", ALICE), ("gadgets", ANYBODY)):
             application = Application((manifest(crd(plural)),))
             await one.registrations.apply(application, requester)
-        # What is there already is no change, whoever applies it.
+        # An apply without a change has no cause.
         await one.registrations.apply(Application((manifest(crd("widgets")),)), BOB)
         await one.registrations.publish(publication(), ALICE)
         await one.registrations.withdraw([WIDGETS], "", ALICE)
@@ -59,19 +59,17 @@ async def test_a_process_that_starts_knows_no_causes_and_names_sources() -> None
         assert heard == ["registrations:groups/east"]
 
 
-async def test_a_lease_that_ends_is_the_cause_of_what_follows() -> None:
-    replica = Replica()
-    async with following(replica):
-        heard = causes_of(replica)
-        await replica.registrations.publish(publication(owner="me", lease=LONG), ALICE)
-        await shorten(replica, removal_after_s=60)
-        async with expiring(replica):
-            stale = {"v1": Freshness.STALE}
-            await until(lambda: replica.served().get("east.example.com") == stale)
-        await replica.registrations.renew("me", ALICE)
-        await shorten(replica, removal_after_s=0.1)
-        async with expiring(replica):
-            await until(lambda: not replica.served())
+async def test_a_lease_that_ends_is_the_cause_of_what_follows(replica: Replica) -> None:
+    heard = causes_of(replica)
+    await replica.registrations.publish(publication(owner="me", lease=LONG), ALICE)
+    await shorten(replica, removal_after_s=60)
+    async with expiring(replica):
+        stale = {"v1": Freshness.STALE}
+        await until(lambda: replica.served().get("east.example.com") == stale)
+    await replica.registrations.renew("me", ALICE)
+    await shorten(replica, removal_after_s=0.1)
+    async with expiring(replica):
+        await until(lambda: not replica.served())
     assert heard == [
         "publish by alice",
         "lease ended",
@@ -82,7 +80,7 @@ async def test_a_lease_that_ends_is_the_cause_of_what_follows() -> None:
 
 
 async def shorten(replica: Replica, removal_after_s: float) -> None:
-    """Give the owner shorter times than requests may have, so that the test is fast."""
+    """Give the owner a shorter lease than requests may ask for, so that the test is fast."""
     entry = await replica.store.get(owner_key("me"))
     assert entry is not None
     record = decode_owner(entry.value)

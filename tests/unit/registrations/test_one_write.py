@@ -5,7 +5,6 @@ import gzip
 import random
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import cast
 
 import pytest
@@ -34,7 +33,6 @@ from registry_server import Replica, following
 from repository import GOLDEN
 from store_wrapper import StoreWrapper
 
-PACKAGES = sorted((GOLDEN / "crds/manifests").glob("*.yaml.gz"))
 WIDGETS = key_of(RegistrationKind.CRD, "widgets.example.com")
 
 
@@ -103,7 +101,7 @@ async def test_a_replica_that_is_behind_acknowledges_no_apply(
         await behind.registrations.load()
         (second,) = await apply(other, labelled("second"))
         for label in ("second", "first"):
-            # What is stored but not served here is not acknowledged, changed or not.
+            # A stored state that this replica does not serve is not acknowledged, changed or not.
             with pytest.raises(NotServed):
                 await apply(behind, labelled(label))
             (held,) = await stored(other)
@@ -150,7 +148,7 @@ async def test_a_conflicting_write_of_another_replica_is_merged() -> None:
         assert conditions(held)["Established"] == "True InitialNamesAccepted"
 
 
-@pytest.mark.parametrize("seed", range(50))
+@pytest.mark.parametrize("seed", range(10))
 async def test_of_concurrent_applies_of_the_same_names_one_is_established(seed: int) -> None:
     pauses = random.Random(seed)  # noqa: S311 - no secret
     store = ObservedStore()
@@ -182,12 +180,11 @@ def conditions_served(replica: Replica) -> list[str]:
     return [name for name, status in statuses.items() if status.is_true(crd_names.ESTABLISHED)]
 
 
-async def test_in_one_request_the_first_by_name_gets_the_names() -> None:
-    async with following(Replica()) as (replica,):
-        late, early = await apply(replica, named("bs", kind="Same"), named("as", kind="Same"))
-        assert conditions(early)["NamesAccepted"] == "True NoConflicts"
-        assert conditions(late)["Established"] == "False NotAccepted"
-        assert await established(replica) == conditions_served(replica) == ["as.example.com"]
+async def test_in_one_request_the_first_by_name_gets_the_names(replica: Replica) -> None:
+    late, early = await apply(replica, named("bs", kind="Same"), named("as", kind="Same"))
+    assert conditions(early)["NamesAccepted"] == "True NoConflicts"
+    assert conditions(late)["Established"] == "False NotAccepted"
+    assert await established(replica) == conditions_served(replica) == ["as.example.com"]
 
 
 async def test_the_status_of_a_crd_that_gets_freed_names_is_written() -> None:
@@ -237,18 +234,17 @@ async def test_names_that_another_replica_accepts_meanwhile_are_not_accepted_twi
         assert await established(one) == ["as.example.com", "cs.example.com"]
 
 
-async def test_an_incomplete_status_is_completed() -> None:
-    async with following(Replica()) as (replica,):
-        await apply(replica, crd())
-        entry = await replica.store.get(WIDGETS)
-        assert entry is not None
-        record = record_of(entry)
-        body = as_object(record.content)
-        status = {k: v for k, v in as_object(body["status"]).items() if k != "conditions"}
-        value = encode(replace(record, content={**body, "status": status}))
-        await replica.store.put(WIDGETS, value)
-        await apply(replica, named("as"))
-        assert await established(replica) == ["as.example.com", "widgets.example.com"]
+async def test_an_incomplete_status_is_completed(replica: Replica) -> None:
+    await apply(replica, crd())
+    entry = await replica.store.get(WIDGETS)
+    assert entry is not None
+    record = record_of(entry)
+    body = as_object(record.content)
+    status = {k: v for k, v in as_object(body["status"]).items() if k != "conditions"}
+    value = encode(replace(record, content={**body, "status": status}))
+    await replica.store.put(WIDGETS, value)
+    await apply(replica, named("as"))
+    assert await established(replica) == ["as.example.com", "widgets.example.com"]
 
 
 async def test_after_a_cancelled_apply_statuses_are_decided_once_the_watch_has_caught_up() -> None:
@@ -286,11 +282,12 @@ async def test_concurrent_applies_of_several_groups_do_not_deadlock() -> None:
         assert len(await stored(replica)) == 5
 
 
-@pytest.mark.parametrize("package", PACKAGES, ids=lambda path: path.name.partition(".")[0])
+@pytest.mark.parametrize("package", ["argo-cd", "cert-manager", "gateway-api"])
 async def test_a_prepared_change_equals_the_stored_one_once_read(
-    package: Path, monkeypatch: pytest.MonkeyPatch
+    package: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    text = gzip.decompress(await asyncio.to_thread(package.read_bytes))
+    file = GOLDEN / f"crds/manifests/{package}.yaml.gz"
+    text = gzip.decompress(await asyncio.to_thread(file.read_bytes))
     replica, reading = Replica(), Replica()
     async with following(replica):
         with monkeypatch.context() as patch:

@@ -48,12 +48,11 @@ from restorable_store import RestorableStore
 # Publish.
 
 
-async def test_a_publication_is_served_once_it_is_acknowledged() -> None:
-    async with following(Replica()) as (replica,):
-        written = await replica.registrations.publish(publication(), ANYBODY)
-        assert written.outcome is ApplyOutcome.CREATED
-        assert replica.served() == {"east.example.com": CURRENT}
-        assert replica.registry.sources == ("registrations:groups/east",)
+async def test_a_publication_is_served_once_it_is_acknowledged(replica: Replica) -> None:
+    written = await replica.registrations.publish(publication(), ANYBODY)
+    assert written.outcome is ApplyOutcome.CREATED
+    assert replica.served() == {"east.example.com": CURRENT}
+    assert replica.registry.sources == ("registrations:groups/east",)
 
 
 async def test_other_replicas_serve_and_withdraw_a_publication() -> None:
@@ -80,95 +79,87 @@ async def test_a_new_replica_serves_everything() -> None:
         assert list(second.declarations.api_services) == ["v1.metrics.example.com"]
 
 
-async def test_publishing_the_same_again_changes_nothing_whatever_is_expected() -> None:
-    async with following(Replica()) as (replica,):
-        first = await replica.registrations.publish(publication(expected=0), ANYBODY)
-        for expected in (0, first.registered.revision, 12345, None):
-            again = await replica.registrations.publish(publication(expected=expected), ANYBODY)
-            assert again.outcome is ApplyOutcome.UNCHANGED
-            assert again.registered == first.registered
+async def test_publishing_the_same_again_changes_nothing_at_any_revision(replica: Replica) -> None:
+    first = await replica.registrations.publish(publication(expected=0), ANYBODY)
+    for expected in (0, first.registered.revision, 12345, None):
+        again = await replica.registrations.publish(publication(expected=expected), ANYBODY)
+        assert again.outcome is ApplyOutcome.UNCHANGED
+        assert again.registered == first.registered
 
 
-async def test_another_revision_than_expected_is_refused_with_the_present_one() -> None:
+async def test_an_unexpected_revision_is_refused_with_the_present_one(replica: Replica) -> None:
     other = PlacedGroup(group("other.example.com"))
-    async with following(Replica()) as (replica,):
-        with pytest.raises(RevisionMismatch) as caught:
-            await replica.registrations.publish(publication(expected=7), ANYBODY)
-        assert caught.value.revision == 0
-        first = await replica.registrations.publish(publication(), ANYBODY)
-        with pytest.raises(RevisionMismatch) as caught:
-            await replica.registrations.publish(publication("east", other, expected=0), ANYBODY)
-        assert caught.value.revision == first.registered.revision
-        assert (caught.value.kind, caught.value.name) == (RegistrationKind.GROUPS, "east")
-        second = await replica.registrations.publish(
-            publication("east", other, expected=first.registered.revision), ANYBODY
-        )
-        assert second.outcome is ApplyOutcome.CONFIGURED
-        assert second.registered.record.created == first.registered.record.created
-        assert replica.served() == {"other.example.com": CURRENT}
+    with pytest.raises(RevisionMismatch) as caught:
+        await replica.registrations.publish(publication(expected=7), ANYBODY)
+    assert caught.value.revision == 0
+    first = await replica.registrations.publish(publication(), ANYBODY)
+    with pytest.raises(RevisionMismatch) as caught:
+        await replica.registrations.publish(publication("east", other, expected=0), ANYBODY)
+    assert caught.value.revision == first.registered.revision
+    assert (caught.value.kind, caught.value.name) == (RegistrationKind.GROUPS, "east")
+    second = await replica.registrations.publish(
+        publication("east", other, expected=first.registered.revision), ANYBODY
+    )
+    assert second.outcome is ApplyOutcome.CONFIGURED
+    assert second.registered.record.created == first.registered.record.created
+    assert replica.served() == {"other.example.com": CURRENT}
 
 
-async def test_of_writers_that_expect_the_same_revision_one_wins() -> None:
-    async with following(Replica()) as (replica,):
-        first = await replica.registrations.publish(publication(), ANYBODY)
-        results = await asyncio.gather(
-            *(
-                replica.registrations.publish(
-                    publication(
-                        "east",
-                        PlacedGroup(group(f"g{n}.example.com")),
-                        expected=first.registered.revision,
-                    ),
-                    ANYBODY,
-                )
-                for n in range(20)
-            ),
-            return_exceptions=True,
-        )
+async def test_of_writers_that_expect_the_same_revision_one_wins(replica: Replica) -> None:
+    first = await replica.registrations.publish(publication(), ANYBODY)
+    results = await asyncio.gather(
+        *(
+            replica.registrations.publish(
+                publication(
+                    "east",
+                    PlacedGroup(group(f"g{n}.example.com")),
+                    expected=first.registered.revision,
+                ),
+                ANYBODY,
+            )
+            for n in range(20)
+        ),
+        return_exceptions=True,
+    )
     won = [result for result in results if isinstance(result, Written)]
     lost = [result for result in results if isinstance(result, RevisionMismatch)]
     assert (len(won), len(lost)) == (1, 19)
     assert {error.revision for error in lost} == {won[0].registered.revision}
 
 
-async def test_writers_that_expect_no_revision_all_succeed_and_the_last_one_wins() -> None:
-    async with following(Replica()) as (replica,):
-        results = await asyncio.gather(
-            *(
-                replica.registrations.publish(
-                    publication("east", PlacedGroup(group(f"g{n}.example.com"))), ANYBODY
-                )
-                for n in range(20)
+async def test_writers_that_expect_no_revision_succeed_and_the_last_wins(replica: Replica) -> None:
+    results = await asyncio.gather(
+        *(
+            replica.registrations.publish(
+                publication("east", PlacedGroup(group(f"g{n}.example.com"))), ANYBODY
             )
+            for n in range(20)
         )
-        last = max(results, key=lambda written: written.registered.revision)
-        assert [*replica.served()] == [from_json(last.registered.record.content)[0].name]
-        assert len({written.registered.revision for written in results}) == 20
+    )
+    last = max(results, key=lambda written: written.registered.revision)
+    assert [*replica.served()] == [from_json(last.registered.record.content)[0].name]
+    assert len({written.registered.revision for written in results}) == 20
 
 
-async def test_a_caller_without_permission_can_neither_register_nor_replace_a_group() -> None:
+async def test_a_caller_without_permission_cannot_change_a_group(replica: Replica) -> None:
     mine = Requester(Caller("me"), lambda groups: None if groups <= {"me.example.com"} else "no")
-    async with following(Replica()) as (replica,):
-        await replica.registrations.publish(publication("east"), ANYBODY)
-        with pytest.raises(Denied):
-            await replica.registrations.publish(publication("west"), mine)
-        with pytest.raises(Denied):
-            await replica.registrations.publish(
-                publication("east", PlacedGroup(group("me.example.com"))), mine
-            )
-        with pytest.raises(Denied):
-            await replica.registrations.withdraw(
-                [Reference(RegistrationKind.GROUPS, "east")], "", mine
-            )
-        await replica.registrations.publish(publication("me"), mine)
-        assert [*replica.served()] == ["east.example.com", "me.example.com"]
+    await replica.registrations.publish(publication("east"), ANYBODY)
+    with pytest.raises(Denied):
+        await replica.registrations.publish(publication("west"), mine)
+    with pytest.raises(Denied):
+        await replica.registrations.publish(
+            publication("east", PlacedGroup(group("me.example.com"))), mine
+        )
+    with pytest.raises(Denied):
+        await replica.registrations.withdraw([Reference(RegistrationKind.GROUPS, "east")], "", mine)
+    await replica.registrations.publish(publication("me"), mine)
+    assert [*replica.served()] == ["east.example.com", "me.example.com"]
 
 
-async def test_a_registration_that_is_too_large_is_refused_by_name() -> None:
-    large = PlacedGroup(group("a.example.com", resources=tuple(f"r{n:0500}" for n in range(3000))))
-    async with following(Replica()) as (replica,):
-        with pytest.raises(InvalidFields) as caught:
-            await replica.registrations.publish(publication("east", large), ANYBODY)
+async def test_a_registration_that_is_too_large_is_refused_by_name(replica: Replica) -> None:
+    large = PlacedGroup(group("a.example.com", resources=tuple(f"r{n:08000}" for n in range(140))))
+    with pytest.raises(InvalidFields) as caught:
+        await replica.registrations.publish(publication("east", large), ANYBODY)
     (violation,) = caught.value.violations
     assert violation.field == "groups"
     assert "at most 1048576" in violation.message
@@ -256,105 +247,100 @@ def test_groups_keep_their_order_and_their_priorities(
 # Withdraw.
 
 
-async def test_withdraw_returns_what_it_removed_and_ignores_the_rest() -> None:
-    async with following(Replica()) as (replica,):
-        written = await replica.registrations.publish(publication(), ANYBODY)
-        references = [
-            Reference(RegistrationKind.GROUPS, "east"),
-            Reference(RegistrationKind.CRD, "none.example.com", 5),
-        ]
-        removed = await replica.registrations.withdraw(references, "", ANYBODY)
-        assert removed == [Reference(RegistrationKind.GROUPS, "east", written.registered.revision)]
-        assert replica.served() == {}
-        assert await replica.registrations.withdraw(references, "", ANYBODY) == []
+async def test_withdraw_returns_what_it_removed_and_ignores_the_rest(replica: Replica) -> None:
+    written = await replica.registrations.publish(publication(), ANYBODY)
+    references = [
+        Reference(RegistrationKind.GROUPS, "east"),
+        Reference(RegistrationKind.CRD, "none.example.com", 5),
+    ]
+    removed = await replica.registrations.withdraw(references, "", ANYBODY)
+    assert removed == [Reference(RegistrationKind.GROUPS, "east", written.registered.revision)]
+    assert replica.served() == {}
+    assert await replica.registrations.withdraw(references, "", ANYBODY) == []
 
 
-async def test_withdraw_of_another_revision_removes_nothing() -> None:
-    async with following(Replica()) as (replica,):
-        await replica.registrations.publish(publication("east"), ANYBODY)
-        west = await replica.registrations.publish(publication("west"), ANYBODY)
-        references = [
-            Reference(RegistrationKind.GROUPS, "east"),
-            Reference(RegistrationKind.GROUPS, "west", 999),
-        ]
-        with pytest.raises(RevisionMismatch) as caught:
-            await replica.registrations.withdraw(references, "", ANYBODY)
-        assert caught.value.revision == west.registered.revision
-        assert len(replica.served()) == 2
+async def test_withdraw_of_another_revision_removes_nothing(replica: Replica) -> None:
+    await replica.registrations.publish(publication("east"), ANYBODY)
+    west = await replica.registrations.publish(publication("west"), ANYBODY)
+    references = [
+        Reference(RegistrationKind.GROUPS, "east"),
+        Reference(RegistrationKind.GROUPS, "west", 999),
+    ]
+    with pytest.raises(RevisionMismatch) as caught:
+        await replica.registrations.withdraw(references, "", ANYBODY)
+    assert caught.value.revision == west.registered.revision
+    assert len(replica.served()) == 2
 
 
 # List.
 
 
-async def test_lists_are_sorted_filtered_and_paged() -> None:
-    async with following(Replica()) as (replica,):
-        await apply(replica, api_service(), crd("b"), crd("a"))
-        for name in ("north", "east", "west"):
-            await replica.registrations.publish(publication(name, owner="me"), ANYBODY)
-        every = [(one.kind, one.name) for one in await stored(replica)]
-        assert every == [
-            (RegistrationKind.GROUPS, "east"),
-            (RegistrationKind.GROUPS, "north"),
-            (RegistrationKind.GROUPS, "west"),
-            (RegistrationKind.CRD, "a.example.com"),
-            (RegistrationKind.CRD, "b.example.com"),
-            (RegistrationKind.API_SERVICE, "v1.metrics.example.com"),
-        ]
-        crds = await stored(replica, kinds=frozenset([RegistrationKind.CRD]))
-        assert [one.name for one in crds] == ["a.example.com", "b.example.com"]
-        assert len(await stored(replica, owner="me")) == 3
-        named = await stored(replica, names=frozenset(["east", "a.example.com"]))
-        assert [one.name for one in named] == ["east", "a.example.com"]
+async def test_lists_are_sorted_filtered_and_paged(replica: Replica) -> None:
+    await apply(replica, api_service(), crd("b"), crd("a"))
+    for name in ("north", "east", "west"):
+        await replica.registrations.publish(publication(name, owner="me"), ANYBODY)
+    every = [(one.kind, one.name) for one in await stored(replica)]
+    assert every == [
+        (RegistrationKind.GROUPS, "east"),
+        (RegistrationKind.GROUPS, "north"),
+        (RegistrationKind.GROUPS, "west"),
+        (RegistrationKind.CRD, "a.example.com"),
+        (RegistrationKind.CRD, "b.example.com"),
+        (RegistrationKind.API_SERVICE, "v1.metrics.example.com"),
+    ]
+    crds = await stored(replica, kinds=frozenset([RegistrationKind.CRD]))
+    assert [one.name for one in crds] == ["a.example.com", "b.example.com"]
+    assert len(await stored(replica, owner="me")) == 3
+    named = await stored(replica, names=frozenset(["east", "a.example.com"]))
+    assert [one.name for one in named] == ["east", "a.example.com"]
 
-        paged: list[tuple[RegistrationKind, str]] = []
-        after: tuple[RegistrationKind, str] | None = None
-        for _ in range(10):
-            page = await replica.registrations.list(Query(size=2, after=after))
-            paged += [(one.kind, one.name) for one in page.registered]
-            after = page.next_after
-            if after is None:
-                break
-            # What comes before the place does not move what comes after it.
-            await replica.registrations.publish(publication("aaa"), ANYBODY)
-        assert paged == every
+    paged: list[tuple[RegistrationKind, str]] = []
+    after: tuple[RegistrationKind, str] | None = None
+    for _ in range(10):
+        page = await replica.registrations.list(Query(size=2, after=after))
+        paged += [(one.kind, one.name) for one in page.registered]
+        after = page.next_after
+        if after is None:
+            break
+        # A new entry before the place does not move the entries after it.
+        await replica.registrations.publish(publication("aaa"), ANYBODY)
+    assert paged == every
 
 
-async def test_a_page_stays_below_the_message_limit_of_clients() -> None:
-    large = tuple(f"r{n:0400}" for n in range(1800))
-    async with following(Replica()) as (replica,):
-        for n in range(5):
-            placed = PlacedGroup(group(f"g{n}.example.com", resources=large))
-            await replica.registrations.publish(publication(f"n{n}", placed), ANYBODY)
-        page = await replica.registrations.list(Query())
-        assert 0 < len(page.registered) < 5
-        rest = await replica.registrations.list(Query(after=page.next_after))
-        assert len(page.registered) + len(rest.registered) == 5
+async def test_a_page_stays_below_the_message_limit_of_clients(replica: Replica) -> None:
+    large = tuple(f"r{n:08000}" for n in range(90))
+    for n in range(5):
+        placed = PlacedGroup(group(f"g{n}.example.com", resources=large))
+        await replica.registrations.publish(publication(f"n{n}", placed), ANYBODY)
+    page = await replica.registrations.list(Query())
+    assert 0 < len(page.registered) < 5
+    rest = await replica.registrations.list(Query(after=page.next_after))
+    assert len(page.registered) + len(rest.registered) == 5
 
 
 # The store.
 
 
-async def test_an_unreadable_entry_keeps_its_last_content_and_is_a_warning() -> None:
-    async with following(Replica()) as (replica,):
-        await replica.registrations.publish(publication(), ANYBODY)
-        await replica.store.put("registrations/groups/east", b'{"format":2}')
-        await replica.store.put("registrations/groups/west", b"nonsense")
-        await replica.registrations.publish(publication("north"), ANYBODY)
-        assert [*replica.served()] == ["east.example.com", "north.example.com"]
-        assert len(replica.registrations.warnings()) == 2
-        await replica.store.delete("registrations/groups/west")
-        await replica.registrations.publish(publication("south"), ANYBODY)
-        (warning,) = replica.registrations.warnings()
-        assert "want format 1, got 2" in warning
-        listed = await stored(replica)
-        assert [one.name for one in listed] == ["north", "south"]
-        # Whoever may change everything takes it away; what stood there before goes with it.
-        removed = await replica.registrations.withdraw(
-            [Reference(RegistrationKind.GROUPS, "east")], "", ANYBODY
-        )
-        assert [one.name for one in removed] == ["east"]
-        assert [*replica.served()] == ["north.example.com", "south.example.com"]
-        assert replica.registrations.warnings() == []
+async def test_an_unreadable_entry_is_a_warning_and_keeps_its_content(replica: Replica) -> None:
+    await replica.registrations.publish(publication(), ANYBODY)
+    await replica.store.put("registrations/groups/east", b'{"format":2}')
+    await replica.store.put("registrations/groups/west", b"nonsense")
+    await replica.registrations.publish(publication("north"), ANYBODY)
+    assert [*replica.served()] == ["east.example.com", "north.example.com"]
+    assert len(replica.registrations.warnings()) == 2
+    await replica.store.delete("registrations/groups/west")
+    await replica.registrations.publish(publication("south"), ANYBODY)
+    (warning,) = replica.registrations.warnings()
+    assert "want format 1, got 2" in warning
+    listed = await stored(replica)
+    assert [one.name for one in listed] == ["north", "south"]
+    # Withdrawing the unreadable entry removes the last content too.
+    removed = await replica.registrations.withdraw(
+        [Reference(RegistrationKind.GROUPS, "east")], "", ANYBODY
+    )
+    assert [one.name for one in removed] == ["east"]
+    assert [*replica.served()] == ["north.example.com", "south.example.com"]
+    assert replica.registrations.warnings() == []
 
 
 async def test_an_invalid_entry_is_not_listed_and_is_a_warning() -> None:
@@ -392,11 +378,10 @@ async def test_compacted_changes_are_read_from_a_listing() -> None:
     assert len(reader.served()) == 5
 
 
-async def test_a_publication_without_the_store_is_unavailable() -> None:
-    async with following(Replica()) as (replica,):
-        await cast("MemoryStore", replica.store).close()
-        with pytest.raises(StoreUnavailable):
-            await replica.registrations.publish(publication(), ANYBODY)
+async def test_a_publication_without_the_store_is_unavailable(replica: Replica) -> None:
+    await cast("MemoryStore", replica.store).close()
+    with pytest.raises(StoreUnavailable):
+        await replica.registrations.publish(publication(), ANYBODY)
 
 
 class LockedStore(MemoryStore):
@@ -473,6 +458,6 @@ async def test_a_write_to_a_restored_store_is_acknowledged_once_it_is_served(
         for name in ("north", "east", "west"):
             await replica.registrations.publish(publication(name), ANYBODY)
         await store.restore(MemoryStore())
-        await asyncio.sleep(0.05)  # the watch has broken, and is not tried again yet
+        await asyncio.sleep(0.05)  # the watch has broken, and the next attempt is still to come
         await replica.registrations.publish(publication("south"), ANYBODY)
         assert [*replica.served()] == ["south.example.com"]

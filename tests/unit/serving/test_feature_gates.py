@@ -65,7 +65,7 @@ def test_gates_are_separated_by_commas_and_the_last_of_a_name_counts() -> None:
         pytest.param("StorageVersionHash=true=false", "not '=true=false'", id="two-values"),
     ],
 )
-def test_what_is_wrong_is_named(text: str, message: str) -> None:
+def test_a_wrong_gate_is_named(text: str, message: str) -> None:
     with pytest.raises(InvalidConfiguration, match=message):
         FeatureGates.parse(text)
 

@@ -187,8 +187,8 @@ async def test_a_changed_row_is_in_the_next_answer(service: Service) -> None:
     assert after["rows"][0] == before["rows"][0]
 
 
-async def test_a_row_tells_anew_who_is_unknown(service: Service) -> None:
-    """The row is the same object, but what is said of it depends on the columns."""
+async def test_a_cached_row_gets_clusters_that_become_unknown(service: Service) -> None:
+    """The row is the same object, but its text depends on the columns."""
     await service.get("/fleet/matrix")
     never = replace(cluster("west", state=SourceState.PENDING), core=None, named=None)
     service.fleet.update([never])
@@ -242,7 +242,7 @@ async def test_parameters_select(
         ),
     ],
 )
-async def test_what_cannot_be_read_is_refused_with_what_was_wanted(
+async def test_a_malformed_parameter_is_refused_with_what_was_wanted(
     service: Service, query: str, said: str
 ) -> None:
     answer = await service.get(f"/fleet/matrix?{query}")
@@ -297,7 +297,7 @@ async def test_large_answers_are_compressed(service: Service, coding: str) -> No
     assert unpacked == plain.content
 
 
-async def test_people_get_indented_json(service: Service) -> None:
+async def test_curl_gets_indented_json(service: Service) -> None:
     pretty = await service.get("/fleet/matrix", user_agent="curl/8")
     compact = await service.get("/fleet/matrix")
 
@@ -305,7 +305,7 @@ async def test_people_get_indented_json(service: Service) -> None:
     assert pretty.json() == compact.json()
 
 
-async def test_what_is_there_is_listed(service: Service) -> None:
+async def test_paths_of_the_fleet_are_listed(service: Service) -> None:
     assert await service.json("/fleet") == {"paths": ["/fleet/clusters", "/fleet/matrix"]}
     assert await service.json("/views") == {"paths": ["/views/common", "/views/eu", "/views/union"]}
     for path in ("/clusters", "/clusters/"):
@@ -317,7 +317,7 @@ async def test_what_is_there_is_listed(service: Service) -> None:
 @pytest.mark.parametrize(
     "path", ["/fleet/nope", "/views/nope", "/views/nope/apis", "/views/union/metrics"]
 )
-async def test_what_is_not_there_is_not_found(service: Service, path: str) -> None:
+async def test_other_paths_are_not_found(service: Service, path: str) -> None:
     answer = await service.get(path)
     assert (answer.status_code, answer.json()["reason"]) == (404, "NotFound")
 
@@ -415,7 +415,7 @@ async def test_the_version_of_a_view_is_the_oldest_of_its_clusters(service: Serv
     assert (await service.get("/views/eu/version")).content == old
 
 
-def test_a_release_that_nobody_tells_is_not_made_up() -> None:
+def test_clusters_without_a_release_have_no_oldest_one() -> None:
     odd = [b"[]", b'{"gitVersion":"unreleased"}', b"{}", b""]
     clusters = [
         replace(cluster("a"), dialect=replace(cluster("a").dialect, version=v)) for v in odd
@@ -449,7 +449,7 @@ async def test_documents_are_those_of_the_first_cluster_that_publishes_one(
     assert sorted((await service.json("/views/union/openapi/v3"))["paths"]) == ["apis/apps/v1"]
 
 
-async def test_a_cluster_that_comes_is_served_as_a_whole_too(service: Service) -> None:
+async def test_a_new_cluster_is_served_below_its_own_path(service: Service) -> None:
     service.fleet.update([cluster("new", group("apps", "Job"))])
     assert groups(await service.json("/clusters/new/apis", accept=AGG)) == ["apps"]
     assert (await service.get("/clusters/none/apis")).status_code == 404

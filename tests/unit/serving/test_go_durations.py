@@ -20,7 +20,7 @@ WELL_FORMED = [
 
 
 @pytest.mark.parametrize("text", WELL_FORMED)
-def test_this_is_a_duration(text: str) -> None:
+def test_a_duration_is_accepted(text: str) -> None:
     assert duration_error(text) is None
 
 
@@ -58,7 +58,7 @@ def test_this_is_a_duration(text: str) -> None:
         ),
     ],
 )
-def test_this_is_no_duration(text: str, error: str) -> None:
+def test_other_text_has_the_error_of_go(text: str, error: str) -> None:
     assert duration_error(text) == error
 
 
@@ -79,7 +79,7 @@ def test_any_text_gets_an_answer(text: str) -> None:
 
 
 @pytest.mark.parametrize("part", ["1", "1s", ".", "1.", "s", "-"])
-def test_a_hostile_duration_is_read_within_a_second(part: str) -> None:
+def test_a_hostile_duration_is_read_within_seconds(part: str) -> None:
     started = time.perf_counter()
     duration_error(part * 30000)
     assert time.perf_counter() - started < 5

@@ -115,7 +115,7 @@ def test_a_check_is_run_each_time() -> None:
     assert [made.report("livez").passed, made.report("livez").passed] == [True, False]
 
 
-def test_a_name_to_exclude_cannot_make_lines() -> None:
+def test_the_name_of_an_excluded_check_is_escaped() -> None:
     report = Checks().report("readyz", ['a"b\n[-]c'])
     assert report.text.splitlines() == [
         r'warn: some health checks cannot be excluded: no matches for "a\"b\n[-]c"',

@@ -63,7 +63,7 @@ def test_a_request_is_counted_with_its_labels() -> None:
         assert value(metrics, f"{name}_bucket", coding="gzip", le=bound) == count
 
 
-def test_a_request_of_a_bound_counts_below_it() -> None:
+def test_a_bucket_includes_its_bound() -> None:
     stats = RequestStats()
     stats.observe(0.001)
     assert dict(stats.cumulative())["0.001"] == 1

@@ -1,4 +1,4 @@
-"""Which path serves what."""
+"""Routes of paths, and parameters of queries."""
 
 import pytest
 from apidiscovery_service.encoding import APIGroup, APIGroupList, APIResourceList
@@ -14,24 +14,27 @@ from apidiscovery_service.serving.http.routes import (
 
 
 @pytest.mark.parametrize(
-    ("path", "plain"),
+    ("path", "plain", "aggregated"),
     [
-        ("/apis", APIGroupList()),
-        ("/apis/", APIGroupList()),
-        ("/apis/apps", APIGroup("apps")),
-        ("/apis/apps/", APIGroup("apps")),
-        ("/apis/apps/v1", APIResourceList("apps", "v1")),
-        ("/apis/apps/v1/", APIResourceList("apps", "v1")),
-        ("/api/v1", APIResourceList("", "v1")),
-        ("/api/v1/", APIResourceList("", "v1")),
-        ("/api", None),
-        ("/api/", None),
+        ("/apis", APIGroupList(), True),
+        ("/apis/", APIGroupList(), False),
+        ("/apis/apps", APIGroup("apps"), False),
+        ("/apis/apps/", APIGroup("apps"), False),
+        ("/apis/apps/v1", APIResourceList("apps", "v1"), False),
+        ("/apis/apps/v1/", APIResourceList("apps", "v1"), False),
+        ("/api/v1", APIResourceList("", "v1"), False),
+        ("/api/v1/", APIResourceList("", "v1"), False),
+        ("/api", None, True),
+        ("/api/", None, True),
     ],
 )
-def test_a_document_is_served_with_and_without_a_slash(path: str, plain: object) -> None:
+def test_a_document_is_served_with_and_without_a_slash(
+    path: str, plain: object, *, aggregated: bool
+) -> None:
     target = route(path)
     assert isinstance(target, DocumentRoute)
     assert target.plain == plain
+    assert (target.aggregated is not None) is aggregated
 
 
 @pytest.mark.parametrize(
@@ -42,16 +45,6 @@ def test_the_group_of_the_aggregator_goes_through_go_restful(path: str, *, restf
     target = route(path)
     assert isinstance(target, DocumentRoute)
     assert target.restful is restful
-
-
-@pytest.mark.parametrize(
-    ("path", "aggregated"),
-    [("/api", True), ("/api/", True), ("/apis", True), ("/apis/", False), ("/api/v1", False)],
-)
-def test_only_these_are_ever_aggregated(path: str, *, aggregated: bool) -> None:
-    target = route(path)
-    assert isinstance(target, DocumentRoute)
-    assert (target.aggregated is not None) is aggregated
 
 
 @pytest.mark.parametrize(
@@ -74,7 +67,7 @@ def test_only_these_are_ever_aggregated(path: str, *, aggregated: bool) -> None:
         ("", MissingRoute()),
     ],
 )
-def test_a_path_leads_there(path: str, target: Route) -> None:
+def test_a_path_leads_to_its_route(path: str, target: Route) -> None:
     assert route(path) == target
 
 

@@ -1,4 +1,4 @@
-"""The budget of unread answers, by a clock of the test."""
+"""The budget of unread answers."""
 
 import asyncio
 from collections.abc import Collection
@@ -128,7 +128,7 @@ async def test_a_smaller_reservation_admits_the_next_one(setup: Setup) -> None:
         (None, ""),
     ],
 )
-def test_a_connection_goes_by_its_other_end(peer: object, name: str) -> None:
+def test_a_connection_is_named_by_its_other_end(peer: object, name: str) -> None:
     assert end_name(peer) == name
 
 

@@ -9,13 +9,13 @@ from apidiscovery_service.store.memory import MemoryStore
 from apidiscovery_service.store.sqlite import SqliteStore
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture
 async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
-    """Return an empty store of each kind that needs no server."""
+    """Return an empty store, in memory unless the parameter is `sqlite`."""
     opened: Store = (
-        MemoryStore()
-        if request.param == "memory"
-        else await SqliteStore.open(tmp_path / "store.sqlite")
+        await SqliteStore.open(tmp_path / "store.sqlite")
+        if getattr(request, "param", "") == "sqlite"
+        else MemoryStore()
     )
     yield opened
     await opened.close()

@@ -1,4 +1,4 @@
-"""The objects of a store, their view, and the events of it."""
+"""The objects of a kind in a store, their view, and its events."""
 
 import asyncio
 import json
@@ -43,25 +43,48 @@ def saying(stored: StoredObject, **annotations: str) -> Object:
     return with_metadata(stored.object, metadata_of(stored.object) | {"annotations": annotations})
 
 
+on_each_store = pytest.mark.parametrize("store", ["memory", "sqlite"], indirect=True)
+
+
 @pytest.fixture
 async def store(store: Store) -> Store:
-    await store.put("leases/kube-system/other", b"{}")  # revision 0 is not one to go on after
+    await store.put("leases/kube-system/other", b"{}")  # no watch continues after revision 0
     return store
+
+
+@pytest.fixture
+def collection(store: Store) -> Collection:
+    """Return a collection that does not follow its store."""
+    return Collection(store, STORAGE_VERSION, PREFIX)
 
 
 @asynccontextmanager
 async def following(store: Store, history: int = 1024) -> AsyncGenerator[Collection]:
-    """Return a collection that is followed."""
+    """Return a collection that is loaded and follows its store."""
     collection = Collection(store, STORAGE_VERSION, PREFIX, history, pause_s=0.01)
     await collection.load()
+    async with followed(collection):
+        yield collection
+
+
+@asynccontextmanager
+async def followed(collection: Collection) -> AsyncGenerator[None]:
+    """Let a collection follow its store."""
     task = asyncio.create_task(collection.follow())
     try:
         async with asyncio.timeout(20):
-            yield collection
+            yield
     finally:
         task.cancel()
         with suppress(asyncio.CancelledError):
             await task
+
+
+async def created(collection: Collection, name: str = NAME) -> StoredObject:
+    """Create an object, and wait until the view has it."""
+    stored = await collection.create(a_storage_version(name))
+    await collection.seen(stored.revision)
+    return stored
 
 
 async def take(events: AsyncGenerator[Event], count: int) -> list[Event]:
@@ -77,9 +100,8 @@ def told(event: Event) -> tuple[str, str, int]:
 
 
 async def test_a_created_object_has_the_revision_as_resource_version(
-    store: Store,
+    collection: Collection,
 ) -> None:
-    collection = Collection(store, STORAGE_VERSION, PREFIX)
     created = await collection.create(a_storage_version())
     assert created == await collection.read(NAME)
     assert (created.key, created.name) == (PREFIX + NAME, NAME)
@@ -88,8 +110,9 @@ async def test_a_created_object_has_the_revision_as_resource_version(
     assert await collection.read("apps.others") is None
 
 
-async def test_the_stored_value_is_canonical_and_has_no_resource_version(store: Store) -> None:
-    collection = Collection(store, STORAGE_VERSION, PREFIX)
+async def test_the_stored_value_is_canonical_and_has_no_resource_version(
+    collection: Collection, store: Store
+) -> None:
     created = await collection.create({"status": {}, **a_storage_version()})
     replaced = await collection.replace(created, saying(created, a="b"))
     entry = await store.get(replaced.key)
@@ -101,8 +124,7 @@ async def test_the_stored_value_is_canonical_and_has_no_resource_version(store: 
     assert (replaced.revision, replaced.created) == (entry.revision, created.revision)
 
 
-async def test_only_what_was_read_is_replaced_or_removed(store: Store) -> None:
-    collection = Collection(store, STORAGE_VERSION, PREFIX)
+async def test_only_what_was_read_is_replaced_or_removed(collection: Collection) -> None:
     first = await collection.create(a_storage_version())
     with pytest.raises(Conflict):
         await collection.create(a_storage_version())
@@ -118,8 +140,9 @@ async def test_only_what_was_read_is_replaced_or_removed(store: Store) -> None:
     assert await collection.read(NAME) is None
 
 
-async def test_nothing_is_written_when_a_guard_does_not_hold(store: Store) -> None:
-    collection = Collection(store, STORAGE_VERSION, PREFIX)
+async def test_nothing_is_written_when_a_guard_does_not_hold(
+    collection: Collection, store: Store
+) -> None:
     lease = await store.put("leases/kube-system/a", b"{}")
     broken = (Guard("leases/kube-system/a", lease.created), Guard("leases/kube-system/b", 7))
     with pytest.raises(Fenced):
@@ -132,14 +155,13 @@ async def test_nothing_is_written_when_a_guard_does_not_hold(store: Store) -> No
     assert await collection.read(NAME) == kept
 
 
-async def test_an_object_larger_than_a_store_takes_is_refused(store: Store) -> None:
-    collection = Collection(store, STORAGE_VERSION, PREFIX)
+async def test_an_object_larger_than_a_store_takes_is_refused(collection: Collection) -> None:
     with pytest.raises(TooLarge, match=r"at most 1048576 can be stored"):
         await collection.create(a_storage_version(a="x" * 1024 * 1024))
 
 
-async def test_concurrent_writers_lose_no_update(store: Store) -> None:
-    collection = Collection(store, STORAGE_VERSION, PREFIX)
+@on_each_store
+async def test_concurrent_writers_lose_no_update(collection: Collection) -> None:
     await collection.create(a_storage_version(count="0"))
 
     async def count(times: int) -> None:
@@ -164,6 +186,7 @@ async def test_concurrent_writers_lose_no_update(store: Store) -> None:
 # The events.
 
 
+@on_each_store
 async def test_an_object_is_added_modified_and_deleted(store: Store) -> None:
     async with following(store) as collection:
         events = collection.events(collection.revision)
@@ -183,34 +206,29 @@ async def test_an_object_is_added_modified_and_deleted(store: Store) -> None:
     assert collection.view == {}
 
 
-async def test_a_watch_begins_with_what_stands_in_the_store_though_the_view_is_late() -> None:
-    store = MemoryStore()
-    collection = Collection(store, STORAGE_VERSION, PREFIX)
+async def test_a_watch_begins_with_the_state_of_the_store_although_the_view_is_late() -> None:
+    collection = Collection(MemoryStore(), STORAGE_VERSION, PREFIX)
     await collection.load()
     await collection.create(a_storage_version("b.b"))
-    created = await collection.create(a_storage_version("a.a"))
+    last = await collection.create(a_storage_version("a.a"))
     events = collection.events(None)
     added, other, bookmark = await take(events, 3)
     assert [told(added), told(other)] == [("ADDED", "a.a", 2), ("ADDED", "b.b", 1)]
     assert added.initial
     assert (bookmark.type, bookmark.initial) == (EventType.BOOKMARK, True)
     assert metadata_of(bookmark.object) == {
-        "resourceVersion": str(created.revision),
+        "resourceVersion": str(last.revision),
         "annotations": {INITIAL_EVENTS_END: "true"},
     }
-    # The view hears of those writes only now; nobody is told twice.
-    follower = asyncio.create_task(collection.follow())
-    await collection.seen(created.revision)
-    await collection.create(a_storage_version("c.c"))
-    assert [told(event) for event in await take(events, 1)] == [("ADDED", "c.c", 3)]
-    follower.cancel()
-    with suppress(asyncio.CancelledError):
-        await follower
+    # The view receives those writes only now; they cause no second event.
+    async with followed(collection):
+        await collection.seen(last.revision)
+        await collection.create(a_storage_version("c.c"))
+        assert [told(event) for event in await take(events, 1)] == [("ADDED", "c.c", 3)]
 
 
 async def test_a_watch_may_begin_with_the_view() -> None:
-    store = MemoryStore()
-    collection = Collection(store, STORAGE_VERSION, PREFIX)
+    collection = Collection(MemoryStore(), STORAGE_VERSION, PREFIX)
     await collection.create(a_storage_version("a.a"))
     await collection.load()
     await collection.create(a_storage_version("b.b"))
@@ -221,8 +239,7 @@ async def test_a_watch_may_begin_with_the_view() -> None:
 async def test_a_watch_goes_on_after_any_revision_that_is_kept(store: Store) -> None:
     async with following(store) as collection:
         for name in ("a.a", "b.b", "c.c"):
-            last = await collection.create(a_storage_version(name))
-        await collection.seen(last.revision)
+            await created(collection, name)
         for after, names in ((1, "abc"), (2, "bc"), (3, "c")):
             events = collection.events(after)
             missed = await take(events, len(names))
@@ -242,8 +259,7 @@ async def test_a_watch_waits_for_a_future_revision(store: Store) -> None:
 async def test_a_watcher_after_an_old_revision_must_list_again(store: Store) -> None:
     async with following(store, history=2) as collection:
         for name in ("a.a", "b.b", "c.c", "d.d"):
-            last = await collection.create(a_storage_version(name))
-            await collection.seen(last.revision)
+            await created(collection, name)
         with pytest.raises(Expired, match=r"^too old resource version: 1 \(3\)$") as caught:
             await take(collection.events(1), 1)
         assert (caught.value.after, caught.value.oldest) == (1, 3)
@@ -253,32 +269,32 @@ async def test_a_watcher_after_an_old_revision_must_list_again(store: Store) -> 
 async def test_a_slow_watcher_must_list_again(store: Store) -> None:
     async with following(store, history=2) as collection:
         events = collection.events(collection.revision)
-        await collection.seen((await collection.create(a_storage_version("a.a"))).revision)
+        await created(collection, "a.a")
         await take(events, 1)
         for name in ("b.b", "c.c", "d.d"):
-            last = await collection.create(a_storage_version(name))
-            await collection.seen(last.revision)
+            await created(collection, name)
         with pytest.raises(Expired, match=r"too old resource version: 2 \(3\)"):
             await take(events, 1)
 
 
-async def test_events_before_the_view_was_loaded_are_not_available(store: Store) -> None:
+async def test_events_before_the_view_was_loaded_are_not_available(
+    collection: Collection, store: Store
+) -> None:
     for name in ("a.a", "b.b"):
-        await Collection(store, STORAGE_VERSION, PREFIX).create(a_storage_version(name))
-    async with following(store) as collection:
+        await collection.create(a_storage_version(name))
+    async with following(store) as late:
         with pytest.raises(Expired):
-            await take(collection.events(1), 1)
+            await take(late.events(1), 1)
 
 
-async def test_bookmarks_tell_how_far_a_watch_has_come(store: Store) -> None:
+async def test_a_bookmark_has_the_revision_that_a_watch_has_reached(store: Store) -> None:
     async with following(store) as collection:
-        created = await collection.create(a_storage_version())
-        await collection.seen(created.revision)
-        watching = collection.events(created.revision, bookmark_every_s=0.01)
+        stored = await created(collection)
+        watching = collection.events(stored.revision, bookmark_every_s=0.01)
         first, second = await take(watching, 2)
-        replaced = await collection.replace(created, saying(created, a="b"))
+        replaced = await collection.replace(stored, saying(stored, a="b"))
         later = [event async for event in _until(watching, replaced.revision)]
-    assert told(first) == told(second) == ("BOOKMARK", "", created.revision)
+    assert told(first) == told(second) == ("BOOKMARK", "", stored.revision)
     assert not first.initial
     assert told(later[-2])[0] == "MODIFIED"
     assert told(later[-1]) == ("BOOKMARK", "", replaced.revision)
@@ -292,13 +308,12 @@ async def _until(events: AsyncGenerator[Event], revision: int) -> AsyncIterator[
             return
 
 
-async def test_a_thousand_watchers_share_one_event(store: Store) -> None:
+async def test_many_watchers_share_one_event(store: Store) -> None:
     async with following(store) as collection:
-        created = await collection.create(a_storage_version())
-        await collection.seen(created.revision)
-        watching = [collection.events(created.revision) for _ in range(1000)]
+        stored = await created(collection)
+        watching = [collection.events(stored.revision) for _ in range(100)]
         waiting = [asyncio.create_task(take(events, 1)) for events in watching]
-        await collection.replace(created, saying(created, a="b"))
+        await collection.replace(stored, saying(stored, a="b"))
         seen = await asyncio.gather(*waiting)
     (first,) = seen[0]
     assert first.type is EventType.MODIFIED
@@ -306,10 +321,8 @@ async def test_a_thousand_watchers_share_one_event(store: Store) -> None:
 
 
 async def test_an_object_created_again_in_between_is_deleted_and_added() -> None:
-    store = MemoryStore()
-    async with following(store) as collection:
-        first = await collection.create(a_storage_version())
-        await collection.seen(first.revision)
+    async with following(MemoryStore()) as collection:
+        first = await created(collection)
         await collection.remove(first)
         again = await collection.create(a_storage_version())
         assert collection.revision == first.revision, "the changes must come together"
@@ -319,8 +332,7 @@ async def test_an_object_created_again_in_between_is_deleted_and_added() -> None
 
 
 async def test_a_watch_can_continue_after_each_of_several_removals() -> None:
-    store = MemoryStore()
-    async with following(store) as collection:
+    async with following(MemoryStore()) as collection:
         both = [await collection.create(a_storage_version(name)) for name in ("a.a", "b.b")]
         await collection.seen(2)
         for stored in both:
@@ -376,7 +388,7 @@ async def test_an_unreadable_value_is_left_out_with_a_warning_until_it_is_readab
         assert not collection.warnings()
 
 
-async def test_a_broken_entry_that_is_there_at_the_start_is_named_too() -> None:
+async def test_an_unreadable_value_at_the_start_is_a_warning_too() -> None:
     store = MemoryStore()
     await store.put(PREFIX + NAME, b"?")
     async with following(store) as collection:
@@ -472,13 +484,10 @@ async def test_a_view_that_is_not_loaded_is_loaded_when_it_is_followed() -> None
     store.away = True
     await Collection(store.store, STORAGE_VERSION, PREFIX).create(a_storage_version())
     collection = Collection(store, STORAGE_VERSION, PREFIX, pause_s=0.01)
-    follower = asyncio.create_task(collection.follow())
-    events = asyncio.create_task(take(collection.events(0), 2))
-    await store.read.wait()
-    await asyncio.sleep(0)
-    assert not events.done()
-    store.away = False
-    assert [told(event) for event in await events] == [("ADDED", NAME, 1), ("BOOKMARK", "", 1)]
-    follower.cancel()
-    with suppress(asyncio.CancelledError):
-        await follower
+    async with followed(collection):
+        events = asyncio.create_task(take(collection.events(0), 2))
+        await store.read.wait()
+        await asyncio.sleep(0)
+        assert not events.done()
+        store.away = False
+        assert [told(event) for event in await events] == [("ADDED", NAME, 1), ("BOOKMARK", "", 1)]

@@ -1,4 +1,4 @@
-"""Whether discovery and API servers speak of the same storage version."""
+"""Comparison of the hash in discovery with the storage version that API servers report."""
 
 import pytest
 from apidiscovery_service.core.model import Group, GroupVersionKind, Resource, Scope, Version
@@ -55,7 +55,7 @@ def common(version: str | None) -> Object:
         pytest.param("", None, ("", ""), HashVerdict.UNKNOWN, id="neither"),
     ],
 )
-def test_the_hash_of_the_common_version_is_set_against_the_published_one(
+def test_the_hash_of_the_common_version_is_compared_with_the_published_one(
     published: str, version: str | None, expected: tuple[str, str], verdict: HashVerdict
 ) -> None:
     name = "apps.deployments"

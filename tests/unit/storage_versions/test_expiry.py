@@ -1,4 +1,4 @@
-"""When a lease counts as ended, by what has been seen of it."""
+"""A lease has expired when it has been seen unchanged for its duration."""
 
 import math
 from datetime import timedelta
@@ -35,7 +35,7 @@ def test_a_lease_ends_when_it_has_been_seen_unchanged_for_its_duration(
     assert checks_until_the_end(observed, start) == pytest.approx(start + duration_s)
 
 
-def test_a_look_before_it_is_due_is_none() -> None:
+def test_a_lease_is_due_after_a_third_of_its_duration() -> None:
     observed = ObservedLeases()
     observed.observe(A, 1, 30, 100.0)
     assert observed.due(109.9) == []
@@ -54,7 +54,7 @@ def test_a_renewal_begins_the_time_anew_with_the_new_duration() -> None:
     observed.observe(A, 1, 30, 0.0)
     assert not observed.has_expired(A, 1)
     observed.observe(A, 2, 60, 25.0)
-    assert not observed.has_expired(A, 1)  # what was looked at is no longer there
+    assert not observed.has_expired(A, 1)  # an old revision
     assert checks_until_the_end(observed, 25.0) == 85.0
 
 
@@ -98,8 +98,8 @@ RENEWED: JSONValue = "2026-03-01T12:00:00.000000Z"
         pytest.param({"renewTime": RENEWED}, 3600, id="no duration"),
         pytest.param({"leaseDurationSeconds": 7}, 3600, id="never renewed"),
         pytest.param({"leaseDurationSeconds": 7, "renewTime": None}, 3600, id="zero time"),
-        pytest.param({"leaseDurationSeconds": 0, "renewTime": RENEWED}, 3600, id="no time"),
-        pytest.param({"leaseDurationSeconds": -1, "renewTime": RENEWED}, 3600, id="less"),
+        pytest.param({"leaseDurationSeconds": 0, "renewTime": RENEWED}, 3600, id="zero duration"),
+        pytest.param({"leaseDurationSeconds": -1, "renewTime": RENEWED}, 3600, id="negative"),
         pytest.param({}, 3600, id="nothing"),
     ],
 )
@@ -109,7 +109,7 @@ def test_a_lease_that_does_not_tell_its_duration_lasts_an_hour(
     assert leases.duration_s({"metadata": {"name": A}, "spec": spec}) == duration_s
 
 
-def test_transitions_end_where_the_field_does() -> None:
+def test_the_count_of_transitions_stops_at_its_maximum() -> None:
     holding = leases.LeaseHolder(A, f"{A}_2", {}, 60)
     full = leases.created(leases.LeaseHolder(A, f"{A}_1", {}, 60), NOON)
     full = full | {"spec": {"leaseTransitions": 2**31 - 1}}

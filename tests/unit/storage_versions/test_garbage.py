@@ -1,25 +1,23 @@
-"""What is removed of servers that are gone, and above all what is not."""
+"""Garbage collection: entries of departed servers are removed, those of members never."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from contextlib import suppress
 
 import pytest
 from apidiscovery_service.kube.objects.kinds import Object
-from apidiscovery_service.storage_versions.collection import StoredObject
-from apidiscovery_service.store import Fenced, StoreUnavailable
+from apidiscovery_service.kube.objects.metadata import metadata_of
+from apidiscovery_service.storage_versions import garbage
+from apidiscovery_service.store import Fenced
 from apidiscovery_service.store.memory import MemoryStore
 from storage_version_replicas import Replica, lease_key, object_key, ticking, until, writes
-from store_wrapper import DisturbedStore, failing, once
+from store_wrapper import DisturbedStore, failing
 
 JOBS = "apps.jobs"
 
 
 @pytest.fixture
-async def store() -> AsyncIterator[DisturbedStore]:
-    memory = DisturbedStore(MemoryStore())
-    yield memory
-    await memory.close()
+def store() -> DisturbedStore:
+    return DisturbedStore(MemoryStore())
 
 
 @pytest.fixture
@@ -36,14 +34,7 @@ async def is_away(replica: Replica, name: str) -> bool:
     return await replica.objects.read(name) is None
 
 
-def metadata(stored: StoredObject | None) -> Object:
-    assert stored is not None
-    value = stored.object["metadata"]
-    assert isinstance(value, dict)
-    return value
-
-
-# When it is looked at.
+# Removed.
 
 
 async def test_entries_are_removed_with_the_lease_of_their_server(replica: Replica) -> None:
@@ -74,7 +65,7 @@ async def test_garbage_from_before_the_start_is_removed(replica: Replica) -> Non
 async def test_an_object_written_with_an_entry_of_a_non_member_is_checked(
     replica: Replica, store: DisturbedStore
 ) -> None:
-    """As when somebody writes a status over HTTP."""
+    """A status that is written over HTTP can have such an entry."""
     guard = await replica.take_claim()
     a = await replica.join("a")
     await replica.says(a, jobs="v1")
@@ -85,20 +76,22 @@ async def test_an_object_written_with_an_entry_of_a_non_member_is_checked(
         await until(lambda: is_away(replica, JOBS))
 
 
-async def test_all_objects_are_checked_periodically(store: DisturbedStore) -> None:
-    """A removal of a lease that the views did not hear of is noticed by the clock."""
-    replica = Replica(store, collect_every_s=0.2)
+async def test_all_objects_are_checked_periodically(
+    store: DisturbedStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The collector finds garbage of which it receives no event."""
+
+    async def receive_nothing(*_: object) -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(garbage, "follow_events", receive_nothing)
+    replica = Replica(store, collect_every_s=0.1)
     guard = await replica.take_claim()
     a = await replica.join("a")
     await replica.says(a, jobs="v1")
     async with replica.following(), replica.collecting(guard):
-        store.before = once("get", lease_key(a), _fail)
-        await store.delete(lease_key(a))
+        await replica.members.depart(a)
         await until(lambda: is_away(replica, JOBS))
-
-
-async def _fail() -> None:
-    raise StoreUnavailable("as the test wants")
 
 
 async def test_an_object_that_never_had_an_entry_is_left(replica: Replica) -> None:
@@ -132,7 +125,7 @@ async def test_an_object_that_never_had_an_entry_is_left(replica: Replica) -> No
     assert await replica.objects.read("apps.fresh") is not None
 
 
-# What is not removed.
+# Not removed.
 
 
 async def test_a_lease_that_cannot_be_read_is_not_absent(
@@ -205,27 +198,28 @@ async def test_nothing_is_removed_after_the_claim_is_lost(
             await asyncio.wait_for(replica.garbage.collect(guard), 10)
 
 
-# Objects that somebody holds on to.
+# Finalizers.
 
 
 async def test_an_object_with_finalizers_is_emptied_and_marked(replica: Replica) -> None:
     guard = await replica.take_claim()
     a = await replica.join("a")
     (result,) = await replica.reports.report(a, [writes("jobs", "v1")])
-    held = metadata(result.stored) | {"finalizers": ["example.com/hold"], "generation": 3}
+    held = metadata_of(result.stored.object) | {"finalizers": ["example.com/hold"], "generation": 3}
     await replica.objects.replace(result.stored, result.stored.object | {"metadata": held})
     await replica.members.depart(a)
     await replica.garbage.clear({JOBS}, guard)
     stored = await replica.objects.read(JOBS)
-    assert metadata(stored)["deletionTimestamp"] is not None
-    assert metadata(stored)["deletionGracePeriodSeconds"] == 0
-    assert metadata(stored)["generation"] == 4
+    assert stored is not None
+    metadata = metadata_of(stored.object)
+    assert metadata["deletionTimestamp"] is not None
+    assert (metadata["deletionGracePeriodSeconds"], metadata["generation"]) == (0, 4)
     assert await replica.written(JOBS) == {}
     await replica.garbage.clear({JOBS}, guard)
     assert await replica.objects.read(JOBS) == stored
 
 
-# More than one collector.
+# The end of collecting.
 
 
 async def test_collecting_ends_when_it_is_cancelled(replica: Replica) -> None:

@@ -1,13 +1,13 @@
-"""Who is a member: heartbeats, departures, and leases that end."""
+"""Membership: heartbeats, departures, and the end of leases."""
 
 import asyncio
 import hashlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from datetime import timedelta
 
 import pytest
 from apidiscovery_service.errors import InvalidFields
-from apidiscovery_service.kube.go_json import JSONValue
 from apidiscovery_service.kube.objects.kinds import Object
 from apidiscovery_service.kube.objects.metadata import metadata_of
 from apidiscovery_service.storage_versions.expiry import LeaseExpiry
@@ -36,10 +36,8 @@ NODE_1 = "apiserver-lgabes5ywnaqeagh5dny4zlzs4"
 
 
 @pytest.fixture
-async def store() -> AsyncIterator[DisturbedStore]:
-    memory = DisturbedStore(MemoryStore())
-    yield memory
-    await memory.close()
+def store() -> DisturbedStore:
+    return DisturbedStore(MemoryStore())
 
 
 @pytest.fixture
@@ -68,7 +66,7 @@ def test_the_component_decides_the_identity_too() -> None:
     assert len(identity("node-1", "demo")) == len(NODE_1)
 
 
-def test_where_hostname_and_component_meet_does_not_matter_to_no_identity() -> None:
+def test_hostname_and_component_are_not_just_joined() -> None:
     assert identity("ab", "c") != identity("a", "bc")
 
 
@@ -80,8 +78,7 @@ async def test_the_first_heartbeat_makes_the_lease_of_a_kube_apiserver(replica: 
     assert beat.joined
     assert beat.api_server_id == NODE_1
     assert beat.renew_after_s == 10
-    metadata = beat.lease.object["metadata"]
-    assert isinstance(metadata, dict)
+    metadata = metadata_of(beat.lease.object)
     assert metadata["name"] == NODE_1
     assert metadata["namespace"] == "kube-system"
     assert metadata["labels"] == {
@@ -110,15 +107,10 @@ async def test_a_further_heartbeat_renews(store: DisturbedStore) -> None:
         "leaseDurationSeconds": 6,
         "renewTime": "2026-03-01T12:00:01.000000Z",
     }
-    assert second.lease.object["metadata"] == {
-        **dict_of(first.lease.object["metadata"]),
+    assert metadata_of(second.lease.object) == {
+        **metadata_of(first.lease.object),
         "resourceVersion": str(second.lease.revision),
     }
-
-
-def dict_of(value: JSONValue) -> Object:
-    assert isinstance(value, dict)
-    return value
 
 
 async def test_a_new_holder_takes_over_and_is_counted(store: DisturbedStore) -> None:
@@ -168,23 +160,22 @@ async def test_a_lease_that_ends_during_a_heartbeat_is_made_again(
     beat = await replica.beat("node-1")
     assert beat.joined
     assert beat.lease.created > first.lease.created
-    before, now = (dict_of(b.lease.object["metadata"])["uid"] for b in (first, beat))
-    assert before != now
+    assert metadata_of(first.lease.object)["uid"] != metadata_of(beat.lease.object)["uid"]
 
 
 @pytest.mark.parametrize(
     ("heartbeat", "field"),
     [
         pytest.param(Heartbeat(""), "hostname", id="no hostname"),
-        pytest.param(Heartbeat("a b"), "hostname", id="no label"),
-        pytest.param(Heartbeat("a" * 64), "hostname", id="too long a label"),
+        pytest.param(Heartbeat("a b"), "hostname", id="hostname that is no label"),
+        pytest.param(Heartbeat("a" * 64), "hostname", id="hostname too long"),
         pytest.param(Heartbeat("a", "b/c"), "component", id="component"),
         pytest.param(Heartbeat("a", instance="i" * 254), "instance", id="instance"),
-        pytest.param(Heartbeat("a", lease_duration_s=0), "lease_duration", id="no time"),
-        pytest.param(Heartbeat("a", lease_duration_s=86_401), "lease_duration", id="days"),
+        pytest.param(Heartbeat("a", lease_duration_s=0), "lease_duration", id="too short"),
+        pytest.param(Heartbeat("a", lease_duration_s=86_401), "lease_duration", id="too long"),
     ],
 )
-async def test_a_heartbeat_that_cannot_be_is_refused(
+async def test_an_invalid_heartbeat_is_refused(
     replica: Replica, store: DisturbedStore, heartbeat: Heartbeat, field: str
 ) -> None:
     with pytest.raises(InvalidFields) as refused:
@@ -248,7 +239,7 @@ async def test_an_invalid_identity_cannot_depart(replica: Replica) -> None:
     assert refused.value.violations[0].field == "api_server_id"
 
 
-async def test_gone_is_only_whose_lease_the_store_does_not_have(
+async def test_only_a_server_without_a_lease_in_the_store_is_gone(
     replica: Replica, store: DisturbedStore
 ) -> None:
     await replica.beat("node-1")
@@ -265,8 +256,15 @@ async def test_gone_is_only_whose_lease_the_store_does_not_have(
 # The end of leases.
 
 
-async def expiring(expiry: LeaseExpiry, guard: Guard) -> "asyncio.Future[None]":
-    return asyncio.ensure_future(expiry.expire(guard))
+@asynccontextmanager
+async def expiring(expiry: LeaseExpiry, guard: Guard) -> AsyncGenerator[None]:
+    """End leases, which must not fail meanwhile."""
+    task = asyncio.ensure_future(expiry.expire(guard))
+    try:
+        yield
+        assert not task.done()
+    finally:
+        await end(task)
 
 
 async def test_a_silent_lease_ends_after_its_duration_and_no_sooner(
@@ -277,14 +275,12 @@ async def test_a_silent_lease_ends_after_its_duration_and_no_sooner(
         begun = asyncio.get_running_loop().time()
         await replica.beat("node-1", duration_s=1)
         await replica.beat("node-2", duration_s=2)
-        task = await expiring(replica.expiry, guard)
-        await until(lambda: is_gone(replica, NODE_1))
-        assert asyncio.get_running_loop().time() - begun >= 1
-        assert await replica.leases.read(identity("node-2")) is not None
-        await until(lambda: is_gone(replica, identity("node-2")))
-        assert asyncio.get_running_loop().time() - begun >= 2
-        assert not task.done()
-        await end(task)
+        async with expiring(replica.expiry, guard):
+            await until(lambda: is_gone(replica, NODE_1))
+            assert asyncio.get_running_loop().time() - begun >= 1
+            assert await replica.leases.read(identity("node-2")) is not None
+            await until(lambda: is_gone(replica, identity("node-2")))
+            assert asyncio.get_running_loop().time() - begun >= 2
     assert len(store.puts) == 3
 
 
@@ -300,11 +296,10 @@ async def test_a_lease_that_is_renewed_lasts_on_whatever_its_clock_says(
     guard = await behind.take_claim()
     async with behind.following():
         await behind.beat("node-1", duration_s=1)
-        task = await expiring(behind.expiry, guard)
-        for _ in range(6):
-            await asyncio.sleep(0.3)
-            assert not (await behind.beat("node-1", duration_s=1)).joined
-        await end(task)
+        async with expiring(behind.expiry, guard):
+            for _ in range(6):
+                await asyncio.sleep(0.3)
+                assert not (await behind.beat("node-1", duration_s=1)).joined
 
 
 async def test_a_renewal_at_the_last_moment_wins(replica: Replica, store: DisturbedStore) -> None:
@@ -318,14 +313,12 @@ async def test_a_renewal_at_the_last_moment_wins(replica: Replica, store: Distur
     async with replica.following():
         await replica.beat("node-1", duration_s=1)
         store.before = once("delete", lease_key(NODE_1), renew)
-        task = await expiring(replica.expiry, guard)
-        async with asyncio.timeout(10):
-            await renewed.wait()
-        await asyncio.sleep(0.1)
-        assert await replica.leases.read(NODE_1) is not None
-        await until(lambda: is_gone(replica, NODE_1))  # it was silent again
-        assert not task.done()
-        await end(task)
+        async with expiring(replica.expiry, guard):
+            async with asyncio.timeout(10):
+                await renewed.wait()
+            await asyncio.sleep(0.1)
+            assert await replica.leases.read(NODE_1) is not None
+            await until(lambda: is_gone(replica, NODE_1))  # it was silent again
 
 
 async def test_while_the_store_cannot_be_read_no_lease_ends(
@@ -334,17 +327,15 @@ async def test_while_the_store_cannot_be_read_no_lease_ends(
     guard = await replica.take_claim()
     async with replica.following():
         await replica.beat("node-1", duration_s=1)
-        task = await expiring(replica.expiry, guard)
-        await asyncio.sleep(0.1)
-        store.before = failing("get", lease_key(NODE_1))
-        await asyncio.sleep(1.2)
-        store.before = None
-        back = asyncio.get_running_loop().time()
-        # Who could not renew has the whole time to do so, but for the pause of the last failure.
-        await until(lambda: is_gone(replica, NODE_1))
-        assert asyncio.get_running_loop().time() - back >= 0.6
-        assert not task.done()
-        await end(task)
+        async with expiring(replica.expiry, guard):
+            await asyncio.sleep(0.1)
+            store.before = failing("get", lease_key(NODE_1))
+            await asyncio.sleep(1.2)
+            store.before = None
+            back = asyncio.get_running_loop().time()
+            # The server may renew within a whole duration, less the pause after the last failure.
+            await until(lambda: is_gone(replica, NODE_1))
+            assert asyncio.get_running_loop().time() - back >= 0.6
 
 
 async def test_nothing_is_removed_after_the_claim_is_lost(
@@ -360,8 +351,8 @@ async def test_nothing_is_removed_after_the_claim_is_lost(
     assert await replica.leases.read(NODE_1) is not None
 
 
-async def test_after_the_process_stood_still_leases_last_on(store: DisturbedStore) -> None:
-    """The clock leaps once, as when the process was stopped for a while."""
+async def test_no_lease_ends_because_the_process_was_stopped(store: DisturbedStore) -> None:
+    """The clock leaps once, as it does for a process that was stopped."""
     replica = Replica(store)
     leap_s = 0.0
 
@@ -372,13 +363,12 @@ async def test_after_the_process_stood_still_leases_last_on(store: DisturbedStor
     guard = await replica.take_claim()
     async with replica.following():
         await replica.beat("node-1", duration_s=2)
-        task = await expiring(expiry, guard)
-        await asyncio.sleep(0.1)
-        leap_s = 100.0
-        leapt = asyncio.get_running_loop().time()
-        await until(lambda: is_gone(replica, NODE_1))
-        assert asyncio.get_running_loop().time() - leapt >= 2
-        await end(task)
+        async with expiring(expiry, guard):
+            await asyncio.sleep(0.1)
+            leap_s = 100.0
+            leapt = asyncio.get_running_loop().time()
+            await until(lambda: is_gone(replica, NODE_1))
+            assert asyncio.get_running_loop().time() - leapt >= 2
 
 
 async def test_a_report_of_an_earlier_life_that_is_late_changes_nothing() -> None:

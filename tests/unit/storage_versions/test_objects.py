@@ -225,7 +225,7 @@ async def test_an_update_that_changes_nothing_writes_nothing(
 
 
 @pytest.mark.parametrize("version", [None, "", "0", "000"])
-async def test_an_update_must_say_what_it_is_of(objects: Objects, version: str | None) -> None:
+async def test_an_update_needs_a_resource_version(objects: Objects, version: str | None) -> None:
     created = await objects.create(named())
     for is_status in (False, True):
         error = await refusal(
@@ -243,7 +243,7 @@ async def test_an_update_must_say_what_it_is_of(objects: Objects, version: str |
         assert error.details.kind == "storageversions"
 
 
-async def test_an_update_of_what_was_changed_meanwhile_is_refused(objects: Objects) -> None:
+async def test_an_update_of_an_older_state_is_a_conflict(objects: Objects) -> None:
     created = await objects.create(named())
     await objects.update(NAME, changed(created, labels={"a": "b"}))
     for is_status in (False, True):
@@ -268,7 +268,7 @@ async def test_a_missing_object_is_a_404(objects: Objects) -> None:
         assert said(await refusal(doing)) == (404, "NotFound", f"{RESOURCE} not found")
 
 
-async def test_another_life_than_was_meant_is_not_changed(objects: Objects) -> None:
+async def test_an_object_with_another_uid_is_not_updated(objects: Objects) -> None:
     first = await objects.create(named())
     await objects.delete(NAME)
     uid = metadata_of(first)["uid"]
@@ -301,7 +301,7 @@ async def test_the_name_must_be_that_of_the_url(objects: Objects) -> None:
         pytest.param({"deletionGracePeriodSeconds": 5}, id="deletionGracePeriodSeconds"),
     ],
 )
-async def test_only_a_deletion_marks_an_object(objects: Objects, metadata: Object) -> None:
+async def test_only_a_deletion_marks_an_object_deleted(objects: Objects, metadata: Object) -> None:
     created = await objects.create(named())
     error = await refusal(objects.update(NAME, changed(created, **metadata)))
     assert error.code == HTTPStatus.UNPROCESSABLE_ENTITY
@@ -311,7 +311,7 @@ async def test_only_a_deletion_marks_an_object(objects: Objects, metadata: Objec
 # Patching.
 
 
-async def test_a_patch_is_of_what_stands_there(objects: Objects) -> None:
+async def test_a_patch_is_applied_to_the_stored_object(objects: Objects) -> None:
     await objects.create(named(labels={"a": "b"}))
 
     def change(current: Object) -> Object:
@@ -374,7 +374,7 @@ async def test_a_concurrent_write_conflicts_with_an_update_and_repeats_a_patch()
 # Deleting.
 
 
-async def test_a_deletion_tells_what_is_gone(objects: Objects) -> None:
+async def test_a_deletion_returns_the_removed_object(objects: Objects) -> None:
     created = await objects.create(named())
     deleted = await objects.delete(NAME)
     uid = str(metadata_of(created)["uid"])
@@ -408,7 +408,7 @@ async def test_an_object_goes_with_its_last_finalizer(objects: Objects, clock: C
     assert (await refusal(objects.get(NAME))).reason == "NotFound"
 
 
-async def test_a_deletion_may_be_of_one_state_only(objects: Objects) -> None:
+async def test_a_deletion_is_refused_unless_its_preconditions_hold(objects: Objects) -> None:
     created = await objects.create(named())
     uid = str(metadata_of(created)["uid"])
     error = await refusal(objects.delete(NAME, Preconditions(uid="other")))
@@ -430,7 +430,7 @@ async def test_a_deletion_may_be_of_one_state_only(objects: Objects) -> None:
     assert (await objects.delete(NAME, Preconditions(uid, "1"))).details is not None
 
 
-async def test_a_collection_is_deleted_as_far_as_it_is_selected(objects: Objects) -> None:
+async def test_only_selected_objects_of_a_collection_are_deleted(objects: Objects) -> None:
     for name in ("a.a", "b.b", "c.c"):
         await objects.create(named(name, labels={"name": name}))
     held = await objects.create(named("d.d", labels={"name": "d.d"}, finalizers=["x.y/z"]))
@@ -443,7 +443,7 @@ async def test_a_collection_is_deleted_as_far_as_it_is_selected(objects: Objects
     assert "deletionTimestamp" not in metadata_of(held)
 
 
-async def test_a_dry_run_judges_and_writes_nothing(objects: Objects, store: Store) -> None:
+async def test_a_dry_run_validates_and_writes_nothing(objects: Objects, store: Store) -> None:
     created = await objects.create(named(), dry_run=True)
     assert "resourceVersion" not in metadata_of(created)
     assert (await objects.list(ListOptions())).items == ()

@@ -1,7 +1,8 @@
-"""How far API servers agree, as whoever waits is told."""
+"""The progress of API servers towards a version, as WaitForAgreement reports it."""
 
 from collections.abc import Mapping
 
+import pytest
 from apidiscovery_service.kube.objects.kinds import Object
 from apidiscovery_service.storage_versions.model import ServerStorageVersion, Status, with_status
 from apidiscovery_service.storage_versions.state import Progress, Target, is_done, progress
@@ -27,31 +28,30 @@ def one(target: Target, writes: Mapping[str, str]) -> Progress:
     return found
 
 
-def test_servers_that_write_the_version_agree() -> None:
-    found = one(Target("apps.jobs", "apps/v1"), {"b": "apps/v1", "a": "apps/v1"})
-    assert (found.agreed, found.agreeing, found.lagging) == (True, ("a", "b"), ())
-    assert is_done([found])
-
-
-def test_a_server_that_writes_another_version_lags() -> None:
-    found = one(Target("apps.jobs", "apps/v2"), {"b": "apps/v2", "a": "apps/v1"})
-    assert (found.agreed, found.agreeing, found.lagging) == (False, ("b",), ("a",))
-
-
-def test_all_servers_may_lag() -> None:
-    found = one(Target("apps.jobs", "apps/v2"), {"b": "apps/v1", "a": "apps/v1"})
-    assert (found.agreed, found.agreeing, found.lagging) == (False, (), ("a", "b"))
-
-
-def test_without_a_target_version_the_most_common_one_is_wanted() -> None:
-    writes = {"a": "apps/v2", "b": "apps/v1", "c": "apps/v2"}
-    found = one(Target("apps.jobs"), writes)
-    assert (found.agreed, found.agreeing, found.lagging) == (False, ("a", "c"), ("b",))
-
-
-def test_of_equally_common_versions_the_first_by_name_is_wanted() -> None:
-    found = one(Target("apps.jobs"), {"a": "apps/v2", "b": "apps/v1"})
-    assert (found.agreeing, found.lagging) == (("b",), ("a",))
+@pytest.mark.parametrize(
+    ("wanted", "writes", "agreeing", "lagging"),
+    [
+        pytest.param("apps/v1", {"b": "apps/v1", "a": "apps/v1"}, "ab", "", id="all"),
+        pytest.param("apps/v2", {"b": "apps/v2", "a": "apps/v1"}, "b", "a", id="one"),
+        pytest.param("apps/v2", {"b": "apps/v1", "a": "apps/v1"}, "", "ab", id="none"),
+        pytest.param(
+            *("", {"a": "apps/v2", "b": "apps/v1", "c": "apps/v2"}),
+            *("ac", "b"),
+            id="the most common without a target version",
+        ),
+        pytest.param(
+            *("", {"a": "apps/v2", "b": "apps/v1"}),
+            *("b", "a"),
+            id="the first by name of equally common ones",
+        ),
+    ],
+)
+def test_servers_that_write_the_wanted_version_agree_and_the_others_lag(
+    wanted: str, writes: dict[str, str], agreeing: str, lagging: str
+) -> None:
+    found = one(Target("apps.jobs", wanted), writes)
+    assert (found.agreeing, found.lagging) == (tuple(agreeing), tuple(lagging))
+    assert found.agreed is is_done([found]) is (not lagging)
 
 
 def test_members_that_reported_nothing_are_named() -> None:

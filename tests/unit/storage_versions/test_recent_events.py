@@ -1,4 +1,4 @@
-"""Events and how they look to those who watch some objects only."""
+"""Recent events: their revisions, selections of them, and the wakeup of watchers."""
 
 import asyncio
 from contextlib import ExitStack
@@ -85,7 +85,7 @@ def an_object(look: str) -> Object:
         ("DELETED", "bad", "bad", ""),
     ],
 )
-def test_an_event_is_of_what_passes(kind: str, before: str, now: str, seen: str) -> None:
+def test_a_selection_sees_objects_come_and_go(kind: str, before: str, now: str, seen: str) -> None:
     event = Event(EventType(kind), an_object(now), 7, 7, an_object(before) if before else None)
     found = narrowed(event, lambda value: value["status"] == {"look": "good"})
     assert (found.type.value if found else "") == seen
@@ -96,7 +96,7 @@ def test_an_event_is_of_what_passes(kind: str, before: str, now: str, seen: str)
         assert metadata_of(found.object)["resourceVersion"] == "7"
 
 
-def test_a_bookmark_is_for_everybody() -> None:
+def test_every_selection_gets_bookmarks() -> None:
     event = Event(EventType.BOOKMARK, {}, 7, 7)
     assert narrowed(event, lambda _: False) is event
 
@@ -129,4 +129,4 @@ def test_closed_watchers_are_not_woken() -> None:
         bells = {watchers.enter_context(history.wakeup()) for _ in range(100)}
     assert 1 < len(bells) < 100
 
-    history.restart(1)  # without an event loop: nobody is to be woken
+    history.restart(1)  # there is no event loop, so this would fail to wake a watcher

@@ -1,12 +1,11 @@
-"""What a report does to the objects."""
+"""The effects of a report on the objects."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 
 import pytest
 from apidiscovery_service.errors import InvalidFields
-from apidiscovery_service.kube.objects.kinds import Object
+from apidiscovery_service.kube.objects.metadata import metadata_of
 from apidiscovery_service.storage_versions.members import NotMember
 from apidiscovery_service.storage_versions.model import ServerStorageVersion, status_of
 from apidiscovery_service.storage_versions.reports import (
@@ -46,10 +45,8 @@ PODS = ReportedResource("", "pods", "v1", ("v1",), ("v1",))
 
 
 @pytest.fixture
-async def store() -> AsyncIterator[DisturbedStore]:
-    memory = DisturbedStore(MemoryStore())
-    yield memory
-    await memory.close()
+def store() -> DisturbedStore:
+    return DisturbedStore(MemoryStore())
 
 
 @pytest.fixture
@@ -61,7 +58,7 @@ def written_objects(store: DisturbedStore) -> list[str]:
     return [key for key in store.puts if key.startswith("storageversions/")]
 
 
-# What becomes of resources.
+# Objects.
 
 
 async def test_the_first_report_makes_the_object(replica: Replica) -> None:
@@ -73,12 +70,9 @@ async def test_the_first_report_makes_the_object(replica: Replica) -> None:
         True,
     )
     value = result.stored.object
-    metadata = value["metadata"]
-    assert isinstance(metadata, dict)
-    assert {name: metadata[name] for name in ("name", "resourceVersion")} == {
-        "name": "core.pods",
-        "resourceVersion": str(result.stored.revision),
-    }
+    metadata = metadata_of(value)
+    assert metadata["name"] == "core.pods"
+    assert metadata["resourceVersion"] == str(result.stored.revision)
     assert datetime.fromisoformat(str(metadata["creationTimestamp"])).tzinfo == UTC
     assert len(str(metadata["uid"])) == 36
     assert list(value) == ["kind", "apiVersion", "metadata", "spec", "status"]
@@ -144,16 +138,10 @@ async def test_servers_that_write_different_versions_do_not_agree(replica: Repli
 async def test_other_fields_of_the_object_are_kept(replica: Replica) -> None:
     a, b = await replica.join("a"), await replica.join("b")
     (first,) = await replica.reports.report(a, [writes("jobs", "v1")])
-    metadata = first.stored.object["metadata"]
-    assert isinstance(metadata, dict)
-    labelled = first.stored.object | {
-        "metadata": metadata | {"labels": {"a": "b"}, "generation": 4}
-    }
-    await replica.objects.replace(first.stored, labelled)
+    metadata = metadata_of(first.stored.object) | {"labels": {"a": "b"}, "generation": 4}
+    await replica.objects.replace(first.stored, first.stored.object | {"metadata": metadata})
     (result,) = await replica.reports.report(b, [writes("jobs", "v1")])
-    kept = result.stored.object["metadata"]
-    assert isinstance(kept, dict)
-    assert kept["labels"] == {"a": "b"}
+    assert metadata_of(result.stored.object)["labels"] == {"a": "b"}
     condition = status_of(result.stored.object).condition
     assert condition is not None
     assert condition.observed_generation == 4
@@ -223,7 +211,7 @@ def pods(
         (pods("v1", equivalents=(GroupVersionResource("a", "v1", "b"),) * 101), ["equivalents"]),
     ],
 )
-async def test_a_report_that_cannot_be_names_each_field_and_writes_nothing(
+async def test_an_invalid_report_names_each_field_and_writes_nothing(
     replica: Replica, store: DisturbedStore, resource: ReportedResource, fields: list[str]
 ) -> None:
     a = await replica.join("a")
@@ -299,17 +287,7 @@ async def test_a_server_whose_lease_cannot_be_read_keeps_its_entry(
     assert await replica.written("apps.jobs") == {b: "apps/v1"}
 
 
-async def test_a_server_whose_lease_is_no_object_keeps_its_entry(
-    replica: Replica, store: DisturbedStore
-) -> None:
-    a, b = await replica.join("a"), await replica.join("b")
-    await replica.says(b, jobs="v1")
-    await store.put(lease_key(b), b"no object")
-    await replica.says(a, jobs="v1")
-    assert await replica.written("apps.jobs") == {a: "apps/v1", b: "apps/v1"}
-
-
-# Others who write.
+# Concurrent writes and failures.
 
 
 async def test_reports_through_one_process_never_write_in_vain(
@@ -328,10 +306,10 @@ async def test_reports_through_one_process_never_write_in_vain(
     assert attempts == len(written_objects(store)) == 16
 
 
-async def test_a_report_in_a_long_queue_does_not_believe_what_is_gone(
+async def test_a_report_that_waits_long_does_not_rely_on_a_removed_object(
     replica: Replica, store: DisturbedStore
 ) -> None:
-    """What was written last in this process is older than the membership that reports."""
+    """The last write of this process is older than the membership that reports."""
     a, b = await replica.join("a"), await replica.join("b")
     reached, go_on = asyncio.Event(), asyncio.Event()
 
@@ -377,10 +355,3 @@ async def test_only_one_listing_is_read_however_many_resources(
     store.reads.clear()
     await replica.reports.report(a, resources)
     assert store.reads == [lease_key(a), "storageversions/", lease_key(a)]
-
-
-def test_an_object_is_named_as_kubernetes_names_it() -> None:
-    value: Object = {}
-    assert status_of(value).entries == ()
-    assert INGRESSES.name == "networking.k8s.io.ingresses"
-    assert PODS.name == "core.pods"

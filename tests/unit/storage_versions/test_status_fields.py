@@ -1,4 +1,4 @@
-"""The status of a StorageVersion as an object and as what is reckoned with."""
+"""The status of a StorageVersion as an object and as the model."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -65,7 +65,7 @@ def test_fields_are_in_the_order_of_kubernetes_and_empty_ones_are_left_out() -> 
     assert with_status(BARE, Status())["status"] == {}
 
 
-def test_what_is_not_there_is_nothing() -> None:
+def test_an_object_without_status_has_an_empty_one() -> None:
     assert status_of(BARE) == Status()
     assert server_ids(BARE) == []
     assert generation_of(BARE) == 7

@@ -132,21 +132,11 @@ def test_the_order_of_reports_decides_nothing_but_the_order_of_entries(
 
 
 @given(st.lists(reports | removals), reports, moments)
-def test_to_report_the_same_again_changes_nothing(
+def test_the_same_report_again_changes_nothing(
     history: list[tuple[str, str | None]], last: Report, later: datetime
 ) -> None:
     status = after([*history, last])
     assert with_entry(status, entry(last), generation=0, now=later) == status
-
-
-@given(st.lists(reports, min_size=1))
-def test_when_all_are_removed_no_version_is_common(history: list[Report]) -> None:
-    status = without_servers(after(history), {"a", "b", "c"}, generation=0, now=START)
-    assert status.entries == ()
-    assert status.common_encoding_version is None
-    assert status.condition is not None
-    assert status.condition.status == "False"
-    assert status.condition.reason == "CommonEncodingVersionUnset"
 
 
 @given(st.lists(st.tuples(reports | removals, moments)))
@@ -182,25 +172,13 @@ def test_entries_that_are_gone_are_removed_by_the_report_as_one_transition(
     assert then is None or moment - then <= SECOND
 
 
-def test_an_entry_is_replaced_in_its_place() -> None:
-    status = after([("a", "apps/v1"), ("b", "apps/v1"), ("a", "apps/v2")])
-    assert status.entries == (entry(("a", "apps/v2")), entry(("b", "apps/v1")))
-
-
 def test_two_entries_of_one_server_become_one() -> None:
     twice = Status((entry(("a", "v1")), entry(("b", "v1")), entry(("a", "v2"))))
     status = with_entry(twice, entry(("a", "v1")), generation=0, now=START)
     assert status.entries == (entry(("a", "v1")), entry(("b", "v1")))
 
 
-def test_a_common_version_that_is_replaced_by_another_is_a_transition() -> None:
-    status = after([("a", "apps/v2")], after([("a", "apps/v1")]))
-    assert status.condition is not None
-    assert status.condition.status == "True"
-    assert since(status) == START + SECOND
-
-
-def test_what_is_said_of_a_kept_status_is_said_anew() -> None:
+def test_reason_and_message_of_a_kept_condition_are_renewed() -> None:
     before = after([("a", "v1")])
     stale = replace(before, conditions=(replace(before.conditions[0], reason="R", message=""),))
     status = with_entry(stale, entry(("a", "v1")), generation=7, now=START + SECOND)
@@ -222,7 +200,7 @@ def test_a_transition_has_no_fractions_of_a_second_and_is_in_utc() -> None:
     assert since(after([("a", "v1")], now=east)) == START
 
 
-def test_a_transition_at_the_end_of_time_is_not_later_than_that() -> None:
+def test_a_transition_is_not_later_than_the_last_possible_time() -> None:
     end = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
     status = after([("a", "v1")], now=end)
     assert since(after([("a", "v2")], status)) == end
