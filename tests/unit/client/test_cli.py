@@ -10,6 +10,7 @@ from importlib.metadata import EntryPoint
 import pytest
 from apidiscovery_cli import group
 from apidiscovery_cli.options import duration_s
+from apidiscovery_cli.output import working
 from apidiscovery_client._installing import install_command
 from command_line import run
 from fake_api_server import (
@@ -354,7 +355,9 @@ def test_interrupt_is_no_traceback() -> None:
 def test_slow_work_is_announced_on_a_terminal_only(
     capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    with working("Comparing fields"):
+        pass
+    assert not capsys.readouterr().err
     words = ("diff", "kubernetes:1.35", "kubernetes:1.35", "--fields")
-    assert not run(capsys, *words).stderr
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     assert run(capsys, *words).stderr == "Comparing fields ...\r\x1b[K"
