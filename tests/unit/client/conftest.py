@@ -1,6 +1,7 @@
-"""What the tests of the commands over gRPC share."""
+"""Fixtures of the tests of commands over gRPC, and of clients of a scripted server."""
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -8,14 +9,19 @@ from apidiscovery_client._grpc import calls
 from command_line import Outcome
 from fake_registry import FakeRegistry
 from registry_commands import Capture, CliIn, cli
+from scripted_client import Scene, scene
+from scripted_transport import ScriptedServer, SetClock, group
+
+_CACHES = count()
 
 
 @pytest.fixture(autouse=True)
 def _cache_of_this_test(
     tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Keep what commands know of servers out of the user's cache, and of that of other tests."""
-    monkeypatch.setenv("KUBECACHEDIR", str(tmp_path_factory.mktemp("kube-cache")))
+    """Give each test a cache of its own; the folder is made when something is written."""
+    folder = tmp_path_factory.getbasetemp() / "kube-caches" / str(next(_CACHES))
+    monkeypatch.setenv("KUBECACHEDIR", str(folder))
 
 
 @pytest.fixture
@@ -42,3 +48,19 @@ def cli_in(capsys: Capture, registry: FakeRegistry, folder: Path) -> CliIn:
         return cli(capsys, registry, *args)
 
     return CliIn(call, registry, folder)
+
+
+@pytest.fixture(params=["async", "sync"])
+async def at(request: pytest.FixtureRequest) -> AsyncIterator[Scene]:
+    """Return a scene of either client, with a server of `widgets` in `example.com/v1`."""
+    async with scene(is_async=request.param == "async") as made:
+        made.script.serve(group("example.com", "v1"))
+        yield made
+
+
+@pytest.fixture
+def script() -> Iterator[ScriptedServer]:
+    """Return the same server alone."""
+    made = ScriptedServer(SetClock(), group("example.com", "v1"))
+    yield made
+    made.release()

@@ -1,4 +1,4 @@
-"""What we print is, byte for byte, what kubectl prints."""
+"""Listings are those of kubectl, byte for byte."""
 
 import os
 import subprocess
@@ -14,7 +14,7 @@ NEW, BETA, OLD = builtin(), builtin("v2beta1"), legacy()
 
 
 def kubectl(folder: Path, server: FakeApiServer, *args: str) -> Outcome:
-    """Return what kubectl gives, with nothing in its cache."""
+    """Run kubectl with an empty cache."""
     done = subprocess.run(  # noqa: S603
         [find_tool("kubectl"), "--server", server.url, "--cache-dir", folder, *args],
         check=False,
@@ -32,20 +32,14 @@ def kubectl(folder: Path, server: FakeApiServer, *args: str) -> Outcome:
             ("v2", NEW, [
                 "api-resources",
                 "api-resources -o wide",
-                "api-resources -o name",
-                "api-resources --no-headers",
-                "api-resources --no-headers -o wide",
-                "api-resources --namespaced",
-                "api-resources --namespaced=true",
-                "api-resources --namespaced=false",
-                "api-resources --api-group=apps",
+                "api-resources -o name --namespaced",
+                "api-resources --no-headers --namespaced=true",
+                "api-resources --no-headers -o wide --api-group=apps",
                 "api-resources --api-group=",
                 "api-resources --api-group=none.example.com",
-                "api-resources --verbs=list,get",
+                "api-resources --verbs=list,get --categories=all",
                 "api-resources --verbs=list --verbs=create -o wide",
-                "api-resources --categories=all",
                 "api-resources --sort-by=name",
-                "api-resources --sort-by=kind",
                 "api-resources --sort-by=kind -o name --namespaced=false",
                 "api-versions",
             ]),

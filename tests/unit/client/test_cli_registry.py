@@ -170,7 +170,7 @@ class TestApply:
         ]
 
     @pytest.mark.parametrize("source", ["-", "endless.yaml"])
-    def test_what_does_not_end_is_not_read_to_its_end(
+    def test_endless_input_is_refused(
         self, cli_in: CliIn, monkeypatch: pytest.MonkeyPatch, source: str
     ) -> None:
         (cli_in.folder / "endless.yaml").symlink_to("/dev/zero")
@@ -220,7 +220,7 @@ class TestWithdraw:
         assert cli_in.call("withdraw", *args.split()) == Outcome(0, line, "")
         assert len(cli_in.registry.held) == before - line.count("\n")
 
-    def test_what_is_not_there_is_told(self, cli_in: CliIn) -> None:
+    def test_missing_objects_are_reported(self, cli_in: CliIn) -> None:
         cli_in.registry.apply(CRON_TAB_CRD)
         args = ("withdraw", "crds", "a.example.com", CRON_TABS)
         outcome = cli_in.call(*args)
@@ -231,8 +231,8 @@ class TestWithdraw:
         )
         assert cli_in.call(*args, "--ignore-not-found") == Outcome(0, "", "")
 
-    def test_files(self, cli_in: CliIn) -> None:
-        """What stands in files is withdrawn, lists by the names that apply gave them."""
+    def test_objects_in_files_are_withdrawn(self, cli_in: CliIn) -> None:
+        """Lists are withdrawn by the names that apply gave them."""
         more = yaml.safe_load(API_SERVICE.replace("v1", "v2"))
         texts = {
             "crd": f"{CRON_TAB_CRD}---\n{API_SERVICE}",
@@ -363,7 +363,7 @@ class TestGet:
     def test_objects_can_be_applied_again(
         self, cli_in: CliIn, output: str, text: str, args: str
     ) -> None:
-        """What is printed holds the revision: it applies once, and not over another change."""
+        """A printed object has its revision, so it does not overwrite another change."""
         call, registry, folder = cli_in
         registry.apply(text, name="east")
         printed = call("get", *args.split(), "-o", output)
@@ -384,7 +384,7 @@ class TestGet:
             '    "kind": "List",\n    "metadata": {\n        "resourceVersion": ""\n    }\n}\n'
         )
 
-    def test_what_is_not_there(self, cli_in: CliIn) -> None:
+    def test_missing_objects_are_reported(self, cli_in: CliIn) -> None:
         assert cli_in.call("get", "crds") == Outcome(0, "", "No resources found\n")
         cli_in.registry.apply(CRON_TAB_CRD)
         outcome = cli_in.call("get", f"crd/{CRON_TABS}", "crd/a", "-o", "name")
@@ -484,7 +484,7 @@ def _rows(cli_in: CliIn, *args: str) -> list[str]:
 def test_output_is_kubectls(
     cli_in: CliIn, tmp_path: Path, kubectls: str, ours: str, lines: int | None
 ) -> None:
-    """What kubectl prints of the same objects, only that its dry run here is the client's."""
+    """Its dry run here is that of the client, so it needs no such server."""
     call, registry, _ = cli_in
     cli_in.write(objects=f"{CRON_TAB_CRD}---\n{API_SERVICE}")
     if not ours.startswith("apply"):

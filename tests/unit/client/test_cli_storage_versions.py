@@ -121,7 +121,7 @@ class TestShow:
 
     @pytest.mark.parametrize("output", ["json", "yaml"])
     def test_documents(self, cli: Cli, service: Service, output: str) -> None:
-        """They are Kubernetes' objects, whatever its protobuf writes besides."""
+        """They are Kubernetes' objects, without the empty fields of its protobuf."""
         two_resources(service)
         told = loaded(cli("core.pods", "-o", output).stdout, output)
         everything = cli("-o", output).stdout
@@ -159,13 +159,6 @@ class TestShow:
                 },
             }
         ]
-
-    @pytest.mark.parametrize("output", ["json", "yaml"])
-    def test_documents_have_the_servers_and_the_hashes_too(
-        self, cli: Cli, service: Service, output: str
-    ) -> None:
-        two_resources(service)
-        told = loaded(cli("core.pods", "-o", output).stdout, output)
         assert told["members"][0] == {
             "apiVersion": "coordination.k8s.io/v1",
             "kind": "Lease",
@@ -206,7 +199,7 @@ class TestShow:
         assert "Unknown" in cli().stdout
 
     def test_colours(self, cli: Cli, service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-        """They take no room, and a pipe gets them only when it is told so."""
+        """They take no width, and a pipe gets them only where that is asked for."""
         two_resources(service)
         coloured = cli("--color", "always").stdout
         assert unstyle(coloured) == TABLE
@@ -268,7 +261,7 @@ class TestShow:
 
 
 class TestWatch:
-    def test_it_is_shown_again_when_it_changes(
+    def test_the_table_is_shown_again_when_it_changes(
         self, cli: Cli, service: Service, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Once for many changes, and not for what was listed already or is only a bookmark."""
@@ -394,7 +387,7 @@ class TestWatch:
 
 
 class TestWait:
-    def test_who_is_waited_for(self, cli: Cli, service: Service) -> None:
+    def test_servers_that_lag_are_named(self, cli: Cli, service: Service) -> None:
         service.list_all(1, members=[member("id-1", "node-1"), member("id-2", "node-2")])
         service.scripts.append(
             [
@@ -432,8 +425,8 @@ class TestWait:
         ]
         assert service.methods() == ["WaitForAgreement"]
 
-    def test_the_time_has_passed(self, cli: Cli, service: Service) -> None:
-        """Only what lacks is named, once each."""
+    def test_a_timeout_names_only_what_lacks(self, cli: Cli, service: Service) -> None:
+        """Each is named once."""
         lacking = progress(name="core.condition met", lagging=["id-1"])
         service.scripts.append([waited(progress(agreeing=["a"]), lacking, lacking)])
         args = ("wait", "-q", DEPLOYMENTS, "condition met", "condition met=v1", "--timeout")
@@ -441,7 +434,7 @@ class TestWait:
         assert outcome.exit_code == 3
         assert outcome.stderr == ("error: timed out waiting for agreement on core.condition met\n")
 
-    def test_zero_is_for_ever(self, cli: Cli, service: Service) -> None:
+    def test_a_timeout_of_zero_is_none(self, cli: Cli, service: Service) -> None:
         service.scripts.append([waited(progress(agreeing=["a"]))])
         assert cli("wait", DEPLOYMENTS, "--timeout", "0").exit_code == 0
         remaining = service.timeouts[0]
@@ -462,12 +455,12 @@ class TestWait:
         assert (outcome.exit_code, outcome.stdout, service.calls) == (2, "", [])
         assert outcome.stderr.startswith("error: ")
 
-    def test_what_the_service_refuses(self, cli: Cli, service: Service) -> None:
+    def test_a_refusal_is_reported(self, cli: Cli, service: Service) -> None:
         service.ends["WaitForAgreement"].append(STOP)
         assert cli("wait", DEPLOYMENTS) == Outcome(1, "", STOPPED)
 
     def test_it_goes_on_after_an_outage_and_tells_it_once(self, cli: Cli, service: Service) -> None:
-        """What was told before the outage is not told again after it."""
+        """The state before the outage is not reported again after it."""
         service.list_all(1, members=[member("id-1", "node-1")])
         lagging = waited(progress(lagging=["id-1"]))
         service.scripts.append([lagging, End()])

@@ -1,4 +1,4 @@
-"""What both clients have for users: how they are made, what they list, what they raise."""
+"""The interface of both clients: construction, listings, errors."""
 
 import ast
 import inspect
@@ -94,7 +94,7 @@ def test_without_a_service_account_there_is_no_cluster(
         make()
 
 
-def test_a_client_is_shown_with_its_server() -> None:
+def test_the_repr_of_a_client_has_its_server() -> None:
     assert repr(DiscoveryClient("http://host:1")) == "DiscoveryClient('http://host:1')"
 
 

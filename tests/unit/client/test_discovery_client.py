@@ -1,6 +1,5 @@
-"""Both clients answer from what they know, and ask only when they must."""
+"""Both clients answer from their snapshot, and ask the server only when they must."""
 
-from collections.abc import AsyncIterator
 from dataclasses import replace
 
 import pytest
@@ -14,18 +13,11 @@ from apidiscovery_client._errors import (
 from apidiscovery_client._interfaces import FetchedSnapshot
 from apidiscovery_client._sans_io.options import ClientOptions
 from apidiscovery_client.model import Group, Snapshot, Stale, Unknown, Version
-from scripted_client import MemoryCache, Scene, scene
+from scripted_client import MemoryCache, Scene
 from scripted_transport import NAME, SetClock, group
 
 WIDGETS = group("example.com", "v1")
 GADGETS = group("gadgets.example.com", "v1", kinds=("Gadget",))
-
-
-@pytest.fixture(params=["async", "sync"])
-async def at(request: pytest.FixtureRequest) -> AsyncIterator[Scene]:
-    async with scene(is_async=request.param == "async") as made:
-        made.script.serve(WIDGETS)
-        yield made
 
 
 def fetched(clock: SetClock, *groups: Group, age_s: float, etag: str = "e") -> FetchedSnapshot:
@@ -60,7 +52,7 @@ async def test_it_is_asked_again_when_it_is_older_than_allowed(at: Scene) -> Non
         assert again.checked_at > first.checked_at
 
 
-async def test_an_age_of_nothing_asks_always(at: Scene) -> None:
+async def test_an_age_of_zero_always_asks(at: Scene) -> None:
     async with at.client() as client:
         for _ in range(3):
             await client.snapshot(max_age_s=0)
@@ -122,6 +114,7 @@ async def test_a_typo_costs_one_question_and_then_none_for_a_while(at: Scene) ->
             assert not caught.value.unsure
             at.clock.seconds += 1
         assert at.script.asked == 2
+        assert client.traffic.not_modified == 1
         at.clock.seconds += 2
         with pytest.raises(NotServed):
             await client.resolve("widgits")
@@ -133,7 +126,7 @@ async def test_a_typo_right_after_the_server_spoke_costs_nothing(at: Scene) -> N
         with pytest.raises(NotServed):
             await client.resolve("widgits")
         assert at.script.asked == 1
-        # It was not asked for, so that it is not remembered either.
+        # No request confirmed that it is missing, so it was not remembered.
         at.clock.seconds += 0.5
         with pytest.raises(NotServed):
             await client.resolve("widgits")
@@ -149,7 +142,7 @@ async def test_what_was_created_a_second_ago_is_found(at: Scene) -> None:
         assert (await client.resolve_kind("Gadget")).resource.name == "gadgets"
 
 
-async def test_kinds_and_categories_are_missed_as_names_are(at: Scene) -> None:
+async def test_missing_kinds_and_categories_are_remembered_as_names_are(at: Scene) -> None:
     async with at.client() as client:
         await client.snapshot()
         at.clock.seconds += 1
@@ -161,7 +154,7 @@ async def test_kinds_and_categories_are_missed_as_names_are(at: Scene) -> None:
         assert at.script.asked == 2
 
 
-async def test_a_change_forgets_what_was_missed(at: Scene) -> None:
+async def test_a_change_clears_the_missing_names(at: Scene) -> None:
     async with at.client() as client:
         await client.snapshot()
         at.clock.seconds += 1
@@ -187,7 +180,7 @@ async def test_only_the_latest_names_are_remembered_as_missed(at: Scene) -> None
         assert at.script.asked == 5
 
 
-async def test_what_is_ambiguous_is_not_asked_for_again(at: Scene) -> None:
+async def test_an_ambiguous_name_is_not_asked_for_again(at: Scene) -> None:
     at.script.serve(WIDGETS, group("other.example.com", "v1"))
     async with at.client() as client:
         await client.snapshot()
@@ -201,7 +194,7 @@ async def test_what_is_ambiguous_is_not_asked_for_again(at: Scene) -> None:
 # The cache.
 
 
-async def test_what_is_in_the_cache_is_as_good_as_what_was_asked_for(at: Scene) -> None:
+async def test_a_cached_snapshot_is_used_like_a_fetched_one(at: Scene) -> None:
     cache = MemoryCache(fetched(at.clock, WIDGETS, age_s=50))
     async with at.client(cache=cache) as client:
         assert (await client.snapshot()).groups == (WIDGETS,)
@@ -213,13 +206,15 @@ async def test_what_is_in_the_cache_is_as_good_as_what_was_asked_for(at: Scene) 
 
 
 @pytest.mark.parametrize("age_s", [61, -1])
-async def test_what_is_too_old_or_from_the_future_is_asked_for(at: Scene, age_s: float) -> None:
+async def test_a_cached_snapshot_that_is_too_old_or_from_the_future_is_not_used(
+    at: Scene, age_s: float
+) -> None:
     async with at.client(cache=MemoryCache(fetched(at.clock, WIDGETS, age_s=age_s))) as client:
         await client.snapshot()
         assert at.script.asked == 1
 
 
-async def test_what_the_server_is_not_proved_to_have_said_is_asked_for(at: Scene) -> None:
+async def test_a_cached_snapshot_without_an_etag_is_not_used(at: Scene) -> None:
     async with at.client(cache=MemoryCache(fetched(at.clock, WIDGETS, age_s=1, etag=""))) as client:
         await client.snapshot()
         assert at.script.asked == 1
@@ -242,7 +237,7 @@ async def test_the_cache_is_written_after_changes_and_when_the_check_is_much_new
         assert [one.snapshot.groups for one in cache.puts] == [(WIDGETS,)] * 2 + [(GADGETS,)]
 
 
-async def test_what_lacks_a_part_is_not_kept_for_others(at: Scene) -> None:
+async def test_an_incomplete_snapshot_is_not_cached(at: Scene) -> None:
     cache = MemoryCache()
     at.script.failures = {"/api": "500"}
     async with at.client(cache=cache) as client:
@@ -268,7 +263,7 @@ async def test_a_cache_that_breaks_does_no_harm(
     assert "does not answer" not in caplog.text
 
 
-async def test_with_the_server_away_the_cache_is_better_than_nothing(at: Scene) -> None:
+async def test_an_old_cached_snapshot_is_used_when_the_server_is_unreachable(at: Scene) -> None:
     at.script.fail(ServerUnreachable("away", url=NAME))
     async with at.client(cache=MemoryCache(fetched(at.clock, WIDGETS, age_s=9999))) as client:
         snapshot = await client.snapshot()
@@ -280,7 +275,7 @@ async def test_with_the_server_away_the_cache_is_better_than_nothing(at: Scene) 
 # Outages.
 
 
-async def test_nothing_held_and_no_answer_is_an_error(at: Scene) -> None:
+async def test_no_answer_is_an_error_without_a_snapshot(at: Scene) -> None:
     at.script.fail(ServerUnreachable("away", url=NAME))
     async with at.client() as client:
         for _ in range(2):
@@ -291,7 +286,7 @@ async def test_nothing_held_and_no_answer_is_an_error(at: Scene) -> None:
         assert at.script.asked == 3
 
 
-async def test_during_an_outage_what_is_held_is_used_and_marked(
+async def test_during_an_outage_the_snapshot_is_used_and_marked_stale(
     at: Scene, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with at.client() as client:
@@ -360,7 +355,7 @@ async def test_a_miss_during_an_outage_says_that_it_is_unsure(at: Scene) -> None
 
 
 @pytest.mark.parametrize("status", [401, 403])
-async def test_who_is_refused_is_told_so_though_something_is_held(at: Scene, status: int) -> None:
+async def test_401_and_403_are_raised_though_there_is_a_snapshot(at: Scene, status: int) -> None:
     async with at.client() as client:
         await client.snapshot()
         at.clock.seconds += 60
@@ -380,7 +375,7 @@ async def test_a_server_in_trouble_is_an_outage(at: Scene, status: int) -> None:
         assert isinstance((await client.snapshot()).freshness, Stale)
 
 
-async def test_an_error_of_ours_is_not_taken_for_an_outage(at: Scene) -> None:
+async def test_a_programming_error_is_no_outage(at: Scene) -> None:
     async with at.client() as client:
         await client.snapshot()
         at.script.fail(ZeroDivisionError("a mistake"))
@@ -391,10 +386,10 @@ async def test_an_error_of_ours_is_not_taken_for_an_outage(at: Scene) -> None:
 
 
 # --------------------------------------------------------------------------------------------------
-# Group-versions in trouble.
+# Group-versions that are not current.
 
 
-async def test_trouble_never_passes_in_silence_and_is_told_once(
+async def test_versions_that_are_not_current_are_logged_once(
     at: Scene, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO", "apidiscovery_client")
@@ -418,7 +413,7 @@ async def test_trouble_never_passes_in_silence_and_is_told_once(
 
 
 # --------------------------------------------------------------------------------------------------
-# The end.
+# Closing.
 
 
 async def test_a_closed_client_says_so(at: Scene) -> None:

@@ -1,8 +1,8 @@
-"""Those who ask at the same time share one answer, and nobody is left behind at the end."""
+"""Concurrent callers share one request, and closing ends all of them."""
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import aclosing
 
@@ -24,13 +24,6 @@ GADGETS = group("gadgets.example.com", "v1", kinds=("Gadget",))
 MANY = 50
 
 
-@pytest.fixture
-def script() -> Iterator[ScriptedServer]:
-    made = ScriptedServer(SetClock(), WIDGETS)
-    yield made
-    made.release()
-
-
 def async_client(script: ScriptedServer) -> AsyncDiscoveryClient:
     return AsyncDiscoveryClient(ScriptedTransport(script), clock=script.clock)
 
@@ -43,7 +36,7 @@ def sync_client(script: ScriptedServer) -> DiscoveryClient:
 # Tasks.
 
 
-async def test_many_tasks_share_one_question(script: ScriptedServer) -> None:
+async def test_many_tasks_share_one_request(script: ScriptedServer) -> None:
     async with async_client(script) as client:
         for asked, max_age_s in ((1, None), (2, 0.0), (3, 0.0)):
             found = await asyncio.gather(
@@ -53,7 +46,7 @@ async def test_many_tasks_share_one_question(script: ScriptedServer) -> None:
             assert len(set(map(id, found))) == 1
 
 
-async def test_many_tasks_share_one_question_for_what_was_missed(script: ScriptedServer) -> None:
+async def test_many_tasks_share_one_request_for_missing_names(script: ScriptedServer) -> None:
     async with async_client(script) as client:
         await client.snapshot()
         script.clock.seconds += 1
@@ -63,8 +56,8 @@ async def test_many_tasks_share_one_question_for_what_was_missed(script: Scripte
         assert script.asked == 2
 
 
-async def test_an_answer_from_before_the_question_is_not_shared(script: ScriptedServer) -> None:
-    """What was created while an older question was under way must be found."""
+async def test_a_request_that_began_earlier_is_not_shared(script: ScriptedServer) -> None:
+    """It may lack what was created since."""
     async with async_client(script) as client:
         script.hold()
         early = asyncio.create_task(client.snapshot())
@@ -91,7 +84,7 @@ async def test_cancelling_one_does_not_take_the_answer_from_others(script: Scrip
         assert script.asked == 1
 
 
-async def test_an_error_is_everybodys(script: ScriptedServer) -> None:
+async def test_an_error_is_raised_for_all_callers(script: ScriptedServer) -> None:
     script.fail(ServerUnreachable("away", url=NAME))
     async with async_client(script) as client:
         calls = (client.snapshot() for _ in range(MANY))
@@ -133,7 +126,7 @@ async def test_closing_ends_watches_and_those_who_wait_for_something(
     assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
-async def test_being_cancelled_leaves_nothing_of_wait_for(script: ScriptedServer) -> None:
+async def test_a_cancelled_wait_leaves_no_task(script: ScriptedServer) -> None:
     other = ScriptedServer(script.clock, WIDGETS)
     script.hold()
     other.hold()
@@ -148,7 +141,7 @@ async def test_being_cancelled_leaves_nothing_of_wait_for(script: ScriptedServer
     assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
-async def test_time_is_up_also_when_a_server_says_nothing_at_all(script: ScriptedServer) -> None:
+async def test_waiting_ends_in_time_when_the_server_is_silent(script: ScriptedServer) -> None:
     script.hold()
     async with async_client(script) as client:
         with pytest.raises(Exception, match="no answer in time"):
@@ -160,7 +153,7 @@ async def test_time_is_up_also_when_a_server_says_nothing_at_all(script: Scripte
 
 
 def all_at_once(calls: int, call: Callable[[], object]) -> list[Future[object]]:
-    """Return what came of calling it in that many threads that started together."""
+    """Call it in that many threads at the same time."""
     barrier = threading.Barrier(calls)
 
     def start() -> object:
@@ -171,7 +164,7 @@ def all_at_once(calls: int, call: Callable[[], object]) -> list[Future[object]]:
         return [pool.submit(start) for _ in range(calls)]
 
 
-def test_many_threads_share_one_question(script: ScriptedServer) -> None:
+def test_many_threads_share_one_request(script: ScriptedServer) -> None:
     with sync_client(script) as client:
         found = all_at_once(MANY, client.snapshot)
         assert script.asked == 1
@@ -179,7 +172,7 @@ def test_many_threads_share_one_question(script: ScriptedServer) -> None:
 
 
 class NoticingClock(SetClock):
-    """A clock that lets others know that somebody wants to know the time."""
+    """A clock that counts how often it is read."""
 
     def __init__(self) -> None:
         super().__init__()

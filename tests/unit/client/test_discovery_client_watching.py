@@ -1,6 +1,6 @@
-"""Both clients tell what changes, and wait for what is to come."""
+"""Both clients report changes, and wait for resources."""
 
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
 import pytest
@@ -20,7 +20,7 @@ from apidiscovery_client.model import (
     Version,
 )
 from either_client import Either, Wanted, waited
-from scripted_client import MemoryCache, Scene, scene
+from scripted_client import MemoryCache, Scene
 from scripted_transport import NAME, ScriptedServer, group
 
 WIDGETS = group("example.com", "v1")
@@ -28,13 +28,6 @@ BETTER_WIDGETS = group("example.com", "v2", "v1")
 GADGETS = group("gadgets.example.com", "v1", kinds=("Gadget",))
 
 AWAY = ServerUnreachable("away", url=NAME)
-
-
-@pytest.fixture(params=["async", "sync"])
-async def at(request: pytest.FixtureRequest) -> AsyncIterator[Scene]:
-    async with scene(is_async=request.param == "async") as made:
-        made.script.serve(WIDGETS)
-        yield made
 
 
 @pytest.fixture(params=[False, True], ids=["polled", "pushed"])
@@ -50,7 +43,9 @@ async def some(changes: AsyncGenerator[Change], count: int) -> list[str]:
 # Watching.
 
 
-async def test_all_is_told_first_when_that_is_wanted(at: Scene, *, can_listen: bool) -> None:
+async def test_a_watch_begins_with_everything_when_that_is_asked_for(
+    at: Scene, *, can_listen: bool
+) -> None:
     async with (
         at.client(can_listen=can_listen) as client,
         aclosing(client.watch(initial=True)) as changes,
@@ -63,7 +58,7 @@ async def test_all_is_told_first_when_that_is_wanted(at: Scene, *, can_listen: b
         ]
 
 
-async def test_otherwise_only_what_changes_is_told(at: Scene, *, can_listen: bool) -> None:
+async def test_a_watch_reports_only_changes_by_default(at: Scene, *, can_listen: bool) -> None:
     async with at.client(can_listen=can_listen) as client:
         await client.snapshot()
         at.script.serve(WIDGETS, GADGETS)
@@ -74,7 +69,7 @@ async def test_otherwise_only_what_changes_is_told(at: Scene, *, can_listen: boo
             assert (await client.snapshot()).groups == (GADGETS,)
 
 
-async def test_what_changed_since_the_cache_was_written_is_told(
+async def test_changes_since_the_cache_was_written_are_reported(
     at: Scene, *, can_listen: bool
 ) -> None:
     cache = MemoryCache()
@@ -90,7 +85,7 @@ async def test_what_changed_since_the_cache_was_written_is_told(
         assert cache.puts[-1].snapshot.groups == (GADGETS,)
 
 
-async def test_while_changes_are_read_nobody_else_asks(at: Scene, *, can_listen: bool) -> None:
+async def test_a_watch_saves_other_requests(at: Scene, *, can_listen: bool) -> None:
     async with at.client(can_listen=can_listen) as client:
         async with aclosing(client.watch(initial=True, interval_s=100)) as changes:
             await some(changes, 1)
@@ -109,7 +104,7 @@ async def test_while_changes_are_read_nobody_else_asks(at: Scene, *, can_listen:
         assert at.script.asked == 3
 
 
-async def test_a_watch_that_nobody_reads_is_not_believed_for_ever(
+async def test_a_watch_that_nobody_reads_soon_saves_no_requests(
     at: Scene, *, can_listen: bool
 ) -> None:
     async with (
@@ -137,7 +132,7 @@ async def test_polls_are_conditional_and_nearly_regular(at: Scene) -> None:
         assert len(set(at.clock.waits)) > 1
 
 
-async def test_two_watches_share_what_they_learn(at: Scene, *, can_listen: bool) -> None:
+async def test_two_watches_report_the_same(at: Scene, *, can_listen: bool) -> None:
     async with (
         at.client(can_listen=can_listen) as client,
         aclosing(client.watch(initial=True)) as first,
@@ -163,7 +158,7 @@ async def test_an_outage_is_a_change_and_the_watch_goes_on(at: Scene, *, can_lis
         assert await some(changes, 1) == ["group example.com removed"]
 
 
-async def test_a_transport_may_say_itself_that_the_server_is_away(at: Scene) -> None:
+async def test_a_transport_may_report_an_outage_itself(at: Scene) -> None:
     async with (
         at.client(can_listen=True) as client,
         aclosing(client.watch(initial=True)) as changes,
@@ -192,7 +187,7 @@ async def test_being_refused_does_not_end_a_watch_that_has_begun(
         assert "again" in (await some(changes, 1))[0]
 
 
-async def test_a_watch_does_not_begin_with_nothing(at: Scene, *, can_listen: bool) -> None:
+async def test_a_watch_without_a_first_answer_is_an_error(at: Scene, *, can_listen: bool) -> None:
     at.script.fail(AWAY)
     async with at.client(can_listen=can_listen) as client:
         with pytest.raises(ServerUnreachable, match="away"):
@@ -221,7 +216,7 @@ WANTED = [
 
 
 @pytest.mark.parametrize("wanted", WANTED, ids=str)
-async def test_what_is_there_is_not_waited_for(at: Scene, wanted: Wanted) -> None:
+async def test_a_served_resource_is_not_waited_for(at: Scene, wanted: Wanted) -> None:
     async with at.client() as client:
         found = await waited(client, wanted)
         served = found if isinstance(found, Version) else found.resource
@@ -239,7 +234,7 @@ async def test_a_version_of_the_core_group_is_waited_for(at: Scene) -> None:
             await waited(client, GroupVersion("", "v2beta1"), timeout_s=0)
 
 
-async def test_it_is_looked_for_ever_more_rarely_until_it_is_too_late(at: Scene) -> None:
+async def test_waiting_asks_with_growing_pauses_until_the_timeout(at: Scene) -> None:
     async with at.client() as client:
         await client.snapshot()
         at.reset()
@@ -262,14 +257,14 @@ async def test_it_is_looked_for_ever_more_rarely_until_it_is_too_late(at: Scene)
     ],
     ids=str,
 )
-async def test_it_is_told_what_was_seen_last(at: Scene, wanted: Wanted, why: str) -> None:
+async def test_a_timeout_tells_what_is_missing(at: Scene, wanted: Wanted, why: str) -> None:
     async with at.client() as client:
         with pytest.raises(NotYetServed) as caught:
             await waited(client, wanted, timeout_s=1)
         assert why in caught.value.missing[NAME]
 
 
-async def test_what_is_stale_is_waited_for(at: Scene) -> None:
+async def test_a_stale_version_is_waited_for(at: Scene) -> None:
     stale = Stale(at.clock.now(), "no endpoints", retained=True)
     version = WIDGETS.versions[0].__class__(WIDGETS.versions[0].gv, (), stale, "Stale")
     at.script.serve(WIDGETS.__class__("example.com", (version,)))

@@ -17,7 +17,7 @@ def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("size", [0, 10])
-def test_what_is_not_too_large_is_read_to_its_end(
+def test_input_within_the_limit_is_read_whole(
     path: Path, monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
     content = b"x" * size
@@ -28,7 +28,7 @@ def test_what_is_not_too_large_is_read_to_its_end(
 
 
 @pytest.mark.parametrize("size", [11, 1000])
-def test_what_is_too_large_is_told_with_its_size(
+def test_input_over_the_limit_is_refused_with_its_size(
     path: Path, monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
     path.write_bytes(b"x" * size)
@@ -41,7 +41,7 @@ def test_what_is_too_large_is_told_with_its_size(
             read_input("-", 10)
 
 
-def test_of_a_pipe_no_more_is_told_than_was_seen(path: Path) -> None:
+def test_the_size_of_a_pipe_is_a_lower_bound(path: Path) -> None:
     os.mkfifo(path)
     writing = threading.Thread(target=path.write_bytes, args=[b"x" * 1000], daemon=True)
     writing.start()

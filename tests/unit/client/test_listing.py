@@ -1,4 +1,4 @@
-"""Resources are selected and printed as by kubectl."""
+"""Resources are selected and printed as by kubectl; `test_against_kubectl` has its tables."""
 
 import json
 from datetime import UTC, datetime
@@ -69,10 +69,6 @@ KUBECTLS = snapshot(
 )  # fmt: skip
 
 
-def names(selection: Selection, sort_by: str = "") -> list[str]:
-    return [chosen.name for chosen in select(KUBECTLS, selection, sort_by)]
-
-
 @pytest.mark.parametrize(
     ("selection", "kept"),
     [
@@ -87,29 +83,7 @@ def names(selection: Selection, sort_by: str = "") -> list[str]:
     ],
 )
 def test_selection(selection: Selection, kept: list[str]) -> None:
-    assert names(selection) == kept
-
-
-def test_sorting() -> None:
-    assert names(Selection(), "name") == ["bars", "bazzes", "foos"]
-    assert names(Selection(), "kind") == ["bars", "bazzes", "foos"]
-
-
-def test_table_is_kubectls() -> None:
-    assert print_resources(select(KUBECTLS, Selection()), "", headers=True) == (
-        "NAME     SHORTNAMES   APIVERSION     NAMESPACED   KIND\n"
-        "bars                  v1             true         Bar\n"
-        "foos     f,fo         v1             false        Foo\n"
-        "bazzes   b            somegroup/v1   true         Baz\n"
-    )
-
-
-def test_table_without_headers_is_as_wide_as_its_cells() -> None:
-    assert print_resources(select(KUBECTLS, Selection()), "", headers=False) == (
-        "bars            v1             true    Bar\n"
-        "foos     f,fo   v1             false   Foo\n"
-        "bazzes   b      somegroup/v1   true    Baz\n"
-    )
+    assert [chosen.name for chosen in select(KUBECTLS, selection)] == kept
 
 
 def test_json_is_an_api_resource_list() -> None:
@@ -192,7 +166,9 @@ def test_first_version_that_has_a_resource_wins_where_the_preferred_lacks_it() -
 
 
 @pytest.mark.parametrize("kind", [None, GroupVersionKind("", "", "")])
-def test_what_has_no_kind_or_is_a_subresource_is_not_listed(kind: GroupVersionKind | None) -> None:
+def test_resources_without_a_kind_and_subresources_are_not_listed(
+    kind: GroupVersionKind | None,
+) -> None:
     status = Subresource("status", GroupVersionKind("", "", "Kind"), ("get",))
     nameless = Resource(CORE_V1, "a", "", "Namespaced", kind, ("get",), subresources=(status,))
     listed = snapshot(Group("", (Version(CORE_V1, (nameless, resource("a/b", "get"))),)))
@@ -200,7 +176,7 @@ def test_what_has_no_kind_or_is_a_subresource_is_not_listed(kind: GroupVersionKi
 
 
 @pytest.mark.parametrize("stated", ["Stale", "Current", ""])
-def test_what_is_only_remembered_is_not_listed_but_told(stated: str) -> None:
+def test_retained_resources_are_not_listed_but_reported(stated: str) -> None:
     remembered = (resource("as", "get"),)
     stale = Stale(NOW, "it does not answer", retained=True)
     listed = snapshot(Group("", (Version(CORE_V1, remembered, stale, stated),)))

@@ -71,6 +71,6 @@ def test_promise(content_type: str | None, promise: Promise) -> None:
         "application/json;g=apidiscovery.k8s.io;as=APIGroupDiscoveryList",
     ],
 )
-def test_what_was_not_asked_for_is_refused(content_type: str) -> None:
+def test_a_type_that_was_not_requested_is_refused(content_type: str) -> None:
     with pytest.raises(UnexpectedTypeError):
         promised(content_type, "APIGroupList")

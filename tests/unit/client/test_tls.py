@@ -1,14 +1,9 @@
-"""Servers are known by their certificates, and know us by ours."""
-
-import ssl
-import subprocess
-from pathlib import Path
+"""The options for TLS: which servers are trusted, and the certificate of the client."""
 
 import pytest
-from command_line import run
-from fake_api_server import FakeApiServer, builtin
-
-from tools import find_tool
+from certificates import Authority
+from command_line import Outcome, run
+from fake_api_server import FakeApiServer, builtin, server_context
 
 Capture = pytest.CaptureFixture[str]
 
@@ -16,87 +11,48 @@ NEW = builtin()
 
 
 @pytest.fixture(scope="module")
-def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Make self-signed server.crt (for the name api.example), local.crt (127.0.0.1), client.crt."""
-    folder = tmp_path_factory.mktemp("certificates")
-    for name, san in (
-        ("server", "DNS:api.example"),
-        ("local", "IP:127.0.0.1"),
-        ("client", "DNS:me"),
-    ):
-        command = (
-            f"req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 "
-            f"-subj /CN={name} -addext subjectAltName={san} "
-            f"-keyout {name}.key -out {name}.crt"
-        )
-        subprocess.run(  # noqa: S603
-            [find_tool("openssl"), *command.split()], check=True, capture_output=True, cwd=folder
-        )
-    return folder
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority(tmp_path_factory.mktemp("authority"))
 
 
-def serving(certificates: Path, name: str, *, client: bool = False) -> FakeApiServer:
-    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    tls.load_cert_chain(certificates / f"{name}.crt", certificates / f"{name}.key")
-    if client:
-        tls.verify_mode = ssl.CERT_REQUIRED
-        tls.load_verify_locations(certificates / "client.crt")
-    return FakeApiServer(NEW, tls)
+def asked(capsys: Capture, server: FakeApiServer, *args: str) -> Outcome:
+    return run(capsys, "api-versions", "--server", server.url, *args)
 
 
-def test_certificate_authority(capsys: Capture, certificates: Path) -> None:
-    with serving(certificates, "local") as server:
-        outcome = run(
-            capsys,
-            *("api-versions", "--server", server.url, "--token", "a"),
-            f"--certificate-authority={certificates / 'local.crt'}",
-        )
-    assert (outcome.exit_code, outcome.stderr) == (0, "")
-
-
-def test_unknown_certificate_is_refused(capsys: Capture, certificates: Path) -> None:
-    with serving(certificates, "local") as server:
-        outcome = run(capsys, "api-versions", "--server", server.url, "--token", "a")
-    assert server.requests == []
-    assert (outcome.exit_code, outcome.stdout) == (1, "")
-    assert outcome.stderr.startswith(f"error: GET {server.url}/api")
-    assert outcome.stderr.endswith(
-        ": the server's certificate is not trusted: self-signed certificate\n"
+def test_unknown_authority_is_trusted_only_when_that_is_asked_for(
+    capsys: Capture, authority: Authority
+) -> None:
+    with FakeApiServer(NEW, server_context(authority.server(["127.0.0.1"]))) as server:
+        refused = asked(capsys, server, "--token", "a")
+        assert server.requests == []
+        accepted = asked(capsys, server, "--insecure-skip-tls-verify")
+    assert (refused.exit_code, refused.stdout) == (1, "")
+    assert refused.stderr.startswith(f"error: GET {server.url}/api")
+    assert refused.stderr.endswith(
+        ": the server's certificate is not trusted: unable to get local issuer certificate\n"
     )
+    assert (accepted.exit_code, accepted.stderr) == (0, "")
 
 
-def test_unknown_certificate_can_be_accepted(capsys: Capture, certificates: Path) -> None:
-    with serving(certificates, "local") as server:
-        outcome = run(capsys, "api-versions", "--server", server.url, "--insecure-skip-tls-verify")
-    assert (outcome.exit_code, outcome.stderr) == (0, "")
-
-
-def test_certificate_of_another_host_is_refused(capsys: Capture, certificates: Path) -> None:
-    authority = f"--certificate-authority={certificates / 'server.crt'}"
-    with serving(certificates, "server") as server:
-        wrong = run(capsys, "api-versions", "--server", server.url, authority)
-        right = run(
-            capsys, "api-versions", "-s", server.url, authority, "--tls-server-name=api.example"
-        )
+def test_certificate_of_another_host_is_refused(capsys: Capture, authority: Authority) -> None:
+    trusting = f"--certificate-authority={authority.ca_file}"
+    with FakeApiServer(NEW, server_context(authority.server(["api.example"]))) as server:
+        wrong = asked(capsys, server, trusting)
+        right = asked(capsys, server, trusting, "--tls-server-name=api.example")
     assert wrong.exit_code == 1
     assert "certificate is not trusted: IP address mismatch" in wrong.stderr
     assert (right.exit_code, right.stderr) == (0, "")
 
 
-def test_client_certificate(capsys: Capture, certificates: Path) -> None:
-    with serving(certificates, "local", client=True) as server:
-        args = (
-            "api-versions",
-            f"--server={server.url}",
-            f"--certificate-authority={certificates / 'local.crt'}",
-        )
-        without = run(capsys, *args)
-        given = run(
-            capsys,
-            *args,
-            f"--client-certificate={certificates / 'client.crt'}",
-            f"--client-key={certificates / 'client.key'}",
-        )
+def test_client_certificate(capsys: Capture, authority: Authority) -> None:
+    trusting = f"--certificate-authority={authority.ca_file}"
+    mine = authority.client("me", [])
+    shown = (f"--client-certificate={mine.cert_file}", f"--client-key={mine.key_file}")
+    tls = server_context(authority.server(["127.0.0.1"]), authority.ca_file)
+    with FakeApiServer(NEW, tls) as server:
+        without = asked(capsys, server, trusting)
+        given = asked(capsys, server, trusting, *shown)
     assert without.exit_code == 1
     assert without.stderr.startswith(f"error: GET {server.url}/api")
     assert (given.exit_code, given.stderr) == (0, "")
+    assert {request.user for request in server.requests} == {"me"}

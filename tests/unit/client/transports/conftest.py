@@ -1,21 +1,27 @@
-"""Servers that the tests of transports share."""
-
-from collections.abc import Iterator
-from pathlib import Path
+"""Settings of the tests of transports."""
 
 import pytest
+from apidiscovery_client.transports import _grpc_watching
 from garbage import freeze_heap
-from server import serving
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _what_other_tests_keep() -> None:
-    """Spare the collections of these tests, of which `fetching` alone makes hundreds, all that."""
+def _frozen_heap() -> None:
+    """Keep objects of other tests out of garbage collections; `fetching` alone makes hundreds."""
     freeze_heap()
 
 
-@pytest.fixture(scope="module")
-def own_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    folder: Path = tmp_path_factory.mktemp("server")
-    with serving(folder) as server:
-        yield server.url
+@pytest.fixture(params=["grpcio", "sync-betterproto"])
+def family(request: pytest.FixtureRequest) -> str:
+    """Return a gRPC transport for asyncio and a blocking one, each with other messages.
+
+    That is enough where only the content of messages matters. Where connections and calls do,
+    `every_library` has each library that makes them.
+    """
+    return str(request.param)
+
+
+@pytest.fixture
+def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_grpc_watching, "FIRST_WAIT_S", 0.01)
+    monkeypatch.setattr(_grpc_watching, "LONGEST_WAIT_S", 0.05)

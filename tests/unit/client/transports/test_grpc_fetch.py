@@ -1,4 +1,4 @@
-"""Fetching over gRPC, with all four transports: whole, by delta, and what cannot be taken in."""
+"""Fetching over gRPC: everything, differences, and answers that cannot be used."""
 
 import asyncio
 import socket
@@ -21,12 +21,12 @@ from google.rpc import (  # pyright: ignore[reportMissingTypeStubs] - typed, wit
     error_details_pb2,
 )
 from grpc_server import serving
-from grpc_transports import FAMILIES, Driven, local, opened
+from grpc_transports import Driven, local, opened
 from proxies import TcpProxy
 from scripted_discovery import End, Hang, changed, group, scripted, whole
 from server import Server
 
-pytestmark = pytest.mark.parametrize("family", FAMILIES)
+every_library = pytest.mark.parametrize("family", ["grpcio", "betterproto", "sync-grpcio"])
 
 PODS, APPS, BATCH = group("", "pods"), group("apps", "deployments"), group("batch", "jobs")
 NOT_MODIFIED = pb.GetDiscoveryResponse(etag="E", not_modified=pb.NotModified())
@@ -47,6 +47,7 @@ def delta(
     return pb.GetDiscoveryResponse(etag="F", group_hashes=hashes(**by_name), delta=told)
 
 
+@every_library
 async def test_the_first_fetch_asks_once_for_everything(family: str) -> None:
     async with scripted() as script, opened(family, script.address) as client:
         script.gets.append(whole(PODS, APPS, BATCH))
@@ -66,25 +67,26 @@ async def test_the_first_fetch_asks_once_for_everything(family: str) -> None:
     assert client.traffic.body_bytes == whole(PODS, APPS, BATCH).ByteSize()
 
 
-async def test_nothing_changed_gives_the_very_same_groups(family: str) -> None:
+@pytest.mark.parametrize(
+    ("answer", "etag", "not_modified"),
+    [
+        pytest.param(NOT_MODIFIED, "E", 1, id="not modified"),
+        pytest.param(delta(core="1", apps="1"), "F", 0, id="empty delta"),
+    ],
+)
+async def test_nothing_changed_gives_the_very_same_groups(
+    family: str, answer: pb.GetDiscoveryResponse, etag: str, not_modified: int
+) -> None:
     async with scripted() as script, opened(family, script.address) as client:
-        script.gets.extend([whole(PODS, APPS), NOT_MODIFIED])
+        script.gets.extend([whole(PODS, APPS), answer])
         first = await client.fetch()
         second = await client.fetch(first)
         request = script.asked[1][1]
     assert (request.if_none_match, dict(request.known_groups.hashes)) == ("E", first.hashes)
     assert second.snapshot.groups is first.snapshot.groups
     assert second.snapshot.checked_at > first.snapshot.checked_at
-    assert (client.traffic.requests, client.traffic.not_modified) == (2, 1)
-
-
-async def test_an_empty_delta_gives_the_very_same_groups(family: str) -> None:
-    async with scripted() as script, opened(family, script.address) as client:
-        script.gets.extend([whole(PODS, APPS), delta(core="1", apps="1")])
-        first = await client.fetch()
-        second = await client.fetch(first)
-    assert second.snapshot.groups is first.snapshot.groups
-    assert second.etags == {"": "F"}
+    assert second.etags == {"": etag}
+    assert (client.traffic.requests, client.traffic.not_modified) == (2, not_modified)
 
 
 async def test_a_delta_leaves_other_groups_as_the_objects_they_are(family: str) -> None:
@@ -117,7 +119,7 @@ async def test_a_delta_leaves_other_groups_as_the_objects_they_are(family: str) 
     ],
     ids=["position", "removed", "gone", "missing", "name", "twice", "etag"],
 )
-async def test_a_delta_that_makes_no_sense_is_followed_by_one_call_for_everything(
+async def test_an_inconsistent_delta_is_followed_by_one_call_for_everything(
     family: str, wrong: pb.GetDiscoveryResponse
 ) -> None:
     async with scripted() as script, opened(family, script.address) as client:
@@ -130,21 +132,32 @@ async def test_a_delta_that_makes_no_sense_is_followed_by_one_call_for_everythin
     assert second.snapshot.groups[1] is first.snapshot.groups[1]
 
 
+def lacking_a_group() -> pb.GetDiscoveryResponse:
+    answer = whole(PODS, APPS)
+    answer.v2.ClearField("core")
+    return answer
+
+
 @pytest.mark.parametrize(
-    "empty",
+    ("answer", "message"),
     [
-        pb.GetDiscoveryResponse(),
-        pb.GetDiscoveryResponse(etag="E", group_hashes=hashes(apps="1")),
-        b"\xa2\x06\x00",  # a result with a number that nobody knows yet
+        pytest.param(pb.GetDiscoveryResponse(), "has no result", id="empty"),
+        pytest.param(
+            pb.GetDiscoveryResponse(etag="E", group_hashes=hashes(apps="1")),
+            "has no result",
+            id="only hashes",
+        ),
+        pytest.param(b"\xa2\x06\x00", "has no result", id="unknown result"),
+        pytest.param(lacking_a_group(), "leads to 'apps'", id="fewer groups than hashes"),
+        pytest.param(NOT_MODIFIED, "knows nothing", id="not modified"),
     ],
-    ids=["empty", "hashes", "unknown"],
 )
-async def test_an_answer_without_a_result_is_an_error(
-    family: str, empty: pb.GetDiscoveryResponse | bytes
+async def test_an_unusable_first_answer_is_an_error(
+    family: str, answer: pb.GetDiscoveryResponse | bytes, message: str
 ) -> None:
     async with scripted() as script, opened(family, script.address) as client:
-        script.gets.append(empty)
-        with pytest.raises(UnexpectedDocument, match="has no result") as caught:
+        script.gets.append(answer)
+        with pytest.raises(UnexpectedDocument, match=message) as caught:
             await client.fetch()
     assert str(caught.value).startswith(f"GetDiscovery {script.address}: ")
 
@@ -158,28 +171,12 @@ async def test_a_changed_group_without_content_is_an_error(family: str) -> None:
             await client.fetch(held)
 
 
-async def test_a_document_that_lacks_a_group_of_its_hashes_is_an_error(family: str) -> None:
-    answer = whole(PODS, APPS)
-    answer.v2.ClearField("core")
-    async with scripted() as script, opened(family, script.address) as client:
-        script.gets.append(answer)
-        with pytest.raises(UnexpectedDocument, match="leads to 'apps'"):
-            await client.fetch()
-
-
-async def test_not_modified_is_no_answer_to_who_knows_nothing(family: str) -> None:
-    async with scripted() as script, opened(family, script.address) as client:
-        script.gets.append(NOT_MODIFIED)
-        with pytest.raises(UnexpectedDocument, match="knows nothing"):
-            await client.fetch()
-
-
-async def test_nothing_served_at_all_is_a_discovery_without_groups(family: str) -> None:
+async def test_an_empty_service_has_no_groups(family: str) -> None:
     async with serving() as served, opened(family, served.target) as client:
         assert (await client.fetch()).snapshot.groups == ()
 
 
-async def test_what_was_held_from_elsewhere_is_no_base_for_a_delta(family: str) -> None:
+async def test_a_snapshot_over_http_is_no_base_for_a_delta(family: str) -> None:
     async with scripted() as script, opened(family, script.address) as client:
         script.gets.extend([whole(PODS, APPS), whole(PODS, APPS)])
         held = await client.fetch()
@@ -203,6 +200,7 @@ async def test_a_server_that_has_v2beta1_only_is_read(family: str) -> None:
     assert second.hashes == {"apps": "2"}
 
 
+@every_library
 async def test_no_version_in_common_is_told_with_what_is_offered(family: str) -> None:
     gates = "AggregatedDiscoveryEndpoint=false,AggregatedDiscoveryRemoveBetaType=true"
     async with serving(gates=gates) as served, opened(family, served.target) as client:
@@ -211,6 +209,7 @@ async def test_no_version_in_common_is_told_with_what_is_offered(family: str) ->
     assert caught.value.code == grpc.StatusCode.FAILED_PRECONDITION
 
 
+@every_library
 async def test_a_server_without_the_method_is_told_by_its_name(family: str) -> None:
     server = grpc.aio.server()
     port = server.add_insecure_port("127.0.0.1:0")
@@ -231,6 +230,8 @@ async def anext_of(client: Driven) -> None:
         await listener.next()
 
 
+@pytest.mark.usefixtures("hurry")
+@every_library
 async def test_an_address_where_nobody_listens_is_told_as_kubectl_does(
     family: str,
 ) -> None:
@@ -242,6 +243,7 @@ async def test_an_address_where_nobody_listens_is_told_as_kubectl_does(
                 await client.fetch()
 
 
+@every_library
 async def test_an_answer_that_does_not_come_in_time_is_told(family: str) -> None:
     async with scripted() as script:
         script.gets.append(Hang())
@@ -250,6 +252,7 @@ async def test_an_answer_that_does_not_come_in_time_is_told(family: str) -> None
                 await client.fetch()
 
 
+@every_library
 async def test_an_earlier_refusal_is_told_when_no_answer_comes_in_time(family: str) -> None:
     async with scripted() as script:
         script.gets.extend([End(grpc.StatusCode.UNAVAILABLE, "no\nsource"), Hang()])
@@ -259,6 +262,7 @@ async def test_an_earlier_refusal_is_told_when_no_answer_comes_in_time(family: s
     assert str(caught.value).endswith(": no answer within 2 s; before, UNAVAILABLE: no source")
 
 
+@every_library
 async def test_an_unavailable_server_is_asked_again(family: str) -> None:
     async with scripted() as script, opened(family, script.address) as client:
         script.gets.extend([End(grpc.StatusCode.UNAVAILABLE, "soon"), whole(APPS)])
@@ -266,6 +270,7 @@ async def test_an_unavailable_server_is_asked_again(family: str) -> None:
     assert client.traffic.requests == 2
 
 
+@every_library
 async def test_an_answer_that_is_too_large_is_told(
     family: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -280,6 +285,7 @@ async def test_an_answer_that_is_too_large_is_told(
     assert caught.value.code == grpc.StatusCode.RESOURCE_EXHAUSTED
 
 
+@every_library
 async def test_more_than_grpc_takes_by_default_is_taken(family: str) -> None:
     document = whole(*(group(f"{i:04}", "x" * 10_000) for i in range(500)))
     assert document.ByteSize() > 5_000_000
@@ -288,6 +294,7 @@ async def test_more_than_grpc_takes_by_default_is_taken(family: str) -> None:
         assert len((await client.fetch()).snapshot.groups) == 500
 
 
+@every_library
 async def test_garbage_is_an_error_and_not_an_empty_discovery(family: str) -> None:
     async with scripted() as script, opened(family, script.address) as client:
         script.gets.append(b"\x0a\xff\xff\xff\xff\x0f")
@@ -356,7 +363,9 @@ async def test_stale_versions_are_told_with_since_and_why_by_one_more_call(famil
 
 
 @pytest.mark.parametrize("told", [End(grpc.StatusCode.PERMISSION_DENIED, "no"), b"\xff", None])
-async def test_sources_that_cannot_be_had_do_no_harm(family: str, told: End | bytes | None) -> None:
+async def test_a_failure_to_list_sources_does_no_harm(
+    family: str, told: End | bytes | None
+) -> None:
     async with scripted() as script, opened(family, script.address) as client:
         script.gets.append(whole(group("apps", "deployments", freshness="Stale")))
         script.sources.append(stale_source("", None) if told is None else told)
@@ -384,6 +393,7 @@ async def test_a_version_that_lost_its_resources_keeps_those_that_were_known(fam
     assert third.snapshot.groups is second.snapshot.groups
 
 
+@every_library
 async def test_a_closed_transport_says_so(family: str) -> None:
     async with scripted() as script, opened(family, script.address) as client:
         await client.close()
@@ -396,6 +406,7 @@ async def test_a_closed_transport_says_so(family: str) -> None:
     assert not script.asked
 
 
+@every_library
 async def test_closing_ends_a_fetch_that_waits(family: str) -> None:
     async with scripted() as script, opened(family, script.address) as client:
         script.gets.append(Hang())
@@ -407,6 +418,7 @@ async def test_closing_ends_a_fetch_that_waits(family: str) -> None:
             await fetching
 
 
+@every_library
 async def test_a_refusal_is_told_with_all_its_details(family: str) -> None:
     wrong = error_details_pb2.BadRequest()
     wrong.field_violations.add(field="scope", description="is not known")
@@ -427,6 +439,7 @@ async def test_a_refusal_is_told_with_all_its_details(family: str) -> None:
     assert refused.retry_after_s == 7
 
 
+@every_library
 async def test_a_server_that_is_busy_is_asked_again_when_it_says(family: str) -> None:
     retry = error_details_pb2.RetryInfo(retry_delay=Duration(nanos=1000))
     busy = End(grpc.StatusCode.RESOURCE_EXHAUSTED, "busy", (retry,))
@@ -435,6 +448,7 @@ async def test_a_server_that_is_busy_is_asked_again_when_it_says(family: str) ->
         assert names(await client.fetch()) == ["apps"]
 
 
+@every_library
 async def test_a_connection_that_breaks_in_a_call_is_no_answer(
     family: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -450,6 +464,8 @@ async def test_a_connection_that_breaks_in_a_call_is_no_answer(
                 await fetching
 
 
+@pytest.mark.usefixtures("hurry")
+@every_library
 async def test_a_server_of_http_1_is_told_as_no_answer(family: str, server: Server) -> None:
     async with opened(family, local(server.http, 3)) as client:
         with pytest.raises((ServerUnreachable, CallRefused)):

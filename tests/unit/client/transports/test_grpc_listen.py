@@ -1,4 +1,4 @@
-"""Listening over gRPC, with all four transports: changes, silence, outages, and how it ends."""
+"""Listening over gRPC: changes, silence, outages, and how it ends."""
 
 import asyncio
 import threading
@@ -13,9 +13,8 @@ from apidiscovery_client._grpc import calls
 from apidiscovery_client._grpc.calls import CallRefused
 from apidiscovery_client._interfaces import FetchedSnapshot
 from apidiscovery_client.model import CURRENT, Stale
-from apidiscovery_client.transports import _grpc_watching
 from grpc_server import until
-from grpc_transports import FAMILIES, Driven, Listener, opened
+from grpc_transports import Driven, Listener, opened
 from scripted_discovery import (
     End,
     Hang,
@@ -28,7 +27,8 @@ from scripted_discovery import (
     whole,
 )
 
-pytestmark = pytest.mark.parametrize("family", FAMILIES)
+pytestmark = pytest.mark.usefixtures("short_pauses")
+every_library = pytest.mark.parametrize("family", ["grpcio", "betterproto", "sync-grpcio"])
 
 PODS, APPS, BATCH = group("", "pods"), group("apps", "deployments"), group("batch", "jobs")
 ALL = changes(changed(PODS, 0), changed(APPS, 0), changed(BATCH, 1))
@@ -43,12 +43,6 @@ FINAL = (
 )
 
 
-@pytest.fixture(autouse=True)
-def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_grpc_watching, "FIRST_WAIT_S", 0.01)
-    monkeypatch.setattr(_grpc_watching, "LONGEST_WAIT_S", 0.05)
-
-
 def names(held: FetchedSnapshot) -> list[str]:
     return [found.name for found in held.snapshot.groups]
 
@@ -58,7 +52,7 @@ def known(script: Scripted) -> list[dict[str, str]]:
     return [dict(request.known_groups.hashes) for request in script.requests("WatchDiscovery")]
 
 
-async def test_the_first_message_tells_everything_to_who_knows_nothing(family: str) -> None:
+async def test_the_first_message_has_everything_without_a_snapshot(family: str) -> None:
     async with scripted() as script, opened(family, script.address) as client:
         script.watches.append([ALL, Hang()])
         async with client.listening() as listener:
@@ -72,6 +66,7 @@ async def test_the_first_message_tells_everything_to_who_knows_nothing(family: s
     assert not request.known_groups.hashes
 
 
+@every_library
 async def test_each_message_is_told_and_heartbeats_leave_the_groups_as_they_are(
     family: str,
 ) -> None:
@@ -96,7 +91,7 @@ async def test_each_message_is_told_and_heartbeats_leave_the_groups_as_they_are(
     assert client.traffic.requests == 1
 
 
-async def test_it_begins_with_what_was_fetched(family: str) -> None:
+async def test_a_watch_begins_with_the_hashes_of_the_snapshot(family: str) -> None:
     async with scripted() as script, opened(family, script.address) as client:
         script.gets.append(whole(PODS, APPS))
         script.watches.append([NOTHING, Hang()])
@@ -133,8 +128,9 @@ async def test_a_stale_version_is_explained_by_its_source(family: str) -> None:
     assert second.snapshot.groups is first.snapshot.groups
 
 
+@every_library
 @pytest.mark.parametrize("end", [[UNAVAILABLE], [], [End(grpc.StatusCode.INTERNAL, "oh")]])
-async def test_a_watch_that_ends_is_resumed_with_what_is_known_by_then(
+async def test_a_watch_that_ends_is_resumed_with_the_latest_hashes(
     family: str, end: list[End]
 ) -> None:
     gone = changes(removed=["batch"], etag="G")
@@ -148,7 +144,9 @@ async def test_a_watch_that_ends_is_resumed_with_what_is_known_by_then(
 
 
 @pytest.mark.parametrize("code", FINAL)
-async def test_what_waiting_does_not_heal_is_raised(family: str, code: grpc.StatusCode) -> None:
+async def test_a_refusal_that_waiting_does_not_resolve_is_raised(
+    family: str, code: grpc.StatusCode
+) -> None:
     async with scripted() as script, opened(family, script.address) as client:
         script.watches.append([ALL, End(code, "never")])
         async with client.listening() as listener:
@@ -159,6 +157,7 @@ async def test_what_waiting_does_not_heal_is_raised(family: str, code: grpc.Stat
     assert caught.value.code == code
 
 
+@every_library
 async def test_a_message_that_is_too_large_is_raised(
     family: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -177,7 +176,7 @@ async def test_a_message_that_is_too_large_is_raised(
     [changes(changed(APPS, 9)), changes(removed=["nobody"]), heartbeat("another")],
     ids=["position", "removed", "etag"],
 )
-async def test_after_what_makes_no_sense_it_begins_from_nothing(
+async def test_after_an_inconsistent_message_the_watch_begins_anew(
     family: str, wrong: pb.WatchDiscoveryResponse
 ) -> None:
     async with scripted() as script, opened(family, script.address) as client:
@@ -188,7 +187,7 @@ async def test_after_what_makes_no_sense_it_begins_from_nothing(
     assert second.snapshot.groups is first.snapshot.groups
 
 
-async def test_what_makes_no_sense_from_nothing_either_is_raised(family: str) -> None:
+async def test_a_second_inconsistent_message_is_raised(family: str) -> None:
     wrong = changes(changed(APPS, 9))
     async with scripted() as script, opened(family, script.address) as client:
         script.watches.extend([[ALL, wrong], [wrong]])
@@ -217,6 +216,7 @@ async def test_a_message_without_an_event_is_an_error(
                 await listener.next()
 
 
+@every_library
 async def test_silence_of_two_heartbeats_is_taken_for_a_dead_connection(family: str) -> None:
     script = Scripted()
     script.watches.extend([[ALL, Hang()], [NOTHING, Hang()]])
@@ -231,6 +231,7 @@ async def test_silence_of_two_heartbeats_is_taken_for_a_dead_connection(family: 
     assert took.total_seconds() > 0.29
 
 
+@every_library
 async def test_a_reader_that_takes_its_time_is_no_silence(family: str) -> None:
     script = Scripted()
     script.watches.append([ALL, heartbeat(), Hang()])
@@ -242,6 +243,7 @@ async def test_a_reader_that_takes_its_time_is_no_silence(family: str) -> None:
         assert len(known(script)) == 1
 
 
+@every_library
 async def test_an_outage_is_told_once_and_so_is_its_end(family: str) -> None:
     script = Scripted()
     script.watches.extend([[ALL, Hang()], [NOTHING, Hang()]])
@@ -268,6 +270,7 @@ async def _fleeting(script: Scripted) -> str:
         return script.address
 
 
+@every_library
 async def test_a_server_that_was_silent_and_stays_away_is_told_at_once(family: str) -> None:
     script = Scripted()
     script.watches.append([ALL, Hang()])
@@ -283,7 +286,8 @@ async def test_a_server_that_was_silent_and_stays_away_is_told_at_once(family: s
     assert stale.snapshot.groups is first.snapshot.groups
 
 
-async def test_with_nothing_held_a_server_that_is_away_is_an_error(
+@every_library
+async def test_an_unreachable_server_is_an_error_without_a_snapshot(
     family: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(calls, "RETRY_WAITS_S", (0.0, 0.01))
@@ -293,7 +297,8 @@ async def test_with_nothing_held_a_server_that_is_away_is_an_error(
             await listener.next()
 
 
-async def test_with_nothing_held_a_server_that_comes_soon_is_waited_for(family: str) -> None:
+@every_library
+async def test_a_server_that_is_back_soon_is_waited_for_without_a_snapshot(family: str) -> None:
     async with scripted() as script, opened(family, script.address) as client:
         script.watches.extend([[UNAVAILABLE], [ALL, Hang()]])
         async with client.listening() as listener:
@@ -314,6 +319,7 @@ async def _closed_while_reading(client: Driven, listener: Listener) -> None:
         await reading
 
 
+@every_library
 @pytest.mark.parametrize("end", [_closed_by_reader, _closed_while_reading])
 async def test_closing_cancels_the_call_and_leaves_nothing_running(
     family: str, end: Callable[[Driven, Listener], Awaitable[None]]
@@ -342,6 +348,7 @@ def _is_left(thread: threading.Thread, before: set[threading.Thread]) -> bool:
     return thread not in before and not thread.name.startswith("asyncio_")
 
 
+@every_library
 async def test_cancelling_the_reader_ends_the_call(family: str) -> None:
     async with scripted() as script, opened(family, script.address) as client:
         script.watches.append([ALL, Hang()])

@@ -1,4 +1,4 @@
-"""All four gRPC transports against the real service: the same as each other and as over HTTP."""
+"""The gRPC transports against the real service read the same as over HTTP."""
 
 import asyncio
 import random
@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import product
 from pathlib import Path
 
 import grpc
@@ -20,7 +21,6 @@ from apidiscovery_client._server import StaticAccess
 from apidiscovery_client.model import CURRENT, Group, Stale, Unknown
 from apidiscovery_client.transports import (
     _betterproto_messages,
-    _grpc_watching,
     _protobuf_messages,
     async_betterproto,
 )
@@ -36,23 +36,19 @@ from certificates import Authority
 from groups import contribution as declared
 from groups import offer as declared_offer
 from groups import resource as declared_resource
-from grpc_contributions import APPS, CORE, EXAMPLES, one_group, random_step, resource
+from grpc_contributions import APPS, CORE, EXAMPLES, random_step
 from grpc_server import Served, serving
 from grpc_transports import FAMILIES, Driven, local, opened
 from proxies import TcpProxy
 from secured import TOKENS, Secured, secured
 from server import Server
 
-every_family = pytest.mark.parametrize("family", FAMILIES)
+LIBRARIES = ("grpcio", "betterproto", "sync-grpcio")
+every_library = pytest.mark.parametrize("family", LIBRARIES)
+pytestmark = pytest.mark.usefixtures("short_pauses")
 SINCE = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 ACCEPT = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 PROTOBUF = ACCEPT.replace("json", "vnd.kubernetes.protobuf")
-
-
-@pytest.fixture(autouse=True)
-def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_grpc_watching, "FIRST_WAIT_S", 0.01)
-    monkeypatch.setattr(_grpc_watching, "LONGEST_WAIT_S", 0.05)
 
 
 def names(held: FetchedSnapshot) -> list[str]:
@@ -70,32 +66,22 @@ async def over_http(url: str, accept: str) -> tuple[Group, ...]:
     return tuple(groups)
 
 
-@every_family
-@pytest.mark.parametrize("accept", [ACCEPT, PROTOBUF])
-async def test_the_same_is_read_as_over_http(family: str, accept: str, server: Server) -> None:
+@pytest.mark.parametrize("family", FAMILIES)
+async def test_the_same_is_read_as_over_http(family: str, server: Server) -> None:
     async with opened(family, server.grpc) as client:
         held = await client.fetch()
-    assert held.snapshot.groups == await over_http(server.url, accept)
+        assert client.traffic.requests == 1
+        async with client.listening() as listener:
+            watched = await listener.next()
     assert len(held.snapshot.groups) > 10
     assert held.hashes.keys() == {group.name for group in held.snapshot.groups}
-    assert client.traffic.requests == 1
+    for accept in (ACCEPT, PROTOBUF):
+        assert held.snapshot.groups == await over_http(server.url, accept)
+    assert watched.snapshot.groups == held.snapshot.groups
+    assert (watched.etags, watched.hashes) == (held.etags, held.hashes)
 
 
-async def test_all_families_read_the_same(no_beta_server: Server) -> None:
-    read: list[FetchedSnapshot] = []
-    for family in FAMILIES:
-        async with opened(family, no_beta_server.grpc) as client:
-            read.append(await client.fetch())
-            async with client.listening() as listener:
-                read.append(await listener.next())
-    first = read[0]
-    for other in read[1:]:
-        assert other.snapshot.groups == first.snapshot.groups
-        assert (other.etags, other.hashes) == (first.etags, first.hashes)
-
-
-@every_family
-async def test_what_is_held_goes_on_with_any_other_family(family: str, server: Server) -> None:
+async def test_a_snapshot_can_be_updated_by_another_transport(family: str, server: Server) -> None:
     async with opened("grpcio", server.grpc) as first, opened(family, server.grpc) as second:
         held = await first.fetch()
         again = await second.fetch(held)
@@ -104,7 +90,6 @@ async def test_what_is_held_goes_on_with_any_other_family(family: str, server: S
     assert second.traffic.body_bytes < first.traffic.body_bytes
 
 
-@every_family
 @pytest.mark.parametrize("seed", [1, 2])
 async def test_deltas_lead_to_the_whole_document_after_any_history(family: str, seed: int) -> None:
     rng = random.Random(seed)  # noqa: S311 - no secret
@@ -124,7 +109,6 @@ async def test_deltas_lead_to_the_whole_document_after_any_history(family: str, 
             )
 
 
-@every_family
 async def test_a_watch_leads_to_the_whole_document_after_any_history(family: str) -> None:
     rng = random.Random(3)  # noqa: S311 - no secret
     async with (
@@ -143,7 +127,6 @@ async def test_a_watch_leads_to_the_whole_document_after_any_history(family: str
             assert list(held.hashes.items()) == list(whole.hashes.items())
 
 
-@every_family
 async def test_fetching_goes_on_at_another_replica(family: str) -> None:
     async with serving(CORE, APPS) as one, serving(CORE, APPS, EXAMPLES[0]) as other:
         async with opened(family, one.target) as client:
@@ -155,7 +138,7 @@ async def test_fetching_goes_on_at_another_replica(family: str) -> None:
     assert after.snapshot.groups[1] is held.snapshot.groups[1]
 
 
-@every_family
+@every_library
 async def test_a_removal_missed_while_away_is_told_by_the_next_replica(family: str) -> None:
     async with (
         serving(CORE, APPS, EXAMPLES[0]) as one,
@@ -185,7 +168,7 @@ class _Switch(TcpProxy):
         await asyncio.sleep(0)
 
 
-@every_family
+@every_library
 async def test_a_network_that_is_cut_and_mended_is_survived(family: str) -> None:
     async with (
         serving(CORE, APPS) as served,
@@ -206,35 +189,6 @@ async def test_a_network_that_is_cut_and_mended_is_survived(family: str) -> None
     assert names(current) == ["", "apps", "a.example.com"]
 
 
-@every_family
-async def test_heartbeats_of_the_service_are_told(family: str) -> None:
-    async with (
-        serving(CORE) as served,
-        opened(family, served.target, heartbeat_s=1.0) as client,
-        client.listening() as listener,
-    ):
-        first, second = await listener.next(), await listener.next()
-    assert second.snapshot.groups is first.snapshot.groups
-    assert second.snapshot.checked_at > first.snapshot.checked_at
-
-
-@every_family
-async def test_a_group_that_is_published_is_told(family: str) -> None:
-    async with (
-        serving(CORE) as served,
-        opened(family, served.target) as client,
-        client.listening() as listener,
-    ):
-        first = await listener.next()
-        served.registry.publish(APPS)
-        second = await listener.next()
-        served.registry.publish(one_group("apps", resource("replicasets"), priority=17800))
-        third = await listener.next()
-    assert [names(held) for held in (first, second, third)] == [[""], ["", "apps"], ["", "apps"]]
-    assert third.snapshot.groups[0] is first.snapshot.groups[0]
-
-
-@every_family
 async def test_a_stale_upstream_is_told_with_its_error(family: str) -> None:
     stale = declared(
         "upstream:east",
@@ -252,7 +206,6 @@ async def test_a_stale_upstream_is_told_with_its_error(family: str) -> None:
     assert versions["v2"].freshness == Unknown(SINCE, reason)
 
 
-@every_family
 async def test_a_service_that_offers_v2beta1_only_is_read(
     family: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -268,7 +221,6 @@ async def test_a_service_that_offers_v2beta1_only_is_read(
     assert names(after) == ["", "apps", "a.example.com"]
 
 
-@every_family
 async def test_a_service_that_is_not_ready_refuses(
     family: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -294,30 +246,30 @@ def tls_server(
     )
 
 
-@every_family
-async def test_a_token_is_sent_over_tls(family: str, tmp_path: Path) -> None:
+async def test_a_token_is_sent_over_tls(tmp_path: Path) -> None:
     async with secured(tmp_path) as running:
-        server = tls_server(running, TOKENS["rita"], name="localhost")
-        async with opened(family, server) as client, client.listening() as listener:
-            held = await client.fetch()
-            assert (await listener.next()).snapshot.groups == held.snapshot.groups
-        async with opened(family, tls_server(running, TOKENS["nemo"])) as client:
-            with pytest.raises(CallRefused) as caught:
-                await client.fetch()
-        assert caught.value.code == grpc.StatusCode.PERMISSION_DENIED
+        for family in LIBRARIES:
+            server = tls_server(running, TOKENS["rita"], name="localhost")
+            async with opened(family, server) as client, client.listening() as listener:
+                held = await client.fetch()
+                assert (await listener.next()).snapshot.groups == held.snapshot.groups
+            async with opened(family, tls_server(running, TOKENS["nemo"])) as client:
+                with pytest.raises(CallRefused) as caught:
+                    await client.fetch()
+            assert caught.value.code == grpc.StatusCode.PERMISSION_DENIED
 
 
-@every_family
-async def test_a_certificate_of_somebody_else_is_told(family: str, tmp_path: Path) -> None:
+async def test_a_certificate_that_is_not_of_the_server_is_told(tmp_path: Path) -> None:
     other = Authority(tmp_path / "other")
     async with secured(tmp_path) as running:
         for server, said in (
             (tls_server(running, authority=other), "is not trusted"),
             (tls_server(running, name="elsewhere.example"), "for another name"),
         ):
-            async with opened(family, server) as client:
-                with pytest.raises(ServerUnreachable, match=said):
-                    await client.fetch()
+            for family in LIBRARIES:
+                async with opened(family, server) as client:
+                    with pytest.raises(ServerUnreachable, match=said):
+                        await client.fetch()
 
 
 class Rotating:
@@ -339,20 +291,20 @@ class Rotating:
         return True
 
 
-@every_family
-async def test_a_token_that_is_refused_is_asked_for_anew(family: str, tmp_path: Path) -> None:
+async def test_a_token_that_is_refused_is_renewed_once(tmp_path: Path) -> None:
     async with secured(tmp_path) as running:
-        for listens in (False, True):
+        for family, listens in product(LIBRARIES, (False, True)):
             access = Rotating("of yesterday", TOKENS["rita"])
             async with opened(family, replace(tls_server(running), access=access)) as client:
                 await (_heard(client) if listens else client.fetch())
             assert access.tokens == [TOKENS["rita"]]
-        access = Rotating("of yesterday", "of tomorrow", "unused")
-        async with opened(family, replace(tls_server(running), access=access)) as client:
-            with pytest.raises(CallRefused) as caught:
-                await client.fetch()
-        assert caught.value.code == grpc.StatusCode.UNAUTHENTICATED
-        assert access.tokens == ["of tomorrow", "unused"]
+        for family in LIBRARIES:
+            access = Rotating("of yesterday", "of tomorrow", "unused")
+            async with opened(family, replace(tls_server(running), access=access)) as client:
+                with pytest.raises(CallRefused) as caught:
+                    await client.fetch()
+            assert caught.value.code == grpc.StatusCode.UNAUTHENTICATED
+            assert access.tokens == ["of tomorrow", "unused"]
 
 
 async def _heard(client: Driven) -> FetchedSnapshot:
@@ -360,7 +312,7 @@ async def _heard(client: Driven) -> FetchedSnapshot:
         return await listener.next()
 
 
-@every_family
+@every_library
 async def test_a_token_that_cannot_be_sent_is_told_without_it(family: str) -> None:
     async with serving(CORE) as served:
         server = replace(local(served.target), access=StaticAccess(token="gehe\u00efm"))  # noqa: S106 - of nothing
@@ -384,7 +336,7 @@ def test_grpcio_over_tls_wants_credentials_and_is_never_in_plain_text(family: st
         FAMILIES[family](server)
 
 
-@every_family
+@every_library
 async def test_fetches_side_by_side_share_a_transport(family: str, server: Server) -> None:
     async with opened(family, server.grpc) as client:
         held = await client.fetch()

@@ -28,7 +28,7 @@ def compressed(body: bytes) -> bytes:
     return HEAD + b"Content-Encoding: gzip\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
 
 
-def test_a_connection_with_two_opinions_on_a_length_is_not_used_again() -> None:
+def test_a_connection_with_two_lengths_is_not_reused() -> None:
     both = HEAD + b"Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n"
     found = answered(both + b"5\r\nhello\r\n0\r\n\r\n")
     assert (found.body, found.is_reusable) == (b"hello", False)
@@ -51,24 +51,24 @@ def test_malformed_answers_are_errors(received: bytes, problem: str) -> None:
         answered(received)
 
 
-def test_of_several_compressed_parts_none_is_left_out() -> None:
+def test_all_gzip_members_are_read() -> None:
     body = b"".join(map(gzip.compress, (b"hel", b"", b"lo")))
     assert answered(compressed(body)).body == b"hello"
 
 
 @pytest.mark.parametrize("rest", [b"x", b"\0" * 100, gzip.compress(b"lo", mtime=0)[:-1]])
-def test_what_follows_a_compressed_body_is_told(rest: bytes) -> None:
+def test_bytes_after_a_compressed_body_are_an_error(rest: bytes) -> None:
     with pytest.raises(BodyError, match="cannot be decoded"):
         answered(compressed(gzip.compress(b"hel") + rest))
 
 
-def test_a_bomb_of_many_parts_does_not_go_off() -> None:
+def test_a_bomb_of_many_gzip_members_is_stopped() -> None:
     bomb = gzip.compress(bytes(1 << 20)) * 40
     with pytest.raises(BodyError, match="exceeds"):
         answered(compressed(bomb), max_body_bytes=1 << 21)
 
 
-def test_many_small_parts_take_no_longer_than_they_are_long() -> None:
+def test_many_small_gzip_members_take_linear_time() -> None:
     body = gzip.compress(b"") * 4000
     begin = time.process_time()
     assert answered(compressed(body)).body == b""

@@ -1,4 +1,4 @@
-"""TLS, proxies, and ending in the middle: nothing is left behind, and nobody is trusted blindly."""
+"""TLS, proxies and fetches that end early: certificates are checked, nothing is left behind."""
 
 import asyncio
 import contextlib
@@ -12,6 +12,7 @@ from collections.abc import Generator
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from apidiscovery_client._errors import ClientClosed, ServerUnreachable
@@ -19,13 +20,21 @@ from apidiscovery_client._package import VERSION
 from apidiscovery_client._server import Headers, Server, StaticAccess
 from apidiscovery_client.transports.async_http import AsyncHttpTransport
 from apidiscovery_client.transports.http import HttpTransport
-from certificates import Authority, KeyPair
-from fake_api_server import Answer, FakeApiServer, aggregated
+from certificates import Authority
+from fake_api_server import (
+    Answer,
+    FakeApiServer,
+    Request,
+    Respond,
+    aggregated,
+    server_context,
+)
 from fetching import KINDS, client_sockets, client_threads, fetching
 from proxies import ForwardProxy
+from server import eventually
 from skewed_answers import RELEASES, respond
 
-NEW, OLD = respond(RELEASES["1.33"]), respond(RELEASES["1.15"])
+NEW = respond(RELEASES["1.33"])
 both = pytest.mark.parametrize("kind", KINDS)
 
 
@@ -34,32 +43,15 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
     return Authority(tmp_path_factory.mktemp("authority"))
 
 
-def serving_tls(pair: KeyPair) -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(pair.cert_file, pair.key_file)
-    return context
-
-
 def trusting(ca_file: Path) -> StaticAccess:
     return StaticAccess(context=ssl.create_default_context(cafile=ca_file))
 
 
 @both
-def test_trusted_server_is_asked_over_tls(kind: str, authority: Authority) -> None:
-    tls = serving_tls(authority.server(["127.0.0.1"]))
-    with FakeApiServer(OLD, tls) as server:
-        known = Server(url=server.url, access=trusting(authority.ca_file))
-        with fetching(kind, known) as transport:
-            held = transport.fetch()
-            assert transport.fetch(held).snapshot.groups is held.snapshot.groups
-        assert server.connections <= 16
-
-
-@both
-def test_certificate_of_another_name_counts_only_when_that_is_wanted(
+def test_certificate_of_another_name_is_accepted_only_where_that_is_configured(
     kind: str, authority: Authority
 ) -> None:
-    tls = serving_tls(authority.server(["api.example"]))
+    tls = server_context(authority.server(["api.example"]))
     with FakeApiServer(NEW, tls) as server:
         access = trusting(authority.ca_file)
         with (
@@ -74,7 +66,7 @@ def test_certificate_of_another_name_counts_only_when_that_is_wanted(
 
 @both
 def test_unknown_authority_is_not_trusted(kind: str, authority: Authority) -> None:
-    tls = serving_tls(authority.server(["127.0.0.1"]))
+    tls = server_context(authority.server(["127.0.0.1"]))
     with (
         FakeApiServer(NEW, tls) as server,
         fetching(kind, server.url) as transport,
@@ -95,34 +87,58 @@ def test_server_without_tls_is_told(kind: str) -> None:
             transport.fetch()
 
 
-def followed_by(answer: Answer, uncalled: Answer) -> Answer:
+def side_by_side(inner: Respond) -> Respond:
+    """Return what answers both requests at the same time, so each has a connection of its own."""
+    both_asked = threading.Barrier(2)
+
+    def answer(request: Request) -> Answer:
+        both_asked.wait(20)
+        return inner(request)
+
+    return answer
+
+
+def followed_by(answer: Answer, uncalled: Answer, *, is_late: bool) -> Answer:
     """Return an answer that brings another one along, which nobody asked for."""
     head = f"HTTP/1.1 200 OK\r\nContent-Type: {uncalled.content_type}\r\n"
-    length = f"Content-Length: {len(uncalled.body)}\r\n\r\n"
-    body = b"".join([answer.body, head.encode(), length.encode(), uncalled.body])
-    return replace(answer, body=body, length=len(answer.body))
+    end = f"Content-Length: {len(uncalled.body)}\r\n\r\n"
+    body = b"".join([answer.body, head.encode(), end.encode(), uncalled.body])
+    length = len(answer.body)
+    return replace(answer, body=body, length=length, stalls_after=length if is_late else None)
+
+
+def unread_bytes(url: str) -> list[int]:
+    """Return how many bytes each client of a server on this machine has not read yet."""
+    port = f"{urlsplit(url).port:04X}"
+    rows = [row.split() for row in Path("/proc/self/net/tcp").read_text().splitlines()[1:]]
+    return [int(row[4].rpartition(":")[2], 16) for row in rows if row[2].endswith(f":{port}")]
 
 
 @both
+@pytest.mark.parametrize("is_late", [False, True])
 @pytest.mark.parametrize("secured", [False, True])
 def test_what_comes_before_its_request_is_no_answer(
-    kind: str, authority: Authority, *, secured: bool
+    kind: str, authority: Authority, *, secured: bool, is_late: bool
 ) -> None:
-    """Nor is anybody the worse for it: the request is sent on another connection."""
+    """The request is sent over another connection, whose answer is taken."""
     planted = aggregated({"metadata": {"name": "planted"}, "versions": [{"version": "v1"}]})
-    tls = serving_tls(authority.server(["127.0.0.1"])) if secured else None
-    with FakeApiServer(lambda r: followed_by(NEW(r), planted), tls) as server:
+    tls = server_context(authority.server(["127.0.0.1"])) if secured else None
+    answer = side_by_side(lambda r: followed_by(NEW(r), planted, is_late=is_late))
+    with FakeApiServer(answer, tls) as server:
         known = Server(url=server.url, access=trusting(authority.ca_file))
         with fetching(kind, known) as transport:
             first = transport.fetch().snapshot
             server.answers = NEW
+            server.resume()
+            if is_late:
+                eventually(lambda: all(unread_bytes(server.url)), 10, "the bytes have arrived")
             for _ in range(2):
                 assert transport.fetch().snapshot.groups == first.groups
     assert first.group("apps")
 
 
 class Rotating:
-    """An access that trusts a server only at the second time."""
+    """An access whose TLS settings change."""
 
     def __init__(self, *contexts: ssl.SSLContext) -> None:
         self.identity = "rotating"
@@ -142,7 +158,7 @@ class Rotating:
 def test_other_tls_settings_need_other_connections(kind: str, authority: Authority) -> None:
     contexts = [ssl.create_default_context(cafile=authority.ca_file) for _ in range(2)]
     access = Rotating(*contexts)
-    with FakeApiServer(NEW, serving_tls(authority.server(["127.0.0.1"]))) as server:
+    with FakeApiServer(NEW, server_context(authority.server(["127.0.0.1"]))) as server:
         with fetching(kind, Server(url=server.url, access=access)) as transport:
             held = transport.fetch(transport.fetch())
             assert server.connections <= 2
@@ -158,12 +174,12 @@ def test_other_tls_settings_need_other_connections(kind: str, authority: Authori
 @both
 @pytest.mark.parametrize("proxy_tls", [False, True])
 @pytest.mark.parametrize("server_tls", [False, True])
-def test_proxy_is_used_in_each_way(
+def test_proxy_is_used_with_and_without_tls(
     kind: str, authority: Authority, *, proxy_tls: bool, server_tls: bool
 ) -> None:
-    tls = serving_tls(authority.server(["127.0.0.1"]))
+    tls = server_context(authority.server(["127.0.0.1"]))
     with (
-        FakeApiServer(OLD, tls if server_tls else None) as server,
+        FakeApiServer(side_by_side(NEW), tls if server_tls else None) as server,
         ForwardProxy(tls=tls if proxy_tls else None) as proxy,
     ):
         url = proxy.url.replace("://", "://me:p%40ss@")
@@ -189,8 +205,10 @@ def test_proxy_that_refuses_is_told(kind: str) -> None:
         assert client_sockets(proxy.url) == 0
 
 
-@both
-@pytest.mark.parametrize("variable", ["HTTP_PROXY", "http_proxy", "ALL_PROXY"])
+@pytest.mark.parametrize(
+    ("kind", "variable"),
+    [("blocking", "HTTP_PROXY"), ("blocking", "http_proxy"), ("asyncio", "ALL_PROXY")],
+)
 def test_proxy_of_the_environment_is_used_but_not_for_loopback(
     kind: str, variable: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -222,7 +240,7 @@ def test_proxy_that_cannot_be_used_is_told(kind: str, url: str) -> None:
         pass
 
 
-# Ending in the middle.
+# Fetches that end early.
 
 
 @contextlib.contextmanager
@@ -261,7 +279,7 @@ def wait_for_two(heard: threading.Semaphore) -> None:
 async def test_asyncio_fetch_ended_in_the_middle_leaves_nothing(scheme: str, end: str) -> None:
     with silent_listener() as (where, heard):
         url = scheme + where
-        timeout_s = 0.3 if end == "timeout" else None
+        timeout_s = 1.0 if end == "timeout" else None
         transport = AsyncHttpTransport(Server(url=url, request_timeout_s=timeout_s))
         fetch = asyncio.create_task(transport.fetch(None))
         await asyncio.to_thread(heard.acquire)
@@ -286,7 +304,7 @@ def test_blocking_fetch_ended_in_the_middle_leaves_nothing(scheme: str, end: str
     before = client_threads()
     with silent_listener() as (where, heard):
         url = scheme + where
-        timeout_s = 0.3 if end == "timeout" else None
+        timeout_s = 1.0 if end == "timeout" else None
         transport = HttpTransport(Server(url=url, request_timeout_s=timeout_s))
         problems: list[Exception] = []
 
@@ -343,9 +361,6 @@ def test_servers_do_not_push(kind: str) -> None:
             transport.listen(None)
 
     asyncio.run(listen())
-
-
-# What importing costs.
 
 
 def test_blocking_transport_imports_nothing_that_is_slow() -> None:

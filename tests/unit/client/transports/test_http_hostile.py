@@ -1,19 +1,14 @@
-"""Servers, proxies and name servers that mean no good, or know no better."""
+"""Name servers that do not answer, tokens that could leak, and plugins that hang."""
 
-import contextlib
-import fcntl
 import json
 import os
 import socket
-import ssl
 import subprocess
 import sys
-import termios
 import threading
 import time
 from collections.abc import Generator
 from pathlib import Path
-from typing import Self
 
 import pytest
 from apidiscovery_client._connecting import open_blocking, read_server
@@ -21,113 +16,19 @@ from apidiscovery_client._errors import ClientClosed, InvalidConfiguration, Serv
 from apidiscovery_client._http.request import Credentials
 from apidiscovery_client._server import Headers, Server, StaticAccess
 from apidiscovery_kubeconfig.kubeconfig import Overrides
-from certificates import Authority
-from fake_api_server import aggregated, aggregated_type
 from fetching import KINDS, fetching
 
-CORE = aggregated({"metadata": {}, "versions": [{"version": "v1"}]})
-APPS = aggregated({"metadata": {"name": "apps"}, "versions": [{"version": "v1"}]})
-NOTHING = aggregated()
 SECRET = "s3cret"  # noqa: S105 - it is none
 OLD = "old"
 
 both = pytest.mark.parametrize("kind", KINDS)
 
 
-def response(body: bytes) -> bytes:
-    head = f"HTTP/1.1 200 OK\r\nContent-Type: {aggregated_type()}\r\n"
-    return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
-
-
-def _unacknowledged(connection: socket.socket) -> int:
-    """Return how many bytes the other end's system has not acknowledged."""
-    return int.from_bytes(fcntl.ioctl(connection, termios.TIOCOUTQ, bytes(4)), sys.byteorder)
-
-
-class RawServer:
-    """Answers `/api` and `/apis`, and says more on its connections when it is told to.
-
-    Attributes:
-        url: Where it is.
-        connections: Those that are open.
-    """
-
-    def __init__(self, tls: ssl.SSLContext | None = None) -> None:
-        self.connections: list[socket.socket] = []
-        self._tls = tls
-        self._listening = socket.create_server(("127.0.0.1", 0), backlog=64)
-        self.url = f"http{'s' if tls else ''}://127.0.0.1:{self._listening.getsockname()[1]}"
-        self._threads = [threading.Thread(target=self._accept)]
-        self._threads[0].start()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._listening.shutdown(socket.SHUT_RDWR)
-        for thread in self._threads:
-            thread.join(10)
-        self._listening.close()
-
-    def say(self, more: bytes) -> None:
-        """Send this on all connections, and wait until it has arrived there."""
-        for connection in self.connections:
-            connection.sendall(more)
-            while _unacknowledged(connection):
-                time.sleep(0.001)
-
-    def _accept(self) -> None:
-        with contextlib.suppress(OSError):
-            while True:
-                near, _ = self._listening.accept()
-                thread = threading.Thread(target=self._serve, args=(near,))
-                self._threads.append(thread)
-                thread.start()
-
-    def _serve(self, near: socket.socket) -> None:
-        with contextlib.suppress(OSError), near:
-            connection = self._tls.wrap_socket(near, server_side=True) if self._tls else near
-            self.connections.append(connection)
-            with connection:
-                while head := connection.recv(1 << 16):
-                    answer = APPS if head.startswith(b"GET /apis ") else CORE
-                    connection.sendall(response(answer.body))
-
-
-def context_of(authority: Authority) -> ssl.SSLContext:
-    pair = authority.server(["127.0.0.1"])
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(pair.cert_file, pair.key_file)
-    return context
-
-
-@pytest.fixture(scope="module")
-def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
-    return Authority(tmp_path_factory.mktemp("authority"))
-
-
-@both
-@pytest.mark.parametrize("has_tls", [False, True])
-def test_what_nobody_asked_for_is_not_taken_for_the_next_answer(
-    kind: str, authority: Authority, *, has_tls: bool
-) -> None:
-    trusting = StaticAccess(context=ssl.create_default_context(cafile=authority.ca_file))
-    with RawServer(context_of(authority) if has_tls else None) as server:
-        asked = Server(url=server.url, access=trusting if has_tls else StaticAccess())
-        with fetching(kind, asked) as transport:
-            held = transport.fetch()
-            before = len(server.connections)
-            server.say(response(NOTHING.body))
-            again = transport.fetch(held)
-            assert [group.name for group in again.snapshot.groups] == ["", "apps"]
-            assert len(server.connections) > before
-
-
 # Names.
 
 
 class NameServer:
-    """What it is asked, and when it ends."""
+    """Whether a name server was asked, and whether it may end."""
 
     def __init__(self) -> None:
         self.is_asked = threading.Event()
@@ -136,7 +37,7 @@ class NameServer:
 
 @pytest.fixture
 def name_server(monkeypatch: pytest.MonkeyPatch) -> Generator[NameServer]:
-    """One that does not answer until the test is over."""
+    """Return a name server that does not answer until the test is over."""
     known = socket.getaddrinfo
     server = NameServer()
 
@@ -160,7 +61,7 @@ def name_server(monkeypatch: pytest.MonkeyPatch) -> Generator[NameServer]:
 
 
 @both
-def test_a_name_server_is_not_waited_for_longer_than_the_server(
+def test_a_name_server_counts_towards_the_request_timeout(
     kind: str, name_server: NameServer
 ) -> None:
     server = Server(url="http://api.example:1", request_timeout_s=0.3)
@@ -171,11 +72,10 @@ def test_a_name_server_is_not_waited_for_longer_than_the_server(
         assert time.monotonic() - begin < 5
 
 
-@pytest.mark.parametrize("kind", ["blocking"])
-def test_closing_does_not_wait_for_a_name_server(kind: str, name_server: NameServer) -> None:
+def test_closing_does_not_wait_for_a_name_server(name_server: NameServer) -> None:
     server = Server(url="http://api.example:1", request_timeout_s=20)
     begin = time.monotonic()
-    with fetching(kind, server, closes_first=name_server.is_over.set) as transport:
+    with fetching("blocking", server, closes_first=name_server.is_over.set) as transport:
 
         def end() -> None:
             name_server.is_asked.wait(10)
@@ -239,6 +139,7 @@ def test_passwords_are_not_shown() -> None:
         access=StaticAccess(token=SECRET),
     )
     assert SECRET not in repr(server)
+    assert server.url in repr(server)
     assert SECRET not in repr(Overrides(proxy_url=server.proxy_url or ""))
 
 
