@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import json
 import signal
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from apidiscovery_service.app.settings import Address
@@ -20,6 +20,7 @@ from apidiscovery_service.demo.past import write_past
 from apidiscovery_service.demo.servers import DemoServer, ServerEnded, free_address
 from apidiscovery_service.history.history import history_path
 from apidiscovery_service.store.urls import StoreUrl
+from apidiscovery_service.waiting import run_until_one_ends
 
 _CHANGE_EVERY_S = 5.0
 _UP_S, _DOWN_S = 40.0, 20.0
@@ -65,7 +66,7 @@ async def _run(folder: Path, http: Address, show: Callable[[str], None]) -> None
             await write_past(past, folder, addresses)
         show(await gateway.start())
         works = (_end_with(gateway), _change(folder), _come_and_go(servers[UNSTEADY]))
-        await _until_first_ends([asyncio.create_task(work) for work in works])
+        await run_until_one_ends(*works)
     finally:
         ending = (server.stop() for server in (gateway, *servers.values()))
         await asyncio.shield(asyncio.gather(*ending))
@@ -105,17 +106,6 @@ def _gateway_flags(
         *("--config", str(config), "--http", str(http), "--grpc", "off"),
         *("--store", f"sqlite:{store}", "--history", "30d,256MiB", "--web", "on"),
     )
-
-
-async def _until_first_ends(tasks: Sequence[asyncio.Task[None]]) -> None:
-    try:
-        ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        for task in ended:
-            task.result()
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def _end_with(gateway: DemoServer) -> None:

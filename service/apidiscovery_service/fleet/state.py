@@ -1,6 +1,5 @@
 """The clusters of the fleet as they are now, and the documents that each would answer with."""
 
-import asyncio
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
@@ -10,6 +9,7 @@ from apidiscovery_service.encoding import EncodedSnapshot
 from apidiscovery_service.fleet.publisher import Publisher
 from apidiscovery_service.fleet.scope import Makers, Scope
 from apidiscovery_service.fleet.view_spec import ViewSpec
+from apidiscovery_service.waiting import Wakeup
 
 # The documents of so many clusters are kept; those of others are made again when asked for, which
 # takes some milliseconds.
@@ -33,7 +33,7 @@ class Fleet:
         self._makers = Makers(self._publisher, tuple(views))
         self._encoded: OrderedDict[str, EncodedSnapshot] = OrderedDict()
         self._scopes: dict[tuple[str, ...], Scope] = {}
-        self._changed = asyncio.Event()
+        self._news = Wakeup()
 
     @property
     def clusters(self) -> Mapping[str, Cluster]:
@@ -74,13 +74,11 @@ class Fleet:
                 self._encoded.pop(cluster.name, None)
         if not is_same:
             self.revision += 1
-            self._changed.set()
-            self._changed = asyncio.Event()
+            self._news.ring()
 
     async def wait(self, revision: int) -> int:
         """Return the revision once it is another."""
-        while self.revision == revision:
-            await self._changed.wait()
+        await self._news.until(lambda: self.revision != revision)
         return self.revision
 
     def etag(self, name: str) -> str:

@@ -10,13 +10,12 @@ import time
 from collections.abc import (
     Awaitable,
     Callable,
-    Generator,
     Iterable,
     Mapping,
     Sequence,
 )
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -49,6 +48,7 @@ from apidiscovery_service.history.model import (
 )
 from apidiscovery_service.openapi.recipe import Recipe
 from apidiscovery_service.store.urls import StoreUrl
+from apidiscovery_service.waiting import Wakeup
 
 # Changes that come together are written together. When writing takes long, as while the first
 # answers of a fleet come in, there is a longer pause: nobody waits for it, but for its computing.
@@ -116,7 +116,7 @@ class History:
         self._writing = asyncio.Lock()
         self._written: dict[str, Written] = {}
         self._problem = ""
-        self._appended: set[asyncio.Event] = set()
+        self.news = Wakeup()
 
     @classmethod
     async def open(
@@ -312,8 +312,7 @@ class History:
 
     async def _append(self, changes: Sequence[NewChange], contents: Mapping[str, bytes]) -> None:
         await self._until_it_works(lambda: self._file.append(changes, contents))
-        for event in self._appended:
-            event.set()
+        self.news.ring()
 
     async def _compact(self) -> None:
         while True:
@@ -380,16 +379,6 @@ class History:
     ) -> tuple[tuple[Change, ...], int]:
         """Return changes after an id, the oldest first, and the id to continue with."""
         return await self._run(lambda: self._file.following(only, after, limit))
-
-    @contextmanager
-    def watching(self) -> Generator[asyncio.Event]:
-        """Yield an event that is set whenever this process has written changes."""
-        appended = asyncio.Event()
-        self._appended.add(appended)
-        try:
-            yield appended
-        finally:
-            self._appended.discard(appended)
 
     async def change(self, number: int) -> Change | None:
         """Return a change by its id; None if there is none."""

@@ -2,10 +2,10 @@
 
 import asyncio
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Final, TypeVar
 
 from apidiscovery_service.access.authenticator import Access
+from apidiscovery_service.waiting import happens_within
 
 T = TypeVar("T")
 
@@ -25,9 +25,7 @@ async def revoked(access: Access, refusal: Callable[[], T | None]) -> T:
     try:
         while (found := refusal()) is None:
             changed.clear()
-            with suppress(TimeoutError):
-                async with asyncio.timeout(CHECK_EVERY_S):
-                    await changed.wait()
+            await happens_within(CHECK_EVERY_S, changed.wait())
         return found
     finally:
         unsubscribe()

@@ -59,19 +59,6 @@ async def follow_events(collection: Collection, handle: Callable[[Event], None])
             await backoff.pause()
 
 
-async def run_until_one_ends(*work: Coroutine[None, None, None]) -> None:
-    """Run all concurrently until one ends or fails; cancel the rest, and raise its error."""
-    tasks = [asyncio.ensure_future(each) for each in work]
-    try:
-        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        for task in done:
-            task.result()
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-
 async def for_each(
     items: Iterable[str], do: Callable[[str], Coroutine[None, None, None]], concurrency: int
 ) -> None:

@@ -5,7 +5,7 @@ the events follow the store's watch: they may be a moment late, and never miss a
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -37,7 +37,7 @@ from apidiscovery_service.store import (
     Store,
 )
 from apidiscovery_service.store.following import follow
-from apidiscovery_service.store.wakeup import rings_within
+from apidiscovery_service.waiting import happens_within
 from apidiscovery_service.workers import INLINE_BYTES, run_sized
 
 __all__ = ["Collection", "Event", "Expired", "StoredObject", "TooLarge", "Unreadable"]
@@ -340,7 +340,7 @@ class Collection:
 
     async def seen(self, revision: int) -> None:
         """Wait until the view is complete up to the revision of a write to this collection."""
-        await self._until(lambda: self._revision >= revision)
+        await self._history.news.until(lambda: self._revision >= revision)
 
     def next_change(self) -> asyncio.Event:
         """Return what is set at the next change of the view or of its revision."""
@@ -371,36 +371,28 @@ class Collection:
             for stored in objects:
                 yield self._initial_event(stored)
             yield self._bookmark(begun, initial=True)
-        await self._until(lambda: self._loaded)
+        await self._history.news.until(lambda: self._loaded)
         reached, position = begun, self._history.after(begun)
         clock = asyncio.get_running_loop().time
         due = None if bookmark_every_s is None else clock() + bookmark_every_s
-        with self._history.wakeup() as wakeup:
-            while True:
-                news = wakeup.next()
-                while position < self._history.end:
-                    event = self._history.at(position, begun, reached)
-                    position += 1
-                    if event is not None:
-                        reached = max(reached, event.revision)
-                        yield event
-                if await rings_within(news, None if due is None else due - clock()):
-                    continue
-                due = None if bookmark_every_s is None else clock() + bookmark_every_s
-                if position == self._history.end:
-                    reached = max(reached, self._revision)
-                    yield self._bookmark(reached)
-
-    async def _viewed_objects(self) -> tuple[tuple[StoredObject, ...], int]:
-        await self._until(lambda: self._loaded)
-        return tuple(self._view[name] for name in sorted(self._view)), self._revision
-
-    async def _until(self, holds: Callable[[], bool]) -> None:
         while True:
             news = self._history.news.next()
-            if holds():
-                return
-            await news.wait()
+            while position < self._history.end:
+                event = self._history.at(position, begun, reached)
+                position += 1
+                if event is not None:
+                    reached = max(reached, event.revision)
+                    yield event
+            if await happens_within(None if due is None else due - clock(), news.wait()):
+                continue
+            due = None if bookmark_every_s is None else clock() + bookmark_every_s
+            if position == self._history.end:
+                reached = max(reached, self._revision)
+                yield self._bookmark(reached)
+
+    async def _viewed_objects(self) -> tuple[tuple[StoredObject, ...], int]:
+        await self._history.news.until(lambda: self._loaded)
+        return tuple(self._view[name] for name in sorted(self._view)), self._revision
 
     def _initial_event(self, stored: StoredObject) -> Event:
         event = self._initial_events.get(stored.name)

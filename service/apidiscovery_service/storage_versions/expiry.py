@@ -16,7 +16,6 @@ from apidiscovery_service.storage_versions import leases
 from apidiscovery_service.storage_versions.background import (
     Backoff,
     follow_events,
-    run_until_one_ends,
 )
 from apidiscovery_service.storage_versions.collection import (
     Collection,
@@ -25,7 +24,7 @@ from apidiscovery_service.storage_versions.collection import (
     Unreadable,
 )
 from apidiscovery_service.store import Conflict, Guard, StoreUnavailable
-from apidiscovery_service.store.wakeup import Wakeup, rings_within
+from apidiscovery_service.waiting import Wakeup, happens_within, run_until_one_ends
 
 # Checks of an unchanged lease within its duration. A check that fails restarts the duration: a
 # server could not have renewed either while the store is away.
@@ -158,7 +157,7 @@ class LeaseExpiry:
         seconds = observed.next_check - begun
         if seconds <= 0:
             return
-        has_news = await rings_within(changed, None if seconds == math.inf else seconds)
+        has_news = await happens_within(None if seconds == math.inf else seconds, changed.wait())
         now = self._monotonic()
         if not has_news and now - begun > seconds + _SUSPENDED_S:
             _log.warning(

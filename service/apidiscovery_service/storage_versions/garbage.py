@@ -20,7 +20,6 @@ from apidiscovery_service.storage_versions.background import (
     Backoff,
     follow_events,
     for_each,
-    run_until_one_ends,
 )
 from apidiscovery_service.storage_versions.collection import (
     Collection,
@@ -40,7 +39,7 @@ from apidiscovery_service.storage_versions.model import (
     without_servers,
 )
 from apidiscovery_service.store import Conflict, Fenced, Guard, StoreUnavailable
-from apidiscovery_service.store.wakeup import Wakeup, rings_within
+from apidiscovery_service.waiting import Wakeup, happens_within, run_until_one_ends
 
 _CONCURRENCY = 16
 
@@ -95,7 +94,8 @@ class Garbage:
         next_round = loop.time() + self._every_s
         while True:
             news = candidates.news.next()
-            if not candidates.names and not await rings_within(news, next_round - loop.time()):
+            pause_s = next_round - loop.time()
+            if not candidates.names and not await happens_within(pause_s, news.wait()):
                 candidates.add_all()
                 next_round = loop.time() + self._every_s
             names, candidates.names = candidates.names, set()

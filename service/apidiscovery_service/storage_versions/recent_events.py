@@ -4,21 +4,15 @@ Nothing is queued for a watcher: it is a position in one bounded list of events.
 falls out of the list must list again.
 """
 
-import asyncio
 from collections import deque
-from collections.abc import Callable, Generator, Iterable
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from apidiscovery_service.errors import DiscoveryError
 from apidiscovery_service.kube.objects.kinds import Object
 from apidiscovery_service.kube.objects.metadata import with_metadata
 from apidiscovery_service.kube.objects.watch_events import EventType
-from apidiscovery_service.store.wakeup import Wakeup
-
-# 2,000 watchers that wake at once block the event loop for 100 ms, so they wake in groups.
-_GROUP_SIZE = 16
-_GROUP_PAUSE_S = 0.001
+from apidiscovery_service.waiting import Wakeup
 
 
 class Expired(DiscoveryError):
@@ -75,14 +69,6 @@ class Gap:
     until: int
 
 
-class _Group:
-    """Watchers that are woken together."""
-
-    def __init__(self) -> None:
-        self.news = Wakeup()
-        self.members = 0
-
-
 class History:
     """A bounded list of events, in order.
 
@@ -99,8 +85,6 @@ class History:
         self._first = 0
         self._oldest = 0
         self.news = Wakeup()
-        self._groups: dict[_Group, None] = {}
-        self._due: dict[_Group, None] = {}
 
     @property
     def end(self) -> int:
@@ -113,7 +97,7 @@ class History:
         self._first = self.end + 1
         self._events.clear()
         self._oldest = revision
-        self._ring()
+        self.news.ring()
 
     def extend(self, events: Iterable[Event | Gap]) -> None:
         """Append events; the oldest are dropped beyond the size."""
@@ -121,36 +105,7 @@ class History:
         while len(self._events) > self._size:
             self._oldest = max(self._oldest, self._events.popleft().until)
             self._first += 1
-        self._ring()
-
-    @contextmanager
-    def wakeup(self) -> Generator[Wakeup]:
-        """Return what rings for one of many watchers, shortly after every change of the list."""
-        group = next((group for group in self._groups if group.members < _GROUP_SIZE), None)
-        if group is None:
-            group = _Group()
-            self._groups[group] = None
-        group.members += 1
-        try:
-            yield group.news
-        finally:
-            group.members -= 1
-            if not group.members:
-                del self._groups[group]
-
-    def _ring(self) -> None:
         self.news.ring()
-        is_idle = not self._due
-        self._due |= self._groups
-        if is_idle and self._due:
-            self._ring_next()
-
-    def _ring_next(self) -> None:
-        group = next(iter(self._due))
-        group.news.ring()
-        if len(self._due) > 1:
-            asyncio.get_running_loop().call_later(_GROUP_PAUSE_S, self._ring_next)
-        del self._due[group]
 
     def after(self, revision: int) -> int:
         """Return the position of the first event that may have happened after a revision.

@@ -9,7 +9,6 @@ from datetime import datetime
 from apidiscovery_service.core.source import Source
 from apidiscovery_service.kube.objects.kinds import LEASE, STORAGE_VERSION, Object
 from apidiscovery_service.storage_versions import leases
-from apidiscovery_service.storage_versions.background import run_until_one_ends
 from apidiscovery_service.storage_versions.collection import Collection, StoredObject
 from apidiscovery_service.storage_versions.expiry import LeaseExpiry
 from apidiscovery_service.storage_versions.garbage import Garbage
@@ -18,7 +17,7 @@ from apidiscovery_service.storage_versions.model import Status, server_ids, stat
 from apidiscovery_service.storage_versions.reports import Reports
 from apidiscovery_service.store import Store
 from apidiscovery_service.store.claims import Claims
-from apidiscovery_service.store.wakeup import Wakeup
+from apidiscovery_service.waiting import Wakeup, run_until_one_ends
 
 OBJECTS = "storageversions/"
 LEASES = f"leases/{leases.NAMESPACE}/"
@@ -151,7 +150,7 @@ class StorageVersions(Source):
             changed = self.collection.next_change()
             leases_changed = self.lease_collection.next_change()
             self._news.ring()
-            await run_until_one_ends(_is_set(changed), _is_set(leases_changed))
+            await run_until_one_ends(changed.wait(), leases_changed.wait())
             await asyncio.sleep(_NOTIFY_EVERY_S)
 
     def _examine(
@@ -188,10 +187,6 @@ class StorageVersions(Source):
     async def _read(self, targets: Sequence[Target]) -> dict[str, StoredObject]:
         found = {target.name: await self.collection.read(target.name) for target in targets}
         return {name: stored for name, stored in found.items() if stored}
-
-
-async def _is_set(event: asyncio.Event) -> None:
-    await event.wait()
 
 
 def progress(target: Target, value: Object | None, unreported: tuple[str, ...]) -> Progress:

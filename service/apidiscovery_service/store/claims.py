@@ -34,7 +34,7 @@ from apidiscovery_service.store import (
     Store,
 )
 from apidiscovery_service.store.following import follow
-from apidiscovery_service.store.wakeup import Wakeup
+from apidiscovery_service.waiting import Wakeup
 
 Work: TypeAlias = Callable[[Guard], Awaitable[None]]
 

@@ -18,7 +18,7 @@ from apidiscovery_service.store import (
     StoreUnavailable,
 )
 from apidiscovery_service.store.keys import check_conditions, check_size
-from apidiscovery_service.store.wakeup import Wakeup, rings_within
+from apidiscovery_service.waiting import Wakeup, happens_within
 
 
 class MemoryStore:
@@ -79,7 +79,7 @@ class MemoryStore:
             batch = self._since(prefix, after)
             after = batch.revision
             silent_s = NEWS_EVERY_S - (time.monotonic() - yielded_at)
-            if batch.changes or not await rings_within(changed, silent_s):
+            if batch.changes or not await happens_within(silent_s, changed.wait()):
                 yield batch
                 yielded_at = time.monotonic()
 

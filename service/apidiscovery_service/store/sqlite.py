@@ -22,7 +22,7 @@ from apidiscovery_service.store import (
 )
 from apidiscovery_service.store.keys import check_size
 from apidiscovery_service.store.sqlite_file import SqliteFile
-from apidiscovery_service.store.wakeup import Wakeup, rings_within
+from apidiscovery_service.waiting import Wakeup, happens_within
 
 # While there are watches, this is how often the time of the log's last write is looked at for
 # changes by other processes, and how often the file is read though that time is the same: two
@@ -141,7 +141,7 @@ class SqliteStore:
                     return
                 after = batch.revision
                 silent_s = NEWS_EVERY_S - (time.monotonic() - yielded_at)
-                if batch.changes or not await rings_within(changed, silent_s):
+                if batch.changes or not await happens_within(silent_s, changed.wait()):
                     yield batch
                     yielded_at = time.monotonic()
 

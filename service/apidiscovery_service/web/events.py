@@ -60,11 +60,9 @@ class Changes:
         if storage_versions is not None:
             reports = storage_versions.collection
             waits.append(lambda: reports.next_change().wait())
-        history = self._served.history
-        if history is None:
-            return await _first(waits)
-        with history.watching() as appended:
-            return await _first([*waits, appended.wait])
+        if self._served.history is not None:
+            waits.append(self._served.history.news.next().wait)
+        return await _first(waits)
 
 
 async def _first(waits: list[Callable[[], Awaitable[object]]]) -> bool:

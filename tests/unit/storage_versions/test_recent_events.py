@@ -1,8 +1,5 @@
 """Recent events: their revisions, selections of them, and the wakeup of watchers."""
 
-import asyncio
-from contextlib import ExitStack
-
 import pytest
 from apidiscovery_service.kube.objects.kinds import Object
 from apidiscovery_service.kube.objects.metadata import metadata_of
@@ -99,34 +96,3 @@ def test_a_selection_sees_objects_come_and_go(kind: str, before: str, now: str, 
 def test_every_selection_gets_bookmarks() -> None:
     event = Event(EventType.BOOKMARK, {}, 7, 7)
     assert narrowed(event, lambda _: False) is event
-
-
-async def test_all_watchers_are_woken_in_groups() -> None:
-    history = History(10)
-    woken = list[int]()
-
-    async def watcher(number: int) -> None:
-        with history.wakeup() as turn:
-            await turn.next().wait()
-            woken.append(number)
-
-    tasks = [asyncio.create_task(watcher(number)) for number in range(100)]
-    await asyncio.sleep(0)
-    history.restart(1)
-    await asyncio.sleep(0)
-    first = len(woken)
-    history.restart(2)  # while not all have had their turn
-    async with asyncio.timeout(10):
-        await asyncio.gather(*tasks)
-
-    assert 0 < first < 100
-    assert sorted(woken) == list(range(100))
-
-
-def test_closed_watchers_are_not_woken() -> None:
-    history = History(10)
-    with ExitStack() as watchers:
-        bells = {watchers.enter_context(history.wakeup()) for _ in range(100)}
-    assert 1 < len(bells) < 100
-
-    history.restart(1)  # there is no event loop, so this would fail to wake a watcher

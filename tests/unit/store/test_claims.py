@@ -26,7 +26,7 @@ from apidiscovery_service.store.claims import Claims, has_ended, own_holder
 from apidiscovery_service.store.etcd import EtcdStore
 from apidiscovery_service.store.etcd_options import EtcdOptions
 from apidiscovery_service.store.memory import MemoryStore
-from apidiscovery_service.store.wakeup import Wakeup
+from apidiscovery_service.waiting import Wakeup
 from etcd import EtcdServer
 from store_wrapper import StoreWrapper
 from structlog.testing import capture_logs

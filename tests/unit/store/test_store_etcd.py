@@ -37,7 +37,7 @@ from apidiscovery_service.store.etcd import EtcdStore
 from apidiscovery_service.store.etcd_connection import EtcdConnection
 from apidiscovery_service.store.etcd_options import EtcdOptions
 from apidiscovery_service.store.following import follow
-from apidiscovery_service.store.wakeup import Wakeup
+from apidiscovery_service.waiting import Wakeup
 from broken_calls import BrokenCall
 from certificates import Authority, KeyPair
 from etcd import EtcdServer, etcd_members

@@ -389,13 +389,3 @@ class Streams:
         # Also called when the call has ended by itself, with nothing left to end.
         if stream in self._open:
             stream.end()
-
-
-async def happens_by(deadline: float, event: Awaitable[object]) -> bool:
-    """Wait for an event; return False if it has not happened by a time of the event loop."""
-    try:
-        async with asyncio.timeout_at(deadline):
-            await event
-    except TimeoutError:
-        return False
-    return True

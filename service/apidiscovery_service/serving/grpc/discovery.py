@@ -1,8 +1,7 @@
 """DiscoveryService: reads the current snapshot, compares hashes, sends bytes."""
 
 import asyncio
-import contextlib
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from apidiscovery.service.v1 import discovery_pb2
 from google.rpc import (  # pyright: ignore[reportMissingTypeStubs] - typed, without py.typed
@@ -24,9 +23,9 @@ from apidiscovery_service.serving.grpc.calls import (
     Context,
     Service,
     Stream,
-    happens_by,
 )
 from apidiscovery_service.serving.grpc.message_fields import heartbeat_s
+from apidiscovery_service.waiting import Wakeup, happens_within
 
 SERVICE = discovery_pb2.DESCRIPTOR.services_by_name["DiscoveryService"]
 
@@ -66,7 +65,7 @@ class DiscoveryService(Service):
         self._views: dict[messages.Selection, messages.SelectedSnapshot] = {}
         self._offered = gates.aggregated_versions
         self._awaited = awaited
-        self._changed: set[asyncio.Event] = set()
+        self._news = Wakeup()
         registry.subscribe(self._announce)
 
     def behaviours(self) -> Mapping[str, Behaviour]:
@@ -79,8 +78,7 @@ class DiscoveryService(Service):
 
     def _announce(self, _snapshot: Snapshot) -> None:
         self._views = {}
-        for event in self._changed:
-            event.set()
+        self._news.ring()
 
     async def get(self, request: discovery_pb2.GetDiscoveryRequest, _context: Context) -> bytes:
         """Answer GetDiscovery."""
@@ -111,19 +109,19 @@ class DiscoveryService(Service):
         """
         selection = self._selection(request)
         interval_s = heartbeat_s(request)
-        with self._metrics.grpc_watchers.track_inprogress(), self._changes() as changed:
-            await self._follow(request, stream, selection, changed, interval_s)
+        with self._metrics.grpc_watchers.track_inprogress():
+            await self._follow(request, stream, selection, interval_s)
 
     async def _follow(
         self,
         request: discovery_pb2.WatchDiscoveryRequest,
         stream: Stream,
         selection: messages.Selection,
-        changed: asyncio.Event,
         interval_s: float,
     ) -> None:
         """Send the difference to what the caller knows, then every change and heartbeats."""
         loop = asyncio.get_running_loop()
+        news = self._news.next()
         # In a thread, since it may be the whole document.
         known = request.known_groups.hashes
         message, sent = await asyncio.to_thread(_first, self._view(selection), known)
@@ -131,8 +129,8 @@ class DiscoveryService(Service):
         del message  # it may be large
         heartbeat_at = loop.time() + interval_s
         while True:
-            is_heartbeat = not await happens_by(heartbeat_at, changed.wait())
-            changed.clear()
+            is_heartbeat = not await happens_within(heartbeat_at - loop.time(), news.wait())
+            news = self._news.next()
             following, sent = self._next(selection, sent, is_heartbeat=is_heartbeat)
             if following is not None:
                 await stream.send(following)
@@ -152,16 +150,6 @@ class DiscoveryService(Service):
         if delta is not None:
             return messages.changes(view.etag, delta), view.group_hashes
         return messages.heartbeat(view.etag) if is_heartbeat else None, view.group_hashes
-
-    @contextlib.contextmanager
-    def _changes(self) -> Generator[asyncio.Event]:
-        """Yield an event that is set at every change."""
-        changed = asyncio.Event()
-        self._changed.add(changed)
-        try:
-            yield changed
-        finally:
-            self._changed.discard(changed)
 
     def _view(self, selection: messages.Selection) -> messages.SelectedSnapshot:
         """Return the view of the current snapshot, which all callers with a selection share."""

@@ -20,7 +20,6 @@ from apidiscovery_service.serving.grpc.calls import (
     Context,
     Service,
     Stream,
-    happens_by,
 )
 from apidiscovery_service.serving.grpc.fleet_messages import Selection
 from apidiscovery_service.serving.grpc.fleet_sheet import (
@@ -36,6 +35,7 @@ from apidiscovery_service.serving.grpc.message_fields import (
     page_token,
     token_parts,
 )
+from apidiscovery_service.waiting import happens_within
 
 SERVICE = fleet_pb2.DESCRIPTOR.services_by_name["FleetService"]
 
@@ -133,7 +133,9 @@ class FleetService(Service):
         revision, sent = await _begin(stream, followed, selection, known)
         heartbeat_at = loop.time() + interval_s
         while True:
-            is_heartbeat = not await happens_by(heartbeat_at, followed.scope.wait(revision))
+            is_heartbeat = not await happens_within(
+                heartbeat_at - loop.time(), followed.scope.wait(revision)
+            )
             if self._scope_of(context) is not scope:  # the caller may see more now, or less
                 scope = self._scope_of(context)
                 followed = self._followed_by(context, selection.labels)

@@ -36,7 +36,6 @@ from apidiscovery_service.serving.grpc.calls import (
     Context,
     Service,
     Stream,
-    happens_by,
     number_of,
 )
 from apidiscovery_service.serving.grpc.discovery_messages import STATES
@@ -48,6 +47,7 @@ from apidiscovery_service.serving.grpc.message_fields import (
     time_of,
     token_parts,
 )
+from apidiscovery_service.waiting import happens_within
 
 SERVICE = history_pb2.DESCRIPTOR.services_by_name["HistoryService"]
 
@@ -248,18 +248,17 @@ class _Watch:
         """Send changes after an id as they come, and a heartbeat after each interval without."""
         loop = asyncio.get_running_loop()
         heartbeat_at = loop.time() + interval_s
-        with self.history.watching() as appended:
-            while True:
-                appended.clear()
-                found, after = await self.history.following(self.selected(), after, _MAX_PAGE)
-                if found:
-                    await self._send(found)
-                    heartbeat_at = loop.time() + interval_s
-                    continue
-                if loop.time() >= heartbeat_at:
-                    await self.stream.send(_heartbeat(after))
-                    heartbeat_at = loop.time() + interval_s
-                await happens_by(min(heartbeat_at, loop.time() + LOOK_EVERY_S), appended.wait())
+        while True:
+            news = self.history.news.next()
+            found, after = await self.history.following(self.selected(), after, _MAX_PAGE)
+            if found:
+                await self._send(found)
+                heartbeat_at = loop.time() + interval_s
+                continue
+            if loop.time() >= heartbeat_at:
+                await self.stream.send(_heartbeat(after))
+                heartbeat_at = loop.time() + interval_s
+            await happens_within(min(heartbeat_at - loop.time(), LOOK_EVERY_S), news.wait())
 
     async def _send(self, changes: Sequence[Change]) -> None:
         while changes:

@@ -38,7 +38,7 @@ from apidiscovery_service.store import (
     StoreRefused,
     StoreUnavailable,
 )
-from apidiscovery_service.store.wakeup import rings_within
+from apidiscovery_service.waiting import happens_within
 
 # Renewals in the time of a lease, as some may be lost.
 _RENEWALS_A_LEASE = 3
@@ -226,7 +226,7 @@ class OwnerExpiry:
             except (StoreUnavailable, StoreRefused):  # logged where the store is called
                 await asyncio.sleep(_RETRY_S)
             else:
-                await rings_within(news, pause_s)
+                await happens_within(pause_s, news.wait())
 
     async def _round(self, guard: Guard) -> float | None:
         """Expire what is due; return the seconds until the next expiry, None without leases."""

@@ -33,7 +33,7 @@ from apidiscovery_service.sources.registrations.requests import NotServed
 from apidiscovery_service.sources.registrations.writes import Prepared
 from apidiscovery_service.store import Batch, Change, Entry, Store
 from apidiscovery_service.store.following import follow
-from apidiscovery_service.store.wakeup import Wakeup
+from apidiscovery_service.waiting import Wakeup
 from apidiscovery_service.workers import INLINE_BYTES
 
 # How long a writer waits until it sees its own write. When a server of the store hangs, its watch

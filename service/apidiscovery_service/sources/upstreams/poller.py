@@ -34,6 +34,7 @@ from apidiscovery_service.sources.upstreams.rounds import Rounds
 from apidiscovery_service.sources.upstreams.spec import UpstreamKind, UpstreamSpec
 from apidiscovery_service.sources.upstreams.state import KNOWN_RECORDS, Known, Root
 from apidiscovery_service.store import Fenced, Guard, Store
+from apidiscovery_service.waiting import happens_within
 
 DOCUMENT_ROUNDS_AT_ONCE = 16
 """Rounds for OpenAPI documents at once in one process.
@@ -238,12 +239,8 @@ class _Loop(ABC):
 
     async def _wait(self, pause_s: float) -> None:
         """Wait for the next round."""
-        try:
-            async with asyncio.timeout(pause_s):
-                await self._woken.wait()
-        except TimeoutError:
-            return
-        await asyncio.sleep(self._settle_s)
+        if await happens_within(pause_s, self._woken.wait()):
+            await asyncio.sleep(self._settle_s)
 
     def _count_bytes(self, number: int) -> None:
         self._metrics.bytes.labels(self._spec.name).inc(number)

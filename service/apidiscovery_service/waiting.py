@@ -1,7 +1,8 @@
-"""An event that can be set again and again, without a lost wake-up."""
+"""Waiting: for changes without a lost wake-up, with a timeout, for the first of several tasks."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
 
 
 class Wakeup:
@@ -32,11 +33,24 @@ class Wakeup:
             await news.wait()
 
 
-async def rings_within(news: asyncio.Event, seconds: float | None) -> bool:
+async def happens_within(seconds: float | None, event: Awaitable[object]) -> bool:
     """Wait for an event, with a timeout unless it is None; return False when it has passed."""
     try:
         async with asyncio.timeout(seconds):
-            await news.wait()
+            await event
     except TimeoutError:
         return False
     return True
+
+
+async def run_until_one_ends(*work: Coroutine[Any, Any, object]) -> None:
+    """Run all concurrently until one ends or fails; cancel the rest, and raise its error."""
+    tasks = [asyncio.ensure_future(each) for each in work]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
