@@ -22,15 +22,15 @@ def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def server() -> Iterator[FakeApiServer]:
-    """Return what serves the built-in APIs and CronTabs."""
-    with FakeApiServer(release="1.35") as server:
-        server.add(group("stable.example.com", v1=[CRON_TABS]))
-        yield server
+def fake() -> Iterator[FakeApiServer]:
+    """Return a server of the built-in APIs and CronTabs."""
+    with FakeApiServer(release="1.35") as fake:
+        fake.add(group("stable.example.com", v1=[CRON_TABS]))
+        yield fake
 
 
 @pytest.fixture
-def cluster(server: FakeApiServer) -> Iterator[ObjectCluster]:
+def cluster(fake: FakeApiServer) -> Iterator[ObjectCluster]:
     """Return the same with one object of each of two kinds."""
     apps = "/apis/apps/v1/namespaces/default/deployments"
     custom = "/apis/stable.example.com/v1/namespaces/default/crontabs"
@@ -42,5 +42,5 @@ def cluster(server: FakeApiServer) -> Iterator[ObjectCluster]:
         custom: list_of("CronTab", "stable.example.com/v1", CRON_TAB),
         f"{custom}/mine": CRON_TAB,
     }
-    with ObjectCluster(server, objects) as cluster:
+    with ObjectCluster(fake, objects) as cluster:
         yield cluster

@@ -1,4 +1,4 @@
-"""What a server compresses is read within bounds also through other packages' clients."""
+"""Decompression is bounded also through clients of other packages."""
 
 import gzip
 from collections.abc import Iterator

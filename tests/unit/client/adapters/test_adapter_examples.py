@@ -2,18 +2,10 @@
 
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
 from repository import EXAMPLES
-from server import environment, serving
-
-
-@pytest.fixture(scope="module")
-def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with serving(tmp_path_factory.mktemp("server")) as service:
-        yield service.url
+from server import Server, environment
 
 
 def run(name: str, url: str, folder: Path) -> list[str]:
@@ -31,8 +23,8 @@ def run(name: str, url: str, folder: Path) -> list[str]:
     return done.stdout.splitlines()
 
 
-def test_the_example_with_kubernetes_runs(url: str, tmp_path: Path) -> None:
-    assert run("with_kubernetes.py", url, tmp_path) == [
+def test_the_example_with_kubernetes_runs(server: Server, tmp_path: Path) -> None:
+    assert run("with_kubernetes.py", server.url, tmp_path) == [
         "/apis/apps/v1/namespaces/default/deployments/web",
         "autoscaling/v2",
         "No matches found for {'kind': 'Depoyment'}",
@@ -40,15 +32,15 @@ def test_the_example_with_kubernetes_runs(url: str, tmp_path: Path) -> None:
     ]
 
 
-def test_the_example_with_kr8s_runs(url: str, tmp_path: Path) -> None:
-    lines = run("with_kr8s.py", url, tmp_path)
+def test_the_example_with_kr8s_runs(server: Server, tmp_path: Path) -> None:
+    lines = run("with_kr8s.py", server.url, tmp_path)
     assert lines[0] == "deploy deployment.apps/v1 deployments True"
     assert "did you mean deployments" in lines[3]
     assert lines[-1].endswith("resources, 2 requests")
 
 
-def test_the_example_with_lightkube_runs(url: str, tmp_path: Path) -> None:
-    lines = run("with_lightkube.py", url, tmp_path)
+def test_the_example_with_lightkube_runs(server: Server, tmp_path: Path) -> None:
+    lines = run("with_lightkube.py", server.url, tmp_path)
     assert lines[-4:] == [
         "deploy Deployment",
         "deployments/scale DeploymentScale",

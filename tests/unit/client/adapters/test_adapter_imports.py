@@ -1,4 +1,4 @@
-"""Who does not use an adapter does not need its package."""
+"""An adapter needs only its own package."""
 
 import subprocess
 import sys

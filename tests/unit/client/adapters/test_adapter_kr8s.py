@@ -3,7 +3,6 @@
 import gc
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack
-from pathlib import Path
 from typing import Any, cast
 
 import httpx
@@ -16,7 +15,7 @@ from apidiscovery_client.testing import FakeApiServer, group, resource
 from custom_groups import custom_groups
 from kr8s._async_utils import as_sync_func
 from object_cluster import ObjectCluster
-from server import serving
+from server import Server
 
 METRICS = resource("nodes", "NodeMetrics", namespaced=False)
 ASKS_FOR_ALL = ClientOptions(miss_recheck_s=0.0)
@@ -31,7 +30,7 @@ def connect() -> Iterator[Open]:
 
         def made(url: str) -> Any:  # noqa: ANN401 - not typed well
             api = cast("Any", kr8s.api(url=url))
-            stack.callback(let_go_of, api)
+            stack.callback(disconnect, api)
             return api
 
         yield made
@@ -51,13 +50,13 @@ async def connect_async() -> AsyncIterator[Callable[[str], Any]]:
         await api._session.aclose()  # noqa: SLF001 - kr8s has no other way
 
 
-def let_go_of(api: Any) -> None:  # noqa: ANN401 - not typed well
+def disconnect(api: Any) -> None:  # noqa: ANN401 - not typed well
     """Close the connections of an `Api`."""
     as_sync_func(api._session.aclose)()  # noqa: SLF001 - kr8s has no other way
 
 
 def told(resources: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return all but the hash that aggregated documents do not have, in a fixed order."""
+    """Return resources in a fixed order, without the hash that aggregated documents lack."""
     found = [{**one, "storageVersionHash": None} for one in resources]
     return sorted(found, key=lambda one: (one["version"], one["name"]))
 
@@ -99,41 +98,37 @@ def test_every_kind_is_found_in_exactly_its_group_version(connect: Open) -> None
                         assert api.lookup_kind(f"{one.singular_name}/v1") == want
 
 
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [
-        ("deploy", "deployment.apps/v1"),
-        ("Deployment", "deployment.apps/v1"),
-        ("deployments/v1", "deployment.apps/v1"),
-        ("deployment/apps/v1", "deployment.apps/v1"),
-        ("pod", "pod/v1"),
-        ("po/v1", "pod/v1"),
-        ("ing", "ingress.networking.k8s.io/v1"),
-        ("ingress.networking.k8s.io", "ingress.networking.k8s.io/v1"),
-        ("ingress.v1.networking.k8s.io", "ingress.networking.k8s.io/v1"),
-        ("hpa", "horizontalpodautoscaler.autoscaling/v2"),
-        ("hpa.autoscaling/v1", "horizontalpodautoscaler.autoscaling/v1"),
-        ("ct", "crontab.stable.example.com/v1"),
-    ],
-)
-def test_all_the_forms_of_kr8s_are_understood(
-    text: str, found: str, connect: Open, server: FakeApiServer
-) -> None:
-    api = connect(server.url)
+def test_all_the_forms_of_kr8s_are_understood(connect: Open, fake: FakeApiServer) -> None:
+    api = connect(fake.url)
     use(api)
-    assert api.lookup_kind(text)[0] == found
+    forms = {
+        "deploy": "deployment.apps/v1",
+        "Deployment": "deployment.apps/v1",
+        "deployments/v1": "deployment.apps/v1",
+        "deployment/apps/v1": "deployment.apps/v1",
+        "pod": "pod/v1",
+        "po/v1": "pod/v1",
+        "ing": "ingress.networking.k8s.io/v1",
+        "ingress.networking.k8s.io": "ingress.networking.k8s.io/v1",
+        "ingress.v1.networking.k8s.io": "ingress.networking.k8s.io/v1",
+        "hpa": "horizontalpodautoscaler.autoscaling/v2",
+        "hpa.autoscaling/v1": "horizontalpodautoscaler.autoscaling/v1",
+        "ct": "crontab.stable.example.com/v1",
+    }
+    assert {text: api.lookup_kind(text)[0] for text in forms} == forms
 
 
-@pytest.mark.parametrize(
-    "text", ["crontabs.able.example.com/v1", "crontabs.stable.example.com/v1beta1", "pods/log", "x"]
-)
-def test_what_only_looks_like_a_group_version_is_not_found(
-    text: str, connect: Open, server: FakeApiServer
-) -> None:
-    api = connect(server.url)
+def test_parts_of_a_group_version_are_not_found(connect: Open, fake: FakeApiServer) -> None:
+    api = connect(fake.url)
     use(api)
-    with pytest.raises(ValueError, match=f"Kind {text} not found"):
-        api.lookup_kind(text)
+    for text in (
+        "crontabs.able.example.com/v1",
+        "crontabs.stable.example.com/v1beta1",
+        "pods/log",
+        "x",
+    ):
+        with pytest.raises(ValueError, match=f"Kind {text} not found"):
+            api.lookup_kind(text)
 
 
 def test_a_version_that_begins_like_another_is_not_taken_for_it(connect: Open) -> None:
@@ -146,32 +141,32 @@ def test_a_version_that_begins_like_another_is_not_taken_for_it(connect: Open) -
         assert api.lookup_kind("widgets.example.com/v1beta1")[1] == "widgets"
 
 
-def test_all_look_ups_together_take_two_requests(connect: Open, server: FakeApiServer) -> None:
-    api = connect(server.url)
-    server.forget_requests()
+def test_all_look_ups_together_take_two_requests(connect: Open, fake: FakeApiServer) -> None:
+    api = connect(fake.url)
+    fake.forget_requests()
     discovery = use(api)
     for text in ("deploy", "po", "ct", "Node"):
         api.lookup_kind(text)
-    assert sorted(server.paths) == ["/api", "/apis"]
+    assert sorted(fake.paths) == ["/api", "/apis"]
     assert discovery.traffic.requests == 2
 
 
 def test_a_kind_that_was_defined_a_second_ago_is_found_and_known(
-    connect: Open, server: FakeApiServer
+    connect: Open, fake: FakeApiServer
 ) -> None:
-    api = connect(server.url)
+    api = connect(fake.url)
     use(api, options=ASKS_FOR_ALL)
     api.lookup_kind("deploy")
-    server.add(group("new.example.com", v1=[resource("widgets", "Widget")]))
-    server.forget_requests()
+    fake.add(group("new.example.com", v1=[resource("widgets", "Widget")]))
+    fake.forget_requests()
     for _ in range(3):
         assert api.lookup_kind("widget")[0] == "widget.new.example.com/v1"
-    assert len(server.requests) == 2
+    assert len(fake.requests) == 2
 
 
-def test_two_clusters_do_not_forget_each_other(connect: Open, server: FakeApiServer) -> None:
+def test_two_clusters_do_not_forget_each_other(connect: Open, fake: FakeApiServer) -> None:
     with FakeApiServer([group("", v1=[resource("pods", "Pod")])], release="1.35") as other:
-        one, two = connect(server.url), connect(other.url)
+        one, two = connect(fake.url), connect(other.url)
         use(one)
         use(two)
         for _ in range(3):
@@ -179,16 +174,16 @@ def test_two_clusters_do_not_forget_each_other(connect: Open, server: FakeApiSer
             with pytest.raises(ValueError, match="not found"):
                 two.lookup_kind("deploy")
             assert two.lookup_kind("pod")[1] == "pods"
-        for asked in (server, other):
+        for asked in (fake, other):
             assert sorted(path for path in asked.paths if path != "/version/") == ["/api", "/apis"]
 
 
 def test_a_dead_group_leaves_the_others_alone_and_the_error_names_it(
-    connect: Open, server: FakeApiServer
+    connect: Open, fake: FakeApiServer
 ) -> None:
-    server.add(group("metrics.k8s.io", v1beta1=[METRICS]))
-    server.fail("metrics.k8s.io")
-    api = connect(server.url)
+    fake.add(group("metrics.k8s.io", v1beta1=[METRICS]))
+    fake.fail("metrics.k8s.io")
+    api = connect(fake.url)
     use(api)
     assert api.lookup_kind("deploy")[1] == "deployments"
     for text in ("nodemetrics", "nodes.metrics.k8s.io/v1beta1"):
@@ -196,29 +191,29 @@ def test_a_dead_group_leaves_the_others_alone_and_the_error_names_it(
             api.lookup_kind(text)
 
 
-def test_errors_are_those_of_kr8s(connect: Open, server: FakeApiServer) -> None:
-    api = connect(server.url)
+def test_errors_are_those_of_kr8s(connect: Open, fake: FakeApiServer) -> None:
+    api = connect(fake.url)
     use(api)
-    server.unauthorized()
+    fake.unauthorized()
     with pytest.raises(kr8s.ServerError, match="401"):
         api.lookup_kind("deploy")
-    server.mend()
-    server.fail("/apis")
+    fake.mend()
+    fake.fail("/apis")
     with pytest.raises(kr8s.ServerError, match="503"):
         api.api_resources()
-    server.down()
+    fake.down()
     with pytest.raises(httpx.ConnectError):
         api.lookup_kind("deploy")
-    server.up()
-    server.mend()
+    fake.up()
+    fake.mend()
     assert api.lookup_kind("deploy")
     with pytest.raises(ValueError, match="may be any of"):
         api.lookup_kind("all")
 
 
-def test_other_api_objects_are_left_as_they_were(connect: Open, server: FakeApiServer) -> None:
+def test_other_api_objects_are_left_as_they_were(connect: Open, fake: FakeApiServer) -> None:
     with FakeApiServer([group("", v1=[resource("pods", "Pod")])], release="1.35") as other:
-        used, untouched = connect(server.url), connect(other.url)
+        used, untouched = connect(fake.url), connect(other.url)
         use(used)
         assert "async_lookup_kind" not in vars(untouched)
         other.forget_requests()
@@ -226,11 +221,11 @@ def test_other_api_objects_are_left_as_they_were(connect: Open, server: FakeApiS
         assert "/api/" in other.paths
 
 
-def test_an_api_that_is_let_go_of_is_gone(server: FakeApiServer) -> None:
-    api: Any = kr8s.api(url=server.url)
+def test_an_unused_api_is_freed_and_its_client_closed(fake: FakeApiServer) -> None:
+    api: Any = kr8s.api(url=fake.url)
     discovery = use(api)
     api.lookup_kind("deploy")
-    let_go_of(api)
+    disconnect(api)
     instances = cast("Any", kr8s.Api)._instances  # noqa: SLF001 - where kr8s finds them again
     gc.disable()
     try:
@@ -258,14 +253,14 @@ def test_objects_are_got_by_any_name(connect: Open, cluster: ObjectCluster) -> N
 
 
 def test_another_process_asks_nothing_while_the_cache_is_new(
-    connect: Open, server: FakeApiServer
+    connect: Open, fake: FakeApiServer
 ) -> None:
-    api = connect(server.url)
-    server.forget_requests()
+    api = connect(fake.url)
+    fake.forget_requests()
     for _ in range(2):
         use(api, cache=True)
         assert api.lookup_kind("deploy")
-    assert sorted(server.paths) == ["/api", "/apis"]
+    assert sorted(fake.paths) == ["/api", "/apis"]
 
 
 async def test_asyncio_works_the_same(
@@ -285,35 +280,34 @@ async def test_asyncio_works_the_same(
 
 
 async def test_credentials_are_read_anew_after_a_refusal(
-    connect_async: Callable[[str], Any], server: FakeApiServer
+    connect_async: Callable[[str], Any], fake: FakeApiServer
 ) -> None:
-    api = await connect_async(server.url)
+    api = await connect_async(fake.url)
     use(api)
-    server.fail("/api", status=401, times=1)
-    server.fail("/apis", status=403, times=1)
+    fake.fail("/api", status=401, times=1)
+    fake.fail("/apis", status=403, times=1)
     assert (await api.lookup_kind("pod"))[0] == "pod/v1"
 
 
 async def test_many_refusals_at_once_leave_no_connection_behind(
-    connect_async: Callable[[str], Any], server: FakeApiServer
+    connect_async: Callable[[str], Any], fake: FakeApiServer
 ) -> None:
-    api = await connect_async(server.url)
-    server.old("1.25")  # kr8s warns of it when it connects
+    api = await connect_async(fake.url)
+    fake.old("1.25")  # kr8s warns of it when it connects
     use(api)
-    versions = [str(version.gv) for one in server.groups for version in one.versions]
+    versions = [str(version.gv) for one in fake.groups for version in one.versions]
     for gv in versions:
-        server.fail(gv, status=401, times=1)
+        fake.fail(gv, status=401, times=1)
     assert (await api.lookup_kind("deploy"))[0] == "deployment.apps/v1"
     assert {one["version"] for one in await api.api_resources()} == set(versions)
     gc.collect()
 
 
-def test_the_real_service_is_asked_twice_in_all(connect: Open, tmp_path: Path) -> None:
-    with serving(tmp_path) as service:
-        with pytest.warns(UserWarning, match="is not supported"):  # kr8s is of 1.35
-            api = connect(service.url)
-        theirs = api.api_resources()
-        discovery = use(api)
-        assert told(api.api_resources()) == told(theirs)
-        assert api.lookup_kind("deploy")[0] == "deployment.apps/v1"
-        assert discovery.traffic.requests == 2
+def test_the_real_service_is_asked_twice_in_all(connect: Open, server: Server) -> None:
+    with pytest.warns(UserWarning, match="is not supported"):  # kr8s is of 1.35
+        api = connect(server.url)
+    theirs = api.api_resources()
+    discovery = use(api)
+    assert told(api.api_resources()) == told(theirs)
+    assert api.lookup_kind("deploy")[0] == "deployment.apps/v1"
+    assert discovery.traffic.requests == 2

@@ -1,7 +1,6 @@
 """The discoverer for `kubernetes.dynamic`, compared with the package's own."""
 
 import json
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, cast
@@ -23,7 +22,7 @@ from kubernetes.dynamic.exceptions import (
     UnauthorizedError,
 )
 from object_cluster import ObjectCluster
-from server import serving
+from server import Server
 from urllib3.exceptions import MaxRetryError
 
 METRICS = resource("nodes", "NodeMetrics", namespaced=False)
@@ -53,44 +52,29 @@ def told(resources: Any) -> list[dict[str, Any]]:  # noqa: ANN401 - the same
     return found
 
 
-@pytest.fixture
-def everything() -> Iterator[FakeApiServer]:
-    """Return what serves the built-in APIs and hundreds of custom ones."""
-    with FakeApiServer() as server:
-        server.add(*custom_groups())
-        yield server
+def test_every_resource_is_what_the_packages_own_discoverer_makes_of_it(tmp_path: Path) -> None:
+    with FakeApiServer() as fake:
+        fake.add(*custom_groups())
+        ours, theirs = dynamic(fake.url).resources, lazy(fake.url, tmp_path).resources
+        pairs = list(zip(ours, theirs, strict=True))
+        assert list(ours.api_groups) == list(theirs.api_groups)
+    assert len(pairs) > 200
+    for some, others in pairs:
+        assert told(some) == told(others)
+        for mine, other in zip(some, others, strict=True):
+            if not isinstance(mine, ResourceList):
+                assert urls(mine) == urls(other)
 
 
-def test_every_resource_is_what_the_packages_own_discoverer_makes_of_it(
-    everything: FakeApiServer, tmp_path: Path
-) -> None:
-    ours, theirs = dynamic(everything.url).resources, lazy(everything.url, tmp_path).resources
-    mine = [told(resources) for resources in ours]
-    assert mine == [told(resources) for resources in theirs]
-    assert len(mine) > 200
-    assert list(ours.api_groups) == list(theirs.api_groups)
+def urls(found: Any) -> dict[str, object]:  # noqa: ANN401 - the same
+    """Return the paths of a resource and of its subresources."""
+    below = {name: one.urls for name, one in found.subresources.items()}
+    return {**below, "": (found.urls, found.path(name="a", namespace="b"))}
 
 
-def test_every_resource_has_the_paths_of_the_packages_own(
-    everything: FakeApiServer, tmp_path: Path
-) -> None:
-    ours, theirs = dynamic(everything.url).resources, lazy(everything.url, tmp_path).resources
-    pairs = zip(ours, theirs, strict=True)
-    for mine, other in (
-        (m, o) for some, others in pairs for m, o in zip(some, others, strict=True)
-    ):
-        if isinstance(mine, ResourceList):
-            continue
-        assert mine.urls == other.urls
-        assert mine.path(name="a", namespace="b") == other.path(name="a", namespace="b")
-        assert {name: one.urls for name, one in mine.subresources.items()} == {
-            name: one.urls for name, one in other.subresources.items()
-        }
-
-
-@pytest.mark.parametrize(
-    "query",
-    [
+def test_a_query_finds_what_the_packages_own_finds(fake: FakeApiServer, tmp_path: Path) -> None:
+    ours, theirs = dynamic(fake.url).resources, lazy(fake.url, tmp_path).resources
+    queries: list[dict[str, Any]] = [
         {"kind": "Deployment"},
         {"kind": "DeploymentList"},
         {"kind": "List"},
@@ -107,38 +91,33 @@ def test_every_resource_has_the_paths_of_the_packages_own(
         {"kind": "HorizontalPodAutoscaler"},
         {"group": "nowhere.example.com"},
         {"kind": "deployment"},
-    ],
-    ids=str,
-)
-def test_a_query_finds_what_the_packages_own_finds(
-    query: dict[str, Any], server: FakeApiServer, tmp_path: Path
-) -> None:
-    ours, theirs = dynamic(server.url).resources, lazy(server.url, tmp_path).resources
-    assert told(ours.search(**query)) == told(theirs.search(**query))
+    ]
+    for query in queries:
+        assert told(ours.search(**query)) == told(theirs.search(**query)), query
 
 
-def test_the_first_look_up_takes_two_requests_and_the_next_none(server: FakeApiServer) -> None:
-    resources = dynamic(server.url).resources
-    assert not server.requests
+def test_the_first_look_up_takes_two_requests_and_the_next_none(fake: FakeApiServer) -> None:
+    resources = dynamic(fake.url).resources
+    assert not fake.requests
     for kind in ("Deployment", "CronTab", "Pod"):
         assert resources.get(kind=kind).kind == kind
-    assert sorted(server.paths) == ["/api", "/apis"]
+    assert sorted(fake.paths) == ["/api", "/apis"]
 
 
-def test_another_process_asks_nothing_while_the_cache_is_new(server: FakeApiServer) -> None:
+def test_another_process_asks_nothing_while_the_cache_is_new(fake: FakeApiServer) -> None:
     for _ in range(2):
         kept = apidiscovery_discoverer(cache=True)
-        found = dynamic(server.url, kept).resources.get(kind="CronTab")
+        found = dynamic(fake.url, kept).resources.get(kind="CronTab")
         assert found.group == "stable.example.com"
-    assert sorted(server.paths) == ["/api", "/apis"]
+    assert sorted(fake.paths) == ["/api", "/apis"]
 
 
-def test_who_is_somebody_else_has_another_cache(server: FakeApiServer) -> None:
+def test_another_user_has_another_cache(fake: FakeApiServer) -> None:
     for token in ("one", "two"):
-        own = api_client(server.url, api_key={"authorization": f"Bearer {token}"})
+        own = api_client(fake.url, api_key={"authorization": f"Bearer {token}"})
         kept = apidiscovery_discoverer(cache=True)
         cast("Any", DynamicClient)(own, discoverer=kept).resources.get(kind="Pod")
-    assert [request.headers["authorization"] for request in server.requests] == [
+    assert [request.headers["authorization"] for request in fake.requests] == [
         "Bearer one",
         "Bearer one",
         "Bearer two",
@@ -146,25 +125,25 @@ def test_who_is_somebody_else_has_another_cache(server: FakeApiServer) -> None:
     ]
 
 
-def test_a_typo_costs_one_conditional_round_and_then_nothing(server: FakeApiServer) -> None:
-    resources = dynamic(server.url, apidiscovery_discoverer(options=ASKS_FOR_ALL)).resources
+def test_a_typo_costs_one_conditional_round_and_then_nothing(fake: FakeApiServer) -> None:
+    resources = dynamic(fake.url, apidiscovery_discoverer(options=ASKS_FOR_ALL)).resources
     resources.get(kind="Deployment")
-    server.forget_requests()
+    fake.forget_requests()
     for _ in range(3):
         with pytest.raises(
             ResourceNotFoundError, match=r"No matches found for \{'kind': 'Depoyment'\}"
         ):
             resources.get(kind="Depoyment")
         assert resources.search(kind="Depoyment") == []
-    assert [request.status for request in server.requests] == [304, 304]
+    assert [request.status for request in fake.requests] == [304, 304]
 
 
-def test_a_dead_group_leaves_the_others_alone_and_the_error_names_it(server: FakeApiServer) -> None:
-    server.add(group("metrics.k8s.io", v1beta1=[METRICS]))
-    server.fail("metrics.k8s.io")
-    resources = dynamic(server.url).resources
+def test_a_dead_group_leaves_the_others_alone_and_the_error_names_it(fake: FakeApiServer) -> None:
+    fake.add(group("metrics.k8s.io", v1beta1=[METRICS]))
+    fake.fail("metrics.k8s.io")
+    resources = dynamic(fake.url).resources
     assert resources.get(kind="Deployment").name == "deployments"
-    assert len(server.requests) == 2
+    assert len(fake.requests) == 2
     with pytest.raises(
         ResourceNotFoundError, match=r"could not be asked: metrics\.k8s\.io/v1beta1 \(stale"
     ):
@@ -174,17 +153,17 @@ def test_a_dead_group_leaves_the_others_alone_and_the_error_names_it(server: Fak
     assert "metrics" not in str(caught.value)
 
 
-def test_of_versions_the_first_that_answers_is_preferred(server: FakeApiServer) -> None:
-    server.fail("autoscaling/v2")
-    found = dynamic(server.url).resources.get(kind="HorizontalPodAutoscaler")
+def test_of_versions_the_first_that_answers_is_preferred(fake: FakeApiServer) -> None:
+    fake.fail("autoscaling/v2")
+    found = dynamic(fake.url).resources.get(kind="HorizontalPodAutoscaler")
     assert (found.group_version, found.preferred) == ("autoscaling/v1", True)
 
 
-def test_a_group_that_dies_later_keeps_the_resources_that_are_known(server: FakeApiServer) -> None:
-    server.add(group("metrics.k8s.io", v1beta1=[METRICS]))
-    resources = dynamic(server.url).resources
+def test_a_group_that_dies_later_keeps_the_resources_that_are_known(fake: FakeApiServer) -> None:
+    fake.add(group("metrics.k8s.io", v1beta1=[METRICS]))
+    resources = dynamic(fake.url).resources
     resources.get(kind="NodeMetrics")
-    server.fail("metrics.k8s.io")
+    fake.fail("metrics.k8s.io")
     resources.invalidate_cache()
     assert resources.get(kind="NodeMetrics").path(name="n") == (
         "/apis/metrics.k8s.io/v1beta1/nodes/n"
@@ -192,44 +171,42 @@ def test_a_group_that_dies_later_keeps_the_resources_that_are_known(server: Fake
 
 
 def test_a_server_that_is_down_is_the_error_that_the_package_has_for_it(
-    server: FakeApiServer,
+    fake: FakeApiServer,
 ) -> None:
-    resources = dynamic(server.url).resources
-    server.down()
+    resources = dynamic(fake.url).resources
+    fake.down()
     with pytest.raises(MaxRetryError):
         resources.get(kind="Deployment")
     with pytest.raises(MaxRetryError):
         resources.invalidate_cache()
-    server.up()
+    fake.up()
     assert resources.get(kind="Deployment")
-    server.down()
+    fake.down()
     assert resources.get(kind="Pod").name == "pods"
 
 
-def test_refusals_are_the_packages_own_errors(server: FakeApiServer) -> None:
-    server.unauthorized()
+def test_refusals_are_the_packages_own_errors(fake: FakeApiServer) -> None:
+    fake.unauthorized()
     with pytest.raises(UnauthorizedError) as caught:
-        dynamic(server.url).resources.get(kind="Deployment")
+        dynamic(fake.url).resources.get(kind="Deployment")
     assert cast("Any", caught.value).status == 401
-    server.mend()
-    server.fail("/apis")
+    fake.mend()
+    fake.fail("/apis")
     with pytest.raises(ServiceUnavailableError):
-        dynamic(server.url).resources.search(kind="Deployment")
+        dynamic(fake.url).resources.search(kind="Deployment")
 
 
-def test_a_missing_half_is_told_where_it_matters(server: FakeApiServer) -> None:
-    server.fail("/api")
-    resources = dynamic(server.url).resources
+def test_a_missing_document_is_reported_where_it_matters(fake: FakeApiServer) -> None:
+    fake.fail("/api")
+    resources = dynamic(fake.url).resources
     assert resources.get(kind="Deployment").name == "deployments"
     with pytest.raises(ResourceNotFoundError, match="could not be asked: /api"):
         resources.get(api_version="v1", kind="Pod")
 
 
-def test_old_servers_are_asked_for_each_group_version(
-    server: FakeApiServer, tmp_path: Path
-) -> None:
-    server.old("1.25")
-    ours, theirs = dynamic(server.url).resources, lazy(server.url, tmp_path).resources
+def test_old_servers_are_asked_for_each_group_version(fake: FakeApiServer, tmp_path: Path) -> None:
+    fake.old("1.25")
+    ours, theirs = dynamic(fake.url).resources, lazy(fake.url, tmp_path).resources
     assert [[one.to_dict() for one in some] for some in ours] == [
         [one.to_dict() for one in some] for some in theirs
     ]
@@ -248,11 +225,11 @@ def test_recorded_clusters_look_as_they_do_to_the_packages_own(
         assert len(mine) > 50
 
 
-def test_what_a_hook_raises_is_raised(server: FakeApiServer) -> None:
+def test_what_a_hook_raises_is_raised(fake: FakeApiServer) -> None:
     def fail(_: Any) -> None:  # noqa: ANN401 - the package's
         raise RuntimeError("the plugin failed")
 
-    own = api_client(server.url, api_key={"authorization": "old"})
+    own = api_client(fake.url, api_key={"authorization": "old"})
     resources = cast("Any", DynamicClient)(own, discoverer=apidiscovery_discoverer()).resources
     own.configuration.refresh_api_key_hook = fail
     with pytest.raises(RuntimeError, match="the plugin failed"):
@@ -261,8 +238,8 @@ def test_what_a_hook_raises_is_raised(server: FakeApiServer) -> None:
     assert resources.get(kind="Deployment").name == "deployments"
 
 
-def test_all_filters_must_match(server: FakeApiServer) -> None:
-    resources = dynamic(server.url).resources
+def test_all_filters_must_match(fake: FakeApiServer) -> None:
+    resources = dynamic(fake.url).resources
     assert resources.search(kind="Deployment", namespaced=True, name="nonexistent") == []
     assert [one.kind for one in resources.search(name="deployments", namespaced=True)] == [
         "Deployment",
@@ -271,8 +248,8 @@ def test_all_filters_must_match(server: FakeApiServer) -> None:
     assert resources.search(name="deployments", namespaced=False) == []
 
 
-def test_a_kind_in_several_versions_needs_to_be_told_which(server: FakeApiServer) -> None:
-    resources = dynamic(server.url).resources
+def test_a_kind_in_several_versions_is_not_unique(fake: FakeApiServer) -> None:
+    resources = dynamic(fake.url).resources
     with pytest.raises(ResourceNotUniqueError, match="Multiple matches found"):
         resources.get(kind="HorizontalPodAutoscaler")
     preferred = resources.get(kind="HorizontalPodAutoscaler", preferred=True)
@@ -281,8 +258,8 @@ def test_a_kind_in_several_versions_needs_to_be_told_which(server: FakeApiServer
     assert exact.group_version == "autoscaling/v1"
 
 
-def test_a_name_is_resolved_as_kubectl_does(server: FakeApiServer) -> None:
-    resources = dynamic(server.url).resources
+def test_a_name_is_resolved_as_kubectl_does(fake: FakeApiServer) -> None:
+    resources = dynamic(fake.url).resources
     assert resources.resolve("deploy") is resources.get(kind="Deployment")
     assert resources.resolve("ct").path(namespace="a") == (
         "/apis/stable.example.com/v1/namespaces/a/crontabs"
@@ -327,15 +304,15 @@ def test_a_list_of_objects_leads_to_the_objects(cluster: ObjectCluster) -> None:
     assert of_kind.base_resource() is resources.get(kind="Deployment")
 
 
-def test_the_version_is_asked_for_when_it_is_wanted(server: FakeApiServer) -> None:
-    client = dynamic(server.url)
+def test_the_version_is_asked_for_when_it_is_wanted(fake: FakeApiServer) -> None:
+    client = dynamic(fake.url)
     assert client.version["kubernetes"]["minor"] == "35"
     assert client.version == client.resources.version
-    assert server.paths == ("/version",)
+    assert fake.paths == ("/version",)
 
 
-def test_groups_are_parsed_as_the_package_does(server: FakeApiServer) -> None:
-    resources = dynamic(server.url).resources
+def test_groups_are_parsed_as_the_package_does(fake: FakeApiServer) -> None:
+    resources = dynamic(fake.url).resources
     tree = resources.parse_api_groups()
     assert tree["apis"]["autoscaling"]["v2"].preferred
     assert not tree["apis"]["autoscaling"]["v1"].preferred
@@ -344,21 +321,21 @@ def test_groups_are_parsed_as_the_package_does(server: FakeApiServer) -> None:
     assert [one.name for one in found["Deployment"]] == ["deployments"]
     assert not resources.get_resources_for_api_version("apis", "apps", "v9", preferred=True)
     resources.discover()
-    assert len(server.requests) == 2
+    assert len(fake.requests) == 2
 
 
-def test_threads_share_the_answer(server: FakeApiServer) -> None:
-    resources = dynamic(server.url).resources
+def test_threads_share_the_answer(fake: FakeApiServer) -> None:
+    resources = dynamic(fake.url).resources
     with ThreadPoolExecutor(8) as pool:
         waited = [pool.submit(resources.get, kind="Deployment") for _ in range(16)]
         found = [one.result() for one in waited]
     assert {one.name for one in found} == {"deployments"}
-    assert len(server.requests) == 2
+    assert len(fake.requests) == 2
 
 
-def test_a_client_of_ones_own_may_be_given(server: FakeApiServer) -> None:
-    with DiscoveryClient(server.url) as discovery:
-        resources = dynamic(server.url, apidiscovery_discoverer(discovery)).resources
+def test_the_discovery_client_may_be_given(fake: FakeApiServer) -> None:
+    with DiscoveryClient(fake.url) as discovery:
+        resources = dynamic(fake.url, apidiscovery_discoverer(discovery)).resources
         assert resources.get(kind="CronTab").name == "crontabs"
         assert resources.discovery is discovery
         assert discovery.traffic.requests == 2
@@ -377,8 +354,8 @@ def test_headers_and_trust_are_those_of_the_api_client(tmp_path: Path) -> None:
             dynamic(server.url).resources.get(kind="Deployment")
 
 
-def test_a_hook_that_renews_the_token_is_called(server: FakeApiServer) -> None:
-    own = api_client(server.url, api_key={"authorization": "old"})
+def test_a_hook_that_renews_the_token_is_called(fake: FakeApiServer) -> None:
+    own = api_client(fake.url, api_key={"authorization": "old"})
     renewed: list[str] = []
 
     def renew(configuration: Any) -> None:  # noqa: ANN401 - the package's
@@ -388,16 +365,17 @@ def test_a_hook_that_renews_the_token_is_called(server: FakeApiServer) -> None:
     own.configuration.refresh_api_key_hook = renew
     found = cast("Any", DynamicClient)(own, discoverer=apidiscovery_discoverer())
     found.resources.get(kind="Deployment")
-    assert {request.headers["authorization"] for request in server.requests} == {
+    assert {request.headers["authorization"] for request in fake.requests} == {
         "Bearer 1",
         "Bearer 2",
     }
 
 
-def test_the_real_service_answers_as_it_answers_the_packages_own(tmp_path: Path) -> None:
-    with serving(tmp_path) as service:
-        ours, theirs = dynamic(service.url).resources, lazy(service.url, tmp_path).resources
-        assert [told(some) for some in ours] == [told(some) for some in theirs]
-        assert ours.discovery.traffic.requests == 2
-        ours.invalidate_cache()
-        assert ours.discovery.traffic.not_modified == 2
+def test_the_real_service_answers_as_it_answers_the_packages_own(
+    server: Server, tmp_path: Path
+) -> None:
+    ours, theirs = dynamic(server.url).resources, lazy(server.url, tmp_path).resources
+    assert [told(some) for some in ours] == [told(some) for some in theirs]
+    assert ours.discovery.traffic.requests == 2
+    ours.invalidate_cache()
+    assert ours.discovery.traffic.not_modified == 2

@@ -22,7 +22,7 @@ from kubernetes_asyncio.dynamic.exceptions import (
     UnauthorizedError,
 )
 from object_cluster import ObjectCluster
-from server import serving
+from server import Server
 
 WITHOUT_CACHE = apidiscovery_discoverer()
 
@@ -82,13 +82,13 @@ async def test_every_resource_is_what_the_packages_own_discoverer_makes_of_it(
 
 
 async def test_the_first_look_up_takes_two_requests_and_the_next_none(
-    server: FakeApiServer,
+    fake: FakeApiServer,
 ) -> None:
-    async with dynamic(server.url) as client:
+    async with dynamic(fake.url) as client:
         assert client.version["kubernetes"]["minor"] == "35"
         for kind in ("Deployment", "CronTab", "Pod"):
             assert (await client.resources.get(kind=kind)).kind == kind
-    assert sorted(server.paths) == ["/api", "/apis", "/version"]
+    assert sorted(fake.paths) == ["/api", "/apis", "/version"]
 
 
 async def test_a_document_of_thousands_of_resources_is_read_too() -> None:
@@ -98,29 +98,29 @@ async def test_a_document_of_thousands_of_resources_is_read_too() -> None:
             assert (await client.resources.get(kind="Thing2999")).name == "things2999"
 
 
-async def test_tasks_share_the_answer(server: FakeApiServer) -> None:
-    async with dynamic(server.url) as client:
+async def test_tasks_share_the_answer(fake: FakeApiServer) -> None:
+    async with dynamic(fake.url) as client:
         kinds = ["Deployment", "Pod", "CronTab", "Node"] * 4
         found = await asyncio.gather(*(client.resources.get(kind=kind) for kind in kinds))
     assert [one.kind for one in found] == kinds
-    assert len(server.requests) == 3
+    assert len(fake.requests) == 3
 
 
-async def test_another_process_asks_nothing_while_the_cache_is_new(server: FakeApiServer) -> None:
+async def test_another_process_asks_nothing_while_the_cache_is_new(fake: FakeApiServer) -> None:
     for _ in range(2):
-        async with dynamic(server.url, apidiscovery_discoverer(cache=True)) as client:
+        async with dynamic(fake.url, apidiscovery_discoverer(cache=True)) as client:
             await client.resources.get(kind="CronTab")
-    assert sorted(server.paths) == ["/api", "/apis", "/version", "/version"]
+    assert sorted(fake.paths) == ["/api", "/apis", "/version", "/version"]
 
 
 async def test_old_servers_are_asked_for_each_group_version(
-    server: FakeApiServer, tmp_path: Path
+    fake: FakeApiServer, tmp_path: Path
 ) -> None:
-    server.old("1.25")
+    fake.old("1.25")
     cache_file = str(tmp_path / "eager.json")
     async with (
-        dynamic(server.url) as ours,
-        dynamic(server.url, EagerDiscoverer, cache_file) as theirs,
+        dynamic(fake.url) as ours,
+        dynamic(fake.url, EagerDiscoverer, cache_file) as theirs,
     ):
         mine, other = ours.resources, theirs.resources
         assert flat(await mine.parse_api_groups()) == flat(
@@ -128,26 +128,26 @@ async def test_old_servers_are_asked_for_each_group_version(
         )
 
 
-async def test_a_server_that_says_when_to_ask_again_is_asked_then(server: FakeApiServer) -> None:
-    async with dynamic(server.url) as client:
-        server.retry_after(0, times=3)
+async def test_a_server_that_says_when_to_ask_again_is_asked_then(fake: FakeApiServer) -> None:
+    async with dynamic(fake.url) as client:
+        fake.retry_after(0, times=3)
         assert (await client.resources.get(kind="Deployment")).name == "deployments"
 
 
-async def test_errors_are_the_packages_own(server: FakeApiServer) -> None:
-    async with dynamic(server.url) as client:
-        server.unauthorized()
+async def test_errors_are_the_packages_own(fake: FakeApiServer) -> None:
+    async with dynamic(fake.url) as client:
+        fake.unauthorized()
         with pytest.raises(UnauthorizedError):
             await client.resources.get(kind="Deployment")
-        server.mend()
-        server.fail("/apis")
+        fake.mend()
+        fake.fail("/apis")
         with pytest.raises(ServiceUnavailableError):
             await client.resources.get(kind="Pod")
-        server.down()
+        fake.down()
         with pytest.raises(aiohttp.ClientConnectorError):
             await client.resources.search(kind="Pod")
-        server.up()
-        server.mend()
+        fake.up()
+        fake.mend()
         assert await client.resources.search(kind="Pod")
         with pytest.raises(ResourceNotUniqueError):
             await client.resources.get(kind="HorizontalPodAutoscaler")
@@ -155,11 +155,11 @@ async def test_errors_are_the_packages_own(server: FakeApiServer) -> None:
             await client.resources.resolve("all")
 
 
-async def test_what_a_hook_raises_is_raised(server: FakeApiServer) -> None:
+async def test_what_a_hook_raises_is_raised(fake: FakeApiServer) -> None:
     async def fail(_: Any) -> None:  # noqa: ANN401 - the package's
         raise RuntimeError("the plugin failed")
 
-    async with dynamic(server.url, api_key={"BearerToken": "old"}) as client:
+    async with dynamic(fake.url, api_key={"BearerToken": "old"}) as client:
         client.configuration.refresh_api_key_hook = fail
         with pytest.raises(RuntimeError, match="the plugin failed"):
             await client.resources.get(kind="Deployment")
@@ -194,10 +194,10 @@ async def test_headers_and_trust_are_those_of_the_api_client(tmp_path: Path) -> 
         }
 
 
-async def test_a_client_of_ones_own_may_be_given(server: FakeApiServer) -> None:
+async def test_the_discovery_client_may_be_given(fake: FakeApiServer) -> None:
     async with (
-        AsyncDiscoveryClient(server.url) as discovery,
-        dynamic(server.url, apidiscovery_discoverer(discovery)) as client,
+        AsyncDiscoveryClient(fake.url) as discovery,
+        dynamic(fake.url, apidiscovery_discoverer(discovery)) as client,
     ):
         await client.resources.discover()
         found = await client.resources.get_resources_for_api_version(
@@ -208,13 +208,14 @@ async def test_a_client_of_ones_own_may_be_given(server: FakeApiServer) -> None:
         assert discovery.traffic.not_modified == 2
 
 
-async def test_the_real_service_answers_as_it_answers_the_packages_own(tmp_path: Path) -> None:
-    with serving(tmp_path) as service:
-        cache_file = str(tmp_path / "eager.json")
-        async with (
-            dynamic(service.url) as ours,
-            dynamic(service.url, EagerDiscoverer, cache_file) as theirs,
-        ):
-            assert flat(await ours.resources.parse_api_groups()) == flat(
-                await theirs.resources.parse_api_groups(request_resources=True)
-            )
+async def test_the_real_service_answers_as_it_answers_the_packages_own(
+    server: Server, tmp_path: Path
+) -> None:
+    cache_file = str(tmp_path / "eager.json")
+    async with (
+        dynamic(server.url) as ours,
+        dynamic(server.url, EagerDiscoverer, cache_file) as theirs,
+    ):
+        assert flat(await ours.resources.parse_api_groups()) == flat(
+            await theirs.resources.parse_api_groups(request_resources=True)
+        )

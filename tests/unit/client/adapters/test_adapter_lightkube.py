@@ -2,7 +2,6 @@
 
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -17,7 +16,7 @@ from lightkube.core.resource_registry import resource_registry
 from lightkube.resources.apps_v1 import Deployment
 from lightkube.resources.core_v1 import Node, Pod
 from object_cluster import ObjectCluster, deployment
-from server import serving
+from server import Server
 
 
 @contextmanager
@@ -89,18 +88,18 @@ def test_no_built_in_kind_is_generic_or_contradicts_lightkube() -> None:
     ],
 )
 def test_a_name_leads_to_a_class_with_the_right_path(
-    text: str, kind: str, path: str, server: FakeApiServer
+    text: str, kind: str, path: str, fake: FakeApiServer
 ) -> None:
-    with DiscoveryClient(server.url) as discovery:
+    with DiscoveryClient(fake.url) as discovery:
         made = adapter.resource(text, discovery)
     objects = {path: {**deployment("a"), "kind": kind}}
-    with ObjectCluster(server, objects) as cluster, connected(cluster.url) as client:
+    with ObjectCluster(fake, objects) as cluster, connected(cluster.url) as client:
         assert client.get(made, "a").kind == kind
         assert cluster.asked == [f"GET {path}"]
 
 
-def test_classes_of_lightkube_itself_are_used_where_there_are_some(server: FakeApiServer) -> None:
-    with DiscoveryClient(server.url) as discovery:
+def test_classes_of_lightkube_itself_are_used_where_there_are_some(fake: FakeApiServer) -> None:
+    with DiscoveryClient(fake.url) as discovery:
         names = ("pods/log", "nodes", "deployments/scale")
         assert [adapter.resource(name, discovery) for name in names] == [
             cast("Any", Pod).Log,
@@ -124,27 +123,27 @@ def test_verbs_are_those_that_are_served() -> None:
     assert api_info(orders).verbs == ["post", "put"]
 
 
-def test_a_class_that_was_made_before_stays(server: FakeApiServer) -> None:
+def test_a_class_that_was_made_before_stays(fake: FakeApiServer) -> None:
     made = GENERIC.create_namespaced_resource(
         "stable.example.com", "v1", "CronTab", "crontabs", verbs=["get"]
     )
-    with DiscoveryClient(server.url) as discovery:
+    with DiscoveryClient(fake.url) as discovery:
         assert adapter.resource("ct", discovery) is made
 
 
-def test_lightkube_may_make_the_same_class_later(server: FakeApiServer) -> None:
-    with DiscoveryClient(server.url) as discovery:
+def test_lightkube_may_make_the_same_class_later(fake: FakeApiServer) -> None:
+    with DiscoveryClient(fake.url) as discovery:
         made = adapter.resource("ct", discovery)
     again = GENERIC.create_namespaced_resource("stable.example.com", "v1", "CronTab", "crontabs")
     assert again is made
 
 
 def test_a_class_that_leads_elsewhere_is_an_error_and_no_other_kind_suffers(
-    server: FakeApiServer,
+    fake: FakeApiServer,
 ) -> None:
-    server.add(group("other.example.com", v1=[resource("widgets", "Widget")]))
+    fake.add(group("other.example.com", v1=[resource("widgets", "Widget")]))
     GENERIC.create_global_resource("stable.example.com", "v1", "CronTab", "crontabs")
-    with DiscoveryClient(server.url) as discovery:
+    with DiscoveryClient(fake.url) as discovery:
         problem = r"crontabs.v1.stable.example.com has the scope Namespaced, but .* global"
         with pytest.raises(LoadResourceError, match=problem):
             adapter.resource("ct", discovery)
@@ -165,8 +164,8 @@ def test_of_two_resources_of_one_kind_the_first_is_loaded() -> None:
             adapter.resource("processedtemplates", discovery)
 
 
-def test_what_is_not_served_is_lightkubes_own_error(server: FakeApiServer) -> None:
-    with DiscoveryClient(server.url) as discovery:
+def test_a_name_that_is_not_served_is_lightkubes_own_error(fake: FakeApiServer) -> None:
+    with DiscoveryClient(fake.url) as discovery:
         with pytest.raises(LoadResourceError, match="did you mean crontabs"):
             adapter.resource("crontbas", discovery)
         with pytest.raises(LoadResourceError, match="may be any of"):
@@ -176,11 +175,11 @@ def test_what_is_not_served_is_lightkubes_own_error(server: FakeApiServer) -> No
 
 
 def test_a_dead_group_leaves_the_others_alone_and_the_error_names_it(
-    server: FakeApiServer,
+    fake: FakeApiServer,
 ) -> None:
-    server.add(group("dead.example.com", v1=[resource("widgets", "Widget")]))
-    server.fail("dead.example.com")
-    with DiscoveryClient(server.url) as discovery:
+    fake.add(group("dead.example.com", v1=[resource("widgets", "Widget")]))
+    fake.fail("dead.example.com")
+    with DiscoveryClient(fake.url) as discovery:
         (made,) = [
             one
             for one in adapter.load_generic_resources(discovery)
@@ -191,9 +190,9 @@ def test_a_dead_group_leaves_the_others_alone_and_the_error_names_it(
             adapter.resource("widgets", discovery)
 
 
-def test_a_server_that_is_down_is_told_as_it_is(server: FakeApiServer) -> None:
-    server.down()
-    with DiscoveryClient(server.url) as discovery:
+def test_a_server_that_is_down_is_our_own_error(fake: FakeApiServer) -> None:
+    fake.down()
+    with DiscoveryClient(fake.url) as discovery:
         with pytest.raises(ServerUnreachable):
             adapter.load_generic_resources(discovery)
         with pytest.raises(ServerUnreachable):
@@ -220,16 +219,13 @@ def test_objects_are_listed_and_loaded_from_yaml(cluster: ObjectCluster) -> None
     ]
 
 
-async def test_with_asyncio_a_snapshot_is_given(server: FakeApiServer) -> None:
-    async with AsyncDiscoveryClient(server.url) as discovery:
+async def test_a_snapshot_serves_as_well_as_a_client(fake: FakeApiServer) -> None:
+    async with AsyncDiscoveryClient(fake.url) as discovery:
         snapshot = await discovery.snapshot()
     assert adapter.resource("ct", snapshot) in adapter.load_generic_resources(snapshot)
 
 
-def test_the_catalogue_of_the_real_service_can_be_loaded(tmp_path: Path) -> None:
-    with (
-        serving(tmp_path) as service,
-        DiscoveryClient(service.url) as discovery,
-    ):
+def test_the_catalogue_of_the_real_service_can_be_loaded(server: Server) -> None:
+    with DiscoveryClient(server.url) as discovery:
         adapter.load_generic_resources(discovery)
         assert adapter.resource("deploy", discovery) is Deployment

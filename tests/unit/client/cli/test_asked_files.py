@@ -20,7 +20,7 @@ def test_a_pipe_gets_what_is_written_and_stays_a_pipe(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [pipe]
 
 
-def test_what_a_link_leads_to_is_written_and_the_link_stays(tmp_path: Path) -> None:
+def test_the_target_of_a_link_is_written_and_the_link_stays(tmp_path: Path) -> None:
     target, link = tmp_path / "target", tmp_path / "link"
     link.symlink_to("target")
     write_file(link, b"first")
@@ -28,7 +28,7 @@ def test_what_a_link_leads_to_is_written_and_the_link_stays(tmp_path: Path) -> N
     assert (link.is_symlink(), target.read_bytes()) == (True, b"second")
 
 
-def test_links_that_lead_in_a_circle_are_told(tmp_path: Path) -> None:
+def test_a_circle_of_links_is_an_error(tmp_path: Path) -> None:
     link = tmp_path / "link"
     link.symlink_to("link")
     with pytest.raises(CannotWrite, match=r"link cannot be written: "):
@@ -42,7 +42,7 @@ def test_a_file_keeps_its_permissions(tmp_path: Path) -> None:
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-def test_the_longest_name_that_a_file_can_have_will_do(tmp_path: Path) -> None:
+def test_a_file_may_have_the_longest_name(tmp_path: Path) -> None:
     path = tmp_path / ("n" * 255)
     write_file(path, b"content")
     assert path.read_bytes() == b"content"
@@ -60,7 +60,7 @@ def test_an_open_pipe_can_be_named_by_its_descriptor() -> None:
 
 
 @pytest.mark.parametrize("name", ["folder", "folder/below/file", "file/below"])
-def test_what_cannot_be_written_is_told_and_nothing_is_left(tmp_path: Path, name: str) -> None:
+def test_a_failed_write_is_an_error_and_leaves_nothing(tmp_path: Path, name: str) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "file").touch()
     with pytest.raises(CannotWrite, match=f"{name} cannot be written: [A-Z]"):

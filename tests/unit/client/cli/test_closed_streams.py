@@ -2,14 +2,18 @@
 
 import shlex
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from apidiscovery_client.testing import FakeApiServer
-from command_line import Outcome
+from command_line import Outcome, run
 from server import COMMAND, environment
 
+Capture = pytest.CaptureFixture[str]
+
 SHELL = Path("/bin/sh")
+STDOUT_IS_CLOSED = "error: stdout is closed: there is nowhere to print to"
 
 
 def run_in_shell(home: Path, redirection: str, *args: str) -> Outcome:
@@ -36,40 +40,53 @@ def run_in_shell(home: Path, redirection: str, *args: str) -> Outcome:
         "export helm-api-versions kubernetes:1.30",
     ],
 )
-def test_a_closed_stdout_is_told(tmp_path: Path, args: str) -> None:
+def test_each_command_reports_a_closed_stdout(
+    capsys: Capture, monkeypatch: pytest.MonkeyPatch, args: str
+) -> None:
+    monkeypatch.setattr(sys, "stdout", None)  # as Python has it then
     with FakeApiServer() as server:
-        found = run_in_shell(tmp_path, ">&-", *args.replace("URL", server.url).split())
+        found = run(capsys, *args.replace("URL", server.url).split())
     told = found.stderr.splitlines()[1 if args.startswith("watch") else 0 :]
-    assert told == ["error: stdout is closed: there is nowhere to print to"]
+    assert told == [STDOUT_IS_CLOSED]
     assert found.exit_code == 1
 
 
-def test_a_closed_stdout_does_not_matter_to_who_does_not_print(tmp_path: Path) -> None:
+def test_a_process_with_a_closed_stdout_fails_only_if_it_prints(tmp_path: Path) -> None:
     file = tmp_path / "saved.json"
     with FakeApiServer() as server:
-        found = run_in_shell(tmp_path, ">&-", "snapshot", "save", str(file), "-s", server.url)
-    assert (found.exit_code, found.stderr) == (0, "")
+        printed = run_in_shell(tmp_path, ">&-", "resolve", "deploy", "-s", server.url)
+        saved = run_in_shell(tmp_path, ">&-", "snapshot", "save", str(file), "-s", server.url)
+    assert printed == Outcome(1, "", f"{STDOUT_IS_CLOSED}\n")
+    assert saved == Outcome(0, "", "")
     assert file.stat().st_size
 
 
-_READS_STDIN = [
-    ("snapshot show -", 1),
-    ("export helm-api-versions -", 1),
-    ("diff - kubernetes:1.30", 2),
-    ("apply -f -", 1),
-    ("apply -f - --name east", 1),
-    ("apply -f - --expect-revision 1", 1),
-    ("withdraw -f -", 1),
-    ("openapi validate -", 2),
-]
+@pytest.mark.parametrize(
+    ("args", "exit_code"),
+    [
+        ("snapshot show -", 1),
+        ("export helm-api-versions -", 1),
+        ("diff - kubernetes:1.30", 2),
+        ("apply -f -", 1),
+        ("apply -f - --name east", 1),
+        ("apply -f - --expect-revision 1", 1),
+        ("withdraw -f -", 1),
+        ("openapi validate -", 2),
+    ],
+)
+def test_each_command_reports_a_closed_stdin_in_the_same_words(
+    capsys: Capture, monkeypatch: pytest.MonkeyPatch, args: str, exit_code: int
+) -> None:
+    monkeypatch.setattr(sys, "stdin", None)  # as Python has it then
+    told = "error: standard input cannot be read: it is closed\n"
+    assert run(capsys, *args.split()) == Outcome(exit_code, "", told)
 
 
 @pytest.mark.parametrize(
     ("redirection", "reason"), [("<&-", "it is closed"), ("0>/dev/null", "Bad file descriptor")]
 )
-@pytest.mark.parametrize(("args", "exit_code"), _READS_STDIN)
-def test_a_stdin_that_cannot_be_read_is_told_in_the_same_words(
-    tmp_path: Path, args: str, exit_code: int, redirection: str, reason: str
+def test_a_process_reports_a_stdin_that_it_cannot_read(
+    tmp_path: Path, redirection: str, reason: str
 ) -> None:
-    found = run_in_shell(tmp_path, redirection, *args.split())
-    assert found == Outcome(exit_code, "", f"error: standard input cannot be read: {reason}\n")
+    found = run_in_shell(tmp_path, redirection, "snapshot", "show", "-")
+    assert found == Outcome(1, "", f"error: standard input cannot be read: {reason}\n")

@@ -1,4 +1,4 @@
-"""What all command lines share: how servers are named, help, and what may be meant."""
+"""Rules of all command lines: options of servers, help, and suggestions."""
 
 import re
 import shlex
@@ -51,7 +51,7 @@ def test_listings_are_the_same_over_grpc(capsys: Capture, server: Server, comman
     assert over[0] == over[1]
 
 
-def test_what_asks_over_grpc_takes_the_same_option(capsys: Capture, server: Server) -> None:
+def test_commands_over_grpc_take_the_same_option(capsys: Capture, server: Server) -> None:
     given = [
         ("get", "sources", "--server", f"grpc://{server.grpc}"),
         ("get", "sources", "-s", server.grpc),
@@ -74,6 +74,10 @@ def test_what_asks_over_grpc_takes_the_same_option(capsys: Capture, server: Serv
         (("api-versions", "--server", "ftp://h:1"), "begins with 'ftp', not http, https, grpc"),
         (("get", "crds", "-s", "grpcs://h:1", "--plaintext"), "together with options for TLS"),
         (("get", "crds", "-s", "grpc://h:1", "--context", "x"), "grpc://, which is without TLS,"),
+        (
+            ("api-versions", "--server", "grpc://192.0.2.1:1", "--token", "x"),
+            "a token is not sent without TLS",
+        ),
         (("dif", "a", "b"), "no such command 'dif'. Did you mean 'diff'?"),
         (("openapi", "gt"), "no such command 'gt'. Did you mean 'get'?"),
         (("api-versions", "--servr", "x"), "Did you mean"),
@@ -86,12 +90,6 @@ def test_a_wrong_command_line_says_what_is_wanted(
     outcome = run(capsys, *words)
     assert outcome.exit_code == 2
     assert said in outcome.stderr
-
-
-def test_a_token_is_not_sent_in_plain_text(capsys: Capture) -> None:
-    outcome = run(capsys, "api-versions", "--server", "grpc://192.0.2.1:1", "--token", "x")
-    assert outcome.exit_code == 2
-    assert "a token is not sent without TLS" in outcome.stderr
 
 
 def test_help_shows_common_options_once(capsys: Capture) -> None:
@@ -123,7 +121,7 @@ def test_help_is_as_wide_as_the_terminal(capsys: Capture, monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("line", LINES)
-def test_examples_have_commands_and_options_that_there_are(line: str) -> None:
+def test_examples_have_existing_commands_and_options(line: str) -> None:
     words = shlex.split(line.rpartition("|")[2].removeprefix("source <(").removesuffix(")"))
     assert words[0] == "apidiscovery"
     context = click.Context(apidiscovery, info_name="apidiscovery")

@@ -1,6 +1,7 @@
-"""Nothing that a server names or describes makes a terminal do more than show it."""
+"""Names and descriptions of servers cannot control a terminal."""
 
 import re
+import sys
 import unicodedata
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +12,8 @@ from command_line import run
 from fake_api_server import FakeApiServer, aggregated, document, openapi_routes
 from programs import on_a_terminal
 
+Capture = pytest.CaptureFixture[str]
+
 # Clears the screen, sets the title, turns the direction of text, hides, breaks lines otherwise.
 EVIL = "\x1b[2J\x1b]0;owned\x07\u202egnp\u2066\u200b\u00ad\u2028\x9b31m\U000e0041"
 KIND = f"Pod{EVIL}"
@@ -20,7 +23,7 @@ def is_obeyed(character: str) -> bool:
     return unicodedata.category(character) in {"Cc", "Cf", "Cs", "Zl", "Zp"}
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def url() -> Iterator[str]:
     gvk = {"group": "evil.example", "version": "v1", "kind": KIND}
     resource = {
@@ -67,67 +70,64 @@ def url() -> Iterator[str]:
         yield server.url
 
 
-COMMANDS = (
+TEXT = (
     "api-resources",
     "api-resources -o wide",
     "api-resources -o name",
     "api-versions",
-    "explain pods.evil.example --api-version evil.example/v1",
-    "explain pods.evil.example --api-version evil.example/v1 --recursive",
-    "explain pods.evil.example --api-version evil.example/v1 -o json",
+    "explain pods --api-version evil.example/v1",
+    "explain pods --api-version evil.example/v1 --recursive",
     "resolve pods",
     "resolve --explain pods",
     "resolve nothing",
     "openapi get",
-    "openapi get evil.example/v1",
-    "openapi get evil.example/v1 -o yaml",
-    "openapi bundle",
     "openapi validate",
     "export helm-api-versions",
     "export kubeconform FOLDER",
     "conformance",
 )
-
-
-def words(command: str, folder: Path) -> list[str]:
-    return [str(folder / "out") if word == "FOLDER" else word for word in command.split()]
+DATA = (
+    "explain pods --api-version evil.example/v1 -o json",
+    "openapi get evil.example/v1",
+    "openapi get evil.example/v1 -o yaml",
+    "openapi bundle",
+)
 
 
 def obeyed(text: str) -> set[str]:
     return {character for character in text if is_obeyed(character)} - {"\n", "\t"}
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        "api-resources",
-        "explain pods.evil.example --api-version evil.example/v1",
-        "explain pods.evil.example --api-version evil.example/v1 -o json",
-        "openapi get evil.example/v1",
-        "openapi get evil.example/v1 -o yaml",
-        "openapi bundle",
-    ],
-)
-def test_a_terminal_shows_what_it_would_obey(tmp_path: Path, url: str, command: str) -> None:
-    shown = on_a_terminal(tmp_path, *words(command, tmp_path), "--server", url)
-    shown = re.sub(r"\x1b\[K|\x1b\[\?25[hl]|\r", "", shown)  # how far long work is, by us
+@pytest.mark.parametrize("command", ["api-resources", "openapi get evil.example/v1"])
+def test_a_terminal_gets_no_control_characters(tmp_path: Path, url: str, command: str) -> None:
+    shown = on_a_terminal(tmp_path, *command.split(), "--server", url)
+    shown = re.sub(r"\x1b\[K|\x1b\[\?25[hl]|\r", "", shown)  # our own progress
     assert shown
     assert not obeyed(shown)
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_pipes_get_text_as_terminals_do(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, url: str, command: str
+@pytest.mark.parametrize("command", DATA)
+def test_documents_are_escaped_on_a_terminal(
+    capsys: Capture, monkeypatch: pytest.MonkeyPatch, url: str, command: str
 ) -> None:
-    """But for documents, which are data: who reads them wants what the server has sent."""
-    done = run(capsys, *words(command, tmp_path), "--server", url)
-    is_data = "json" in command or command.startswith(("openapi get", "openapi bundle"))
-    written = done.stderr if is_data else done.stdout + done.stderr
-    assert not obeyed(written)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    done = run(capsys, *command.split(), "--server", url)
+    assert done.stdout
+    assert not obeyed(done.stdout)
+
+
+@pytest.mark.parametrize("command", [*TEXT, *DATA])
+def test_pipes_get_escaped_text_and_unchanged_documents(
+    capsys: Capture, tmp_path: Path, url: str, command: str
+) -> None:
+    args = command.replace("FOLDER", str(tmp_path / "out")).split()
+    done = run(capsys, *args, "--server", url)
+    assert not obeyed(done.stderr)
+    assert command in DATA or not obeyed(done.stdout)
 
 
 def test_no_file_has_a_name_that_no_kind_can_have(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, url: str
+    capsys: Capture, tmp_path: Path, url: str
 ) -> None:
     folder = tmp_path / "schemas"
     done = run(capsys, "export", "kubeconform", str(folder), "--server", url)
@@ -135,8 +135,8 @@ def test_no_file_has_a_name_that_no_kind_can_have(
     assert "Warning: no file for Pod\\x1b[2J" in done.stderr
 
 
-def test_whatever_unicode_calls_a_control_or_a_format_is_written_out() -> None:
-    every = "".join(map(chr, range(0x110000)))
-    unsafe = {character for character in every if is_obeyed(character)}
-    assert not unsafe & set(printable(every))
-    assert unsafe & set(printable_lines(every)) == {"\n", "\t"}
+def test_every_control_and_format_character_is_escaped() -> None:
+    unsafe = "".join(filter(is_obeyed, map(chr, range(0x110000))))
+    assert len(unsafe) > 2000
+    assert set(unsafe).isdisjoint(printable(unsafe))
+    assert set(unsafe) & set(printable_lines(unsafe)) == {"\n", "\t"}

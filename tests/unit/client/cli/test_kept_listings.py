@@ -34,7 +34,7 @@ def test_a_change_is_seen_at_once(capsys: Capture) -> None:
         assert names(capsys, server) == {"widgets.example.com", "gadgets.gadgets.example.com"}
 
 
-def test_what_is_kept_is_listed_without_a_request(capsys: Capture) -> None:
+def test_a_cached_listing_needs_no_request(capsys: Capture) -> None:
     with FakeApiServer([WIDGETS]) as server:
         names(capsys, server)
         server.add(GADGETS)
@@ -46,7 +46,7 @@ def test_what_is_kept_is_listed_without_a_request(capsys: Capture) -> None:
 
 
 @pytest.mark.parametrize("release", ["1.36", "1.25"])
-def test_where_nothing_is_kept_the_server_is_asked(capsys: Capture, release: str) -> None:
+def test_without_a_cached_listing_the_server_is_asked(capsys: Capture, release: str) -> None:
     with FakeApiServer([WIDGETS], release=release) as server:
         assert names(capsys, server, "--cached") == {"widgets.example.com"}
         server.forget_requests()
@@ -54,7 +54,7 @@ def test_where_nothing_is_kept_the_server_is_asked(capsys: Capture, release: str
         assert not server.requests
 
 
-def test_versions_alone_are_not_kept_for_those_who_want_resources(capsys: Capture) -> None:
+def test_cached_versions_do_not_hide_resources(capsys: Capture) -> None:
     with FakeApiServer([WIDGETS], release="1.25") as server:
         assert run(capsys, "api-versions", "-s", server.url).stdout == "example.com/v1\n"
         assert names(capsys, server, "--cached") == {"widgets.example.com"}
@@ -88,7 +88,7 @@ def test_resources_that_are_only_remembered_are_not_listed(capsys: Capture, rele
     assert outcome.stderr.count("\n") == 1
 
 
-def test_nothing_is_kept_where_nothing_is_wanted(
+def test_the_cache_is_off_or_in_the_folder_of_the_option(
     capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("KUBECACHEDIR", str(tmp_path / "kube"))
@@ -103,7 +103,7 @@ def test_nothing_is_kept_where_nothing_is_wanted(
     assert stat.S_IMODE(own.stat().st_mode) == 0o700
 
 
-def test_another_user_does_not_get_what_was_kept(capsys: Capture) -> None:
+def test_another_user_does_not_get_a_cached_listing(capsys: Capture) -> None:
     with FakeApiServer([WIDGETS]) as server:
         names(capsys, server, "--token", "one")
         server.forget_requests()
@@ -123,7 +123,7 @@ def test_a_folder_that_cannot_be_written_is_no_error(capsys: Capture) -> None:
         (("--cache-dir", "x", "--no-cache"), "--cache-dir and --no-cache cannot be used together"),
     ],
 )
-def test_wishes_that_contradict_each_other(
+def test_contradicting_options_are_bad_usage(
     capsys: Capture, args: tuple[str, ...], message: str
 ) -> None:
     outcome = run(capsys, "api-resources", *args)

@@ -4,9 +4,10 @@ import json
 
 import pytest
 from apidiscovery_client.testing import FakeApiServer
+from command_line import run
 from programs import python
 
-# Each takes a good part of the time in which kubectl is done.
+# Each takes a good part of the time that kubectl takes.
 SLOW = {
     "apidiscovery",
     "asyncio",
@@ -27,60 +28,49 @@ SLOW = {
 _CODE = """
 import json, sys
 from apidiscovery_cli.main import main
-assert main(sys.argv[1:]) == 0
+for line in sys.argv[1:]:
+    assert main(line.split()) == 0, line
 print(json.dumps(sorted(sys.modules)), file=sys.stderr)
 """
 
 
-def imported(*args: str) -> set[str]:
-    outcome = python(_CODE, *args)
-    assert outcome.exit_code == 0
+def imported(*lines: str) -> set[str]:
+    """Return the modules of a process that has run these command lines."""
+    outcome = python(_CODE, *lines)
+    assert outcome.exit_code == 0, outcome.stderr
     return set(json.loads(outcome.stderr))
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        "api-resources",
-        "api-resources -o json",
-        "api-resources -o wide --namespaced=true",
-        "api-versions --request-timeout 5s",
-    ],
-)
-def test_a_listing_with_a_warm_cache_imports_nothing_slow(command: str) -> None:
+def test_listings_with_a_warm_cache_import_nothing_slow(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     with FakeApiServer() as server:
-        args = (*command.split(), "--server", server.url)
-        imported("api-resources", "--server", server.url)
-        modules = imported(*args)
+        assert run(capsys, "api-resources", "--server", server.url).exit_code == 0
+        modules = imported(
+            f"api-resources --server {server.url}",
+            f"api-resources -o json --server {server.url}",
+            f"api-resources -o wide --namespaced=true --server {server.url}",
+            f"api-versions --request-timeout 5s --server {server.url}",
+        )
     assert not modules & SLOW
     assert not [name for name in modules if name.startswith("apidiscovery_client.resolving")]
 
 
-@pytest.mark.parametrize(
-    "args",
-    [
-        ["get", "--help"],
-        ["apply", "--help"],
-        ["withdraw", "--help"],
-        ["storage-versions", "wait", "--help"],
-    ],
-)
-def test_what_asks_over_grpc_imports_nothing_that_asks_over_http(args: list[str]) -> None:
-    modules = imported(*args)
+def test_commands_over_grpc_import_no_http() -> None:
+    modules = imported(
+        "get --help", "apply --help", "withdraw --help", "storage-versions wait --help"
+    )
     assert "grpc" in modules
     for name in ("cache", "_http", "client", "transports"):
         assert f"apidiscovery_client.{name}" not in modules
 
 
-def test_a_watch_imports_no_way_to_ask_before_it_knows_which() -> None:
-    modules = imported("watch", "--help")
+def test_a_watch_imports_no_transport_before_it_connects() -> None:
+    modules = imported("watch --help")
     for name in ("apidiscovery_client._http", "apidiscovery_client.transports", "grpc"):
         assert name not in modules
 
 
-@pytest.mark.parametrize("args", [[], ["--version"], ["api-resources", "--help"]])
-def test_what_asks_nobody_imports_no_package_metadata_that_it_need_not(args: list[str]) -> None:
-    modules = imported(*args)
-    assert not modules & (SLOW - {"importlib.metadata", "email", "tempfile"})
-    if args:
-        assert "importlib.metadata" not in modules
+def test_only_the_list_of_commands_reads_package_metadata() -> None:
+    assert not imported("--version", "api-resources --help") & SLOW
+    assert not imported("") & (SLOW - {"importlib.metadata", "email", "tempfile"})

@@ -1,5 +1,6 @@
 """`apidiscovery watch` prints each change as it happens, and ends as it is told to."""
 
+import asyncio
 import json
 import signal
 import subprocess
@@ -18,9 +19,10 @@ from apidiscovery_client.model import (
 )
 from apidiscovery_client.testing import FakeApiServer, group, resource
 from command_line import run
-from crd_manifests import CRONTABS
+from groups import contribution
+from grpc_server import serving
 from programs import running
-from server import Serve, Server
+from server import Server
 
 Capture = pytest.CaptureFixture[str]
 
@@ -51,26 +53,15 @@ def test_changes_are_lines_with_the_time(tmp_path: Path) -> None:
             assert line(process).endswith("Z group gadgets.example.com removed\n")
 
 
-def test_changes_are_json_objects(tmp_path: Path) -> None:
-    with FakeApiServer([WIDGETS]) as server:
-        args = ("watch", "-s", server.url, "--interval", "50ms", "--initial", "-o", "json")
-        with running(tmp_path, *args) as process:
-            told = json.loads(line(process))
-    assert told.pop("time")
-    assert told == {
-        "type": "GroupAdded",
-        "group": "example.com",
-        "versions": ["v1"],
-        "text": "group example.com added: v1",
-    }
-
-
 @pytest.mark.parametrize(
-    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["INT", "TERM"]
+    ("over", "number", "code"),
+    [
+        pytest.param("http", signal.SIGINT, 130, id="http"),
+        pytest.param("grpc", signal.SIGTERM, 143, id="grpc"),
+    ],
 )
-@pytest.mark.parametrize("over", ["http", "grpc"])
-def test_it_says_what_it_watches_and_ends_without_a_word(
-    tmp_path: Path, server: Server, number: signal.Signals, code: int, over: str
+def test_it_says_what_it_watches_and_ends_with_a_signal(
+    tmp_path: Path, server: Server, over: str, number: signal.Signals, code: int
 ) -> None:
     where = ("--grpc", server.grpc) if over == "grpc" else ("-s", server.url)
     with running(tmp_path, "watch", "--initial", *where) as process:
@@ -94,16 +85,17 @@ def test_a_reader_that_goes_away_ends_it(tmp_path: Path) -> None:
             assert process.stderr.read() == f"watching {server.url}, until you stop it\n"
 
 
-def test_over_grpc_a_change_is_pushed(tmp_path: Path, serve: Serve) -> None:
-    manifests = tmp_path / "manifests"
-    manifests.mkdir()
-    served = serve("--catalog", "kubernetes", "--manifests", str(manifests))
-    with running(tmp_path, "watch", "--initial", "-o", "json", "--grpc", served.grpc) as process:
-        assert json.loads(line(process))["type"] == "GroupAdded"
-        (manifests / "crontabs.json").write_text(json.dumps(CRONTABS))
-        while (told := json.loads(line(process)))["group"] != "stable.example.com":
-            assert told["type"] == "GroupAdded"
-        assert (told["type"], told["versions"]) == ("GroupAdded", ["v1", "v1beta1"])
+async def test_over_grpc_a_change_is_pushed(tmp_path: Path) -> None:
+    async with serving(contribution("one", "example.com/v1")) as served:
+        args = ("watch", "--initial", "-o", "json", "--grpc", served.target)
+        with running(tmp_path, *args) as process:
+            first = json.loads(await asyncio.to_thread(line, process))
+            served.registry.publish(contribution("two", "gadgets.example.com/v1"))
+            second = json.loads(await asyncio.to_thread(line, process))
+    for told, name in ((first, "example.com"), (second, "gadgets.example.com")):
+        assert datetime.fromisoformat(told.pop("time")).tzinfo is not None
+        text = f"group {name} added: v1"
+        assert told == {"type": "GroupAdded", "group": name, "versions": ["v1"], "text": text}
 
 
 def test_once_prints_what_changed_since_the_last_command(capsys: Capture) -> None:
@@ -157,6 +149,7 @@ def test_every_kind_of_change_has_an_object() -> None:
     where = {"group": "example.com", "version": "v1"}
     what: dict[str, object] = {**where, "resource": "widgets", "kind": "Widget"}
     objects: list[tuple[changes.Change, dict[str, object]]] = [
+        (changes.GroupAdded(WIDGETS), {"group": "example.com", "versions": ["v1"]}),
         (changes.GroupRemoved(WIDGETS), {"group": "example.com", "versions": ["v1"]}),
         (
             changes.GroupChanged(WIDGETS, WIDGETS, ("extra",)),

@@ -33,7 +33,7 @@ def versions(capsys: Capture, *args: str) -> Outcome:
 def test_a_server_that_is_named_needs_no_kubeconfig(
     capsys: Capture, api: FakeApiServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A broken one does no harm, and nothing that another has goes to that server."""
+    """A broken one is not read, and no credentials of one are sent to that server."""
     for content in ("a: [", config({}, {"token": "of-the-file", "as": "x"})):
         monkeypatch.setenv("KUBECONFIG", write(tmp_path / "config", content))
         assert versions(capsys, "--server", api.url).exit_code == 0
@@ -75,13 +75,15 @@ def test_without_a_kubeconfig_there_is_a_default(
         (["--user", "u"], "error: kubeconfig: nothing in "),
     ],
 )
-def test_what_is_named_must_be_there(capsys: Capture, args: list[str], expected: str) -> None:
+def test_a_named_part_of_a_kubeconfig_must_exist(
+    capsys: Capture, args: list[str], expected: str
+) -> None:
     outcome = versions(capsys, *args)
     assert outcome.stderr.startswith(expected)
     assert (outcome.exit_code, outcome.stdout) == (1, "")
 
 
-def test_a_context_on_the_command_line_is_not_asked_with_what_variables_name(
+def test_a_context_on_the_command_line_overrides_variables(
     capsys: Capture, api: FakeApiServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Server and token of the environment belong together."""
@@ -159,7 +161,7 @@ def test_a_pod_asks_its_own_cluster_before_the_default(pod: Path) -> None:
 
 
 @pytest.mark.usefixtures("pod")
-def test_flags_count_in_a_cluster_as_well() -> None:
+def test_flags_apply_in_a_cluster() -> None:
     assert sent(read_server(token=GIVEN)) == {"Authorization": "Bearer t"}
     assert sent(read_server(as_user="jane")) == {
         "Authorization": "Bearer of-the-pod",
@@ -174,7 +176,7 @@ def test_a_kubeconfig_goes_before_the_cluster(tmp_path: Path) -> None:
     assert read_server().url == "https://a.example:6443"
 
 
-def test_a_pod_without_its_account_is_told(pod: Path) -> None:
+def test_a_pod_without_its_service_account_is_an_error(pod: Path) -> None:
     (pod / "ca.crt").unlink()
     with pytest.raises(InvalidConfiguration, match=r"^service account, ca\.crt: cannot read /"):
         read_server()
@@ -194,6 +196,6 @@ async def test_a_broken_file_among_several_is_an_error_as_with_kubectl(
     bad = write(tmp_path / "bad", content)
     for paths in ((good, bad), (bad, good)):
         monkeypatch.setenv("KUBECONFIG", os.pathsep.join(paths))
-        assert (await kubectl("config", "view")).status != 0
         with pytest.raises(InvalidConfiguration, match=str(tmp_path / "bad")):
             read_server()
+    assert (await kubectl("config", "view")).status != 0

@@ -1,4 +1,4 @@
-"""What a request shows, compared with one that the real kubectl makes of the same files."""
+"""Credentials in requests, compared with those of the real kubectl with the same files."""
 
 import asyncio
 import base64
@@ -22,6 +22,7 @@ OK = Answer(b"{}")
 Given = Mapping[str, str | Sequence[str] | bool]
 
 NOTHING: Content = MappingProxyType({})
+HOW = ("async", "sync")
 NO_FLAGS: Given = MappingProxyType({})
 _FLAGS = {
     "as_user": "as",
@@ -198,7 +199,7 @@ def as_arguments(flags: Flags) -> list[str]:
 
 
 def shown(seen: Request) -> tuple[str, list[tuple[str, str]], bool]:
-    """Return who asks, whom for, and whether the answer may be compressed."""
+    """Return the user, the headers with credentials, and whether gzip is accepted."""
     kept = [
         pair
         for pair in seen.fields
@@ -220,6 +221,13 @@ async def ours(flags: Flags, how: str) -> None:
             await asyncio.to_thread(_ask_sync, flags)
 
 
+async def asked(around: World, flags: Flags, how: str) -> Request:
+    """Return the last request of a client, which has sent at least one."""
+    around.server.requests.clear()
+    await ours(flags, how)
+    return around.server.requests[-1]
+
+
 def _ask_sync(flags: Flags) -> None:
     transport = open_blocking(**flags).transport
     try:
@@ -229,7 +237,7 @@ def _ask_sync(flags: Flags) -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-async def test_a_request_shows_what_one_of_kubectl_shows(tmp_path: Path, name: str) -> None:
+async def test_a_request_has_the_credentials_of_kubectls(tmp_path: Path, name: str) -> None:
     """Or there is none, as with kubectl."""
     case = CASES[name]
     async with world(tmp_path) as around:
@@ -239,7 +247,7 @@ async def test_a_request_shows_what_one_of_kubectl_shows(tmp_path: Path, name: s
         theirs = [shown(seen) for seen in around.server.requests if seen.target == "/apis"]
         names = set(around.server.names)
         assert bool(theirs) == (done.status == 0), done.err
-        for how in ("async", "sync"):
+        for how in HOW:
             around.server.requests.clear()
             around.server.names.clear()
             await ours(flags, how)
@@ -248,45 +256,39 @@ async def test_a_request_shows_what_one_of_kubectl_shows(tmp_path: Path, name: s
                 assert set(around.server.names) == names
 
 
-@pytest.mark.parametrize("how", ["async", "sync"])
-async def test_a_certificate_of_a_flag_puts_away_that_in_the_kubeconfig(
-    tmp_path: Path, how: str
-) -> None:
-    """Also the data of one, as kubectl does since it was mended there."""
+async def test_a_certificate_of_a_flag_replaces_the_data_in_the_kubeconfig(tmp_path: Path) -> None:
+    """As in kubectl since it was fixed there."""
     data: Content = {"client-certificate-data": "jane.crt", "client-key-data": "jane.key"}
     joe = {"client_certificate": "joe.crt", "client_key": "joe.key"}
     async with world(tmp_path) as around:
         case = Case(data, {}, joe)
-        await ours(given(case, written(case, around), around), how)
-        assert around.server.requests[-1].user == "joe"
+        flags = given(case, written(case, around), around)
+        assert [(await asked(around, flags, how)).user for how in HOW] == ["joe", "joe"]
 
 
-@pytest.mark.parametrize("how", ["async", "sync"])
-async def test_who_has_nothing_to_show_asks_all_the_same(tmp_path: Path, how: str) -> None:
+async def test_a_request_without_credentials_is_sent(tmp_path: Path) -> None:
     """Kubectl would ask the user for a password."""
     async with world(tmp_path) as around:
         case = Case()
-        await ours(given(case, written(case, around), around), how)
-        assert shown(around.server.requests[-1]) == ("", [], True)
+        flags = given(case, written(case, around), around)
+        for how in HOW:
+            assert shown(await asked(around, flags, how)) == ("", [], True)
 
 
-@pytest.mark.parametrize("how", ["async", "sync"])
 @pytest.mark.parametrize("user", [{"token": "a"}, {"username": "j", "password": "p"}, WHOM])
-async def test_without_tls_nothing_of_a_kubeconfig_is_given_away(
-    tmp_path: Path, user: Content, how: str
-) -> None:
+async def test_without_tls_no_credentials_are_sent(tmp_path: Path, user: Content) -> None:
     async with world(tmp_path, scheme="http") as around:
         path = write(tmp_path / "config", config({"server": around.url}, user))
         done = await kubectl("get", "--raw", "/apis", "--kubeconfig", path)
         assert done.status == 0, done.err
         theirs = shown(around.server.requests[-1])
-        await ours({"kubeconfig": path}, how)
-        assert shown(around.server.requests[-1]) == theirs
-        assert around.server.requests[-1].values("authorization") == []
+        for how in HOW:
+            seen = await asked(around, {"kubeconfig": path}, how)
+            assert shown(seen) == theirs
+            assert seen.values("authorization") == []
 
 
-@pytest.mark.parametrize("how", ["async", "sync"])
-async def test_a_proxy_is_asked_as_kubectl_asks_it(tmp_path: Path, how: str) -> None:
+async def test_a_proxy_is_asked_as_kubectl_asks_it(tmp_path: Path) -> None:
     async with world(tmp_path) as around, ForwardProxy(around.server.port) as proxy:
         cluster = {
             "server": "https://b.example:6443",
@@ -296,22 +298,19 @@ async def test_a_proxy_is_asked_as_kubectl_asks_it(tmp_path: Path, how: str) -> 
         path = write(tmp_path / "config", config(cluster, {"token": "a"}))
         done = await kubectl("get", "--raw", "/apis", "--kubeconfig", path)
         assert done.status == 0, done.err
-        asked = proxy.requests[-1]
-        theirs = (asked.target, asked.values("proxy-authorization"))
+        theirs = proxy.requests[-1]
         own = shown(around.server.requests[-1])
-        proxy.requests.clear()
-        around.server.requests.clear()
-        await ours({"kubeconfig": path}, how)
-        assert (
-            proxy.requests[-1].target,
-            proxy.requests[-1].values("proxy-authorization"),
-        ) == theirs
-        assert shown(around.server.requests[-1]) == own
-        assert around.server.requests[-1].values("proxy-authorization") == []
+        for how in HOW:
+            proxy.requests.clear()
+            seen = await asked(around, {"kubeconfig": path}, how)
+            assert shown(seen) == own
+            assert seen.values("proxy-authorization") == []
+            passed = proxy.requests[-1]
+            name = "proxy-authorization"
+            assert (passed.target, passed.values(name)) == (theirs.target, theirs.values(name))
 
 
-async def test_one_server_can_be_asked_in_both_ways(tmp_path: Path) -> None:
-    """Although HTTP/2 is for one of them only."""
+async def test_one_server_is_asked_over_both_versions_of_http(tmp_path: Path) -> None:
     authority = Authority(tmp_path / "pki")
     context = server_context(authority.server(["127.0.0.1"]), alpn=("h2", "http/1.1"))
     async with FakeApiServer(OK, context) as server:
@@ -326,24 +325,26 @@ async def test_one_server_can_be_asked_in_both_ways(tmp_path: Path) -> None:
             assert {seen.protocol for seen in server.requests} == {protocol}
 
 
-@pytest.mark.parametrize("how", ["async", "sync"])
 async def test_a_pod_trusts_the_authority_of_its_service_account_only(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with world(tmp_path) as around:
         monkeypatch.setattr(kubeconfig, "SERVICE_ACCOUNT", tmp_path)
         monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "127.0.0.1")
         monkeypatch.setenv("KUBERNETES_SERVICE_PORT", str(around.server.port))
-        for authority, asked in (("foreign.crt", []), ("pki/ca.crt", ["Bearer of-the-file"])):
+        for authority, sent in (
+            ("foreign.crt", set[str]()),
+            ("pki/ca.crt", {"Bearer of-the-file"}),
+        ):
             (tmp_path / "ca.crt").write_bytes((tmp_path / authority).read_bytes())
-            await ours({}, how)
-            sent = {
-                token for seen in around.server.requests for token in seen.values("authorization")
-            }
-            assert list(sent) == asked
+            for how in HOW:
+                around.server.requests.clear()
+                await ours({}, how)
+                requests = around.server.requests
+                assert {one for seen in requests for one in seen.values("authorization")} == sent
 
 
-def test_a_server_name_that_is_missing_is_told_before_anything_is_sent(tmp_path: Path) -> None:
+def test_a_missing_server_is_an_error_before_any_request(tmp_path: Path) -> None:
     path = write(tmp_path / "config", config({"server": ""}))
     with pytest.raises(InvalidConfiguration, match=r"config, clusters\[k\]\.cluster\.server: want"):
         open_async(kubeconfig=path)

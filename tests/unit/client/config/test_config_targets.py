@@ -1,4 +1,4 @@
-"""From the target that a user names to its transport."""
+"""The transport of the target that a user names."""
 
 import asyncio
 import math
@@ -72,7 +72,7 @@ async def test_betterproto_is_used_where_it_is_asked_for(target: str) -> None:
         ("", "kubeconfig: nothing in"),
     ],
 )
-def test_what_names_no_server_is_told(target: str, expected: str) -> None:
+def test_an_invalid_target_is_an_error(target: str, expected: str) -> None:
     with pytest.raises(InvalidConfiguration) as error:
         open_blocking(target or None)
     assert str(error.value).startswith(expected)
@@ -86,12 +86,12 @@ def test_a_token_is_not_sent_without_tls_but_to_this_machine() -> None:
     assert dict(server.access.headers()) == {"Authorization": "Bearer t"}
 
 
-def test_grpc_does_not_do_without_checking_certificates() -> None:
+def test_grpc_always_verifies_certificates() -> None:
     with pytest.raises(InvalidConfiguration, match=r"^insecure_skip_tls_verify: gRPC always"):
         open_blocking("grpcs://127.0.0.1:1", insecure_skip_tls_verify=True)
 
 
-async def test_a_server_that_is_configured_already_is_taken_as_it_is() -> None:
+async def test_a_configured_server_is_taken_unchanged() -> None:
     server = read_server(server="http://127.0.0.1:1")
     opened = open_async(server, token=None)
     assert opened.transport.server == "http://127.0.0.1:1"
@@ -100,7 +100,7 @@ async def test_a_server_that_is_configured_already_is_taken_as_it_is() -> None:
         open_async(server, token=GIVEN)
 
 
-async def test_a_cache_comes_with_a_key_that_it_takes(tmp_path: Path) -> None:
+async def test_each_server_has_its_key_in_the_cache(tmp_path: Path) -> None:
     cache = DiskCache(tmp_path)
     keys: set[str] = set()
     for target in (*TARGETS, "grpcs://127.0.0.1:1"):
@@ -112,7 +112,7 @@ async def test_a_cache_comes_with_a_key_that_it_takes(tmp_path: Path) -> None:
     assert len(keys) == len(TARGETS)  # with and without http:// it is the same server
 
 
-def test_a_cache_of_anybody_will_do() -> None:
+def test_any_cache_with_get_and_put_is_taken() -> None:
     class Nothing:
         def get(self, key: str) -> FetchedSnapshot | None:
             del key
@@ -173,7 +173,7 @@ def test_errors_name_arguments_and_on_the_command_line_flags(tmp_path: Path) -> 
 # --- gRPC with a kubeconfig
 
 
-def test_a_grpc_server_is_shown_what_a_kubeconfig_has(capsys: Capture, tmp_path: Path) -> None:
+def test_a_named_kubeconfig_has_credentials_for_grpc(capsys: Capture, tmp_path: Path) -> None:
     authority = Authority(tmp_path / "pki")
     pair = authority.server(["127.0.0.1"])
     credentials = grpc.ssl_server_credentials(
@@ -213,7 +213,7 @@ def test_a_grpc_server_is_shown_what_a_kubeconfig_has(capsys: Capture, tmp_path:
         assert "--plaintext cannot be used together with options for TLS" in plain.stderr
 
 
-def test_without_one_named_a_kubeconfig_says_nothing_of_grpc(
+def test_a_kubeconfig_that_is_not_named_is_ignored_over_grpc(
     capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is for a server at another address, and of another kind."""

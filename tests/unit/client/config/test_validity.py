@@ -33,7 +33,7 @@ def test_the_end_is_read(ends: datetime) -> None:
     assert valid_until(_certificate(ends)) == ends
 
 
-def test_of_a_chain_the_first_counts(tmp_path: Path) -> None:
+def test_the_first_certificate_of_a_chain_counts(tmp_path: Path) -> None:
     authority = Authority(tmp_path)
     pair = authority.server(["a.test"], days=90)
     text = pair.cert_file.read_bytes()
@@ -42,7 +42,7 @@ def test_of_a_chain_the_first_counts(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("cut", [0, 1, 2, 3, 10, 60, 120])
-def test_what_cannot_be_read_tells_nothing(cut: int) -> None:
+def test_an_unreadable_certificate_has_no_end(cut: int) -> None:
     whole = _certificate(datetime(2030, 1, 1, tzinfo=UTC))
     assert valid_until(whole[:cut]) is None
     assert valid_until(b"-----BEGIN CERTIFICATE-----\nAA=\n-----END CERTIFICATE-----") is None

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+import yaml
 from apidiscovery_cli.openapi.bundle import Part, bundle
 from apidiscovery_cli.openapi.validation import problems
 from apidiscovery_client.openapi.json_documents import MAX_DEPTH, UnsoundDocument
@@ -93,7 +94,7 @@ def test_different_component_gets_a_name_and_references_follow() -> None:
     assert "is A_v2" in conflict.solution
 
 
-def test_what_refers_to_different_components_is_different_itself() -> None:
+def test_components_that_refer_to_different_ones_are_different() -> None:
     shared = {"A": ref("B"), "B": ref("C")}
     first = part("api/v1", {**shared, "C": {"type": "string"}})
     second = part("apis/g/v1", {**shared, "C": {"type": "integer"}})
@@ -138,7 +139,7 @@ def test_every_document_still_means_the_same_in_any_order(each: list[dict[str, F
         assert followed(document, document["paths"][path]) == mine
 
 
-def test_names_that_mean_nothing_are_left_alone() -> None:
+def test_references_in_data_are_left_alone() -> None:
     tricky: Fields = {
         "type": "object",
         "properties": {"$ref": ref("A"), "default": ref("A"), "x-y": ref("A")},
@@ -252,8 +253,6 @@ def test_command_can_refuse_conflicts(real: FakeApiServer, ask: Ask) -> None:
 
 
 def test_yaml_says_the_same(real: FakeApiServer, ask: Ask) -> None:
-    import yaml
-
     text = ask(real, "openapi", "bundle", "discovery.k8s.io/v1", "-o", "yaml").stdout
     assert yaml.safe_load(text) == merged(*real_parts(KEYS[1:2]))
 

@@ -37,7 +37,7 @@ def test_a_document_is_fetched_again_only_when_its_hash_has_changed(real: FakeAp
     assert real.paths[before:] == ["/openapi/v3"]
 
 
-def test_what_is_not_there_is_not_explained(real: FakeApiServer) -> None:
+def test_a_missing_document_or_schema_is_an_error(real: FakeApiServer) -> None:
     with DiscoveryClient(real.url) as client:
         with pytest.raises(NotExplained, match="no OpenAPI document of"):
             client.openapi.document(GroupVersion("example.dev", "v1"))
@@ -54,7 +54,7 @@ def test_the_index_lists_group_versions_alone() -> None:
         assert client.openapi.document(gv)["info"] == {"title": "t", "version": "v"}
 
 
-def test_over_grpc_there_are_no_documents() -> None:
+def test_documents_need_http() -> None:
     with (
         DiscoveryClient("grpc://127.0.0.1:1") as client,
         pytest.raises(InvalidConfiguration, match="over HTTP"),

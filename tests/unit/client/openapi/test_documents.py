@@ -77,7 +77,7 @@ HASHES = pytest.mark.parametrize("stated", [sha512(BODY), "W/7", "../../x", "é"
 
 @HASHES
 @pytest.mark.parametrize("planted", [OTHER, b"", BODY[:-1], b"0" * 128 + b"\n" + OTHER])
-def test_planted_or_damaged_file_is_not_believed(cache: Path, stated: str, planted: bytes) -> None:
+def test_planted_or_damaged_file_is_not_used(cache: Path, stated: str, planted: bytes) -> None:
     kept, name = DocumentCache(cache), Name("https://a", KEY, stated)
     kept.put(name, BODY)
     assert kept.get(name) == BODY
@@ -88,7 +88,7 @@ def test_planted_or_damaged_file_is_not_believed(cache: Path, stated: str, plant
 
 
 @HASHES
-def test_what_others_can_write_is_not_believed(cache: Path, stated: str) -> None:
+def test_a_file_that_others_can_write_is_not_used(cache: Path, stated: str) -> None:
     kept, name = DocumentCache(cache), Name("https://a", KEY, stated)
     kept.put(name, BODY)
     (file,) = cache.iterdir()
@@ -142,7 +142,7 @@ async def test_unusable_cache_is_no_error(tmp_path: Path) -> None:
         assert (await fetched(server, DocumentCache(file / "below"))).data == BODY
 
 
-async def test_document_that_has_not_its_hash_is_used_but_not_kept(cache: Path) -> None:
+async def test_document_with_another_hash_is_used_but_not_cached(cache: Path) -> None:
     routes = {**ROUTES, f"/openapi/v3/{KEY}": Answer(OTHER)}
     with FakeApiServer(routes) as server:
         assert (await fetched(server, DocumentCache(cache))).data == OTHER
@@ -180,7 +180,7 @@ async def test_redirects_end() -> None:
     "url",
     ["//evil.example.com/x", "@evil.example.com/", "https://evil.example.com/", "/a b", "", 7],
 )
-async def test_place_on_another_server_is_refused(url: object) -> None:
+async def test_a_document_on_another_server_is_refused(url: object) -> None:
     with FakeApiServer(with_url(url)) as server:
         with pytest.raises(DiscoveryError):
             await fetched(server)
@@ -208,7 +208,7 @@ async def test_prefix_of_a_proxy_is_kept_for_openapi_paths_only() -> None:
         (b'{"paths":' * 90_000, "nested too deeply"),
     ],
 )
-async def test_index_that_is_none_is_an_error(body: bytes, said: str) -> None:
+async def test_an_invalid_index_is_an_error(body: bytes, said: str) -> None:
     with (
         FakeApiServer({"/openapi/v3": Answer(body)}) as server,
         pytest.raises(DiscoveryError, match=said),
@@ -216,7 +216,7 @@ async def test_index_that_is_none_is_an_error(body: bytes, said: str) -> None:
         await fetched(server)
 
 
-def test_server_without_openapi_is_told_of(ask: Ask) -> None:
+def test_a_server_without_openapi_is_an_error(ask: Ask) -> None:
     with FakeApiServer(discovery()) as server:
         outcome = ask(server, "explain", "pods")
     assert (outcome.exit_code, outcome.stdout) == (1, "")

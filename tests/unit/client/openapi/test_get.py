@@ -10,6 +10,7 @@ from explained_cluster import real_documents
 from fake_api_server import Answer, FakeApiServer, openapi_routes, sha512
 
 Ask = Callable[..., Outcome]
+PROTOBUF = "application/com.github.proto-openapi.spec.v3.v1.0+protobuf"
 
 
 def test_index_is_a_table(ask: Ask) -> None:
@@ -56,15 +57,8 @@ def test_several_documents_are_lines_or_yaml_documents(real: FakeApiServer, ask:
 
 def test_protobuf_is_asked_for_and_printed_as_it_came(real: FakeApiServer, ask: Ask) -> None:
     ask(real, "openapi", "get", "apps/v1", "-o", "protobuf")
-    assert (
-        real.requests[-1]
-        .headers["accept"]
-        .startswith("application/com.github.proto-openapi.spec.v3.v1.0+protobuf,")
-    )
+    assert real.requests[-1].headers["accept"].startswith(f"{PROTOBUF},")
     assert ask(real, "openapi", "get", "-o", "protobuf").exit_code == 2
-
-
-PROTOBUF = "application/com.github.proto-openapi.spec.v3.v1.0+protobuf"
 
 
 @pytest.mark.parametrize(
@@ -75,7 +69,7 @@ PROTOBUF = "application/com.github.proto-openapi.spec.v3.v1.0+protobuf"
         ("text/html", [], (1, "", "is not JSON: Expecting value")),
     ],
 )  # fmt: skip
-def test_what_is_no_document_is_not_printed(
+def test_a_body_of_another_type_is_not_printed(
     ask: Ask, content_type: str, output: list[str], done: tuple[int, str, str]
 ) -> None:
     routes = openapi_routes({"api/v1": b"{}"})
@@ -85,7 +79,7 @@ def test_what_is_no_document_is_not_printed(
     assert done[2] in got.stderr
 
 
-def test_what_is_not_there_is_told(real: FakeApiServer, ask: Ask) -> None:
+def test_an_invalid_group_version_is_an_error(real: FakeApiServer, ask: Ask) -> None:
     done = ask(real, "openapi", "get", "a/b/c")
     assert (done.exit_code, done.stderr) == (1, "error: unexpected GroupVersion string: a/b/c\n")
 

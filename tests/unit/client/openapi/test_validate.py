@@ -104,7 +104,7 @@ def test_sound_document_has_no_problem() -> None:
 
 
 @pytest.mark.parametrize(("path", "value", "said"), BROKEN, ids=[said for *_, said in BROKEN])
-def test_each_mistake_is_told_with_its_place(path: list[str], value: object, said: str) -> None:
+def test_each_problem_has_its_place(path: list[str], value: object, said: str) -> None:
     assert any(said in line for line in told(with_value(path, value)))
 
 
@@ -115,11 +115,13 @@ def test_each_mistake_is_told_with_its_place(path: list[str], value: object, sai
         (["paths", "/b"], {"$ref": "#/components/x-paths/b"}),
     ],
 )
-def test_what_servers_may_not_publish_can_be_sound(path: list[str], value: object) -> None:
+def test_references_that_servers_may_not_publish_can_be_sound(
+    path: list[str], value: object
+) -> None:
     assert told(with_value(path, value)) == []
 
 
-def test_all_mistakes_are_told() -> None:
+def test_every_problem_is_found() -> None:
     document = {"openapi": 3, "info": {}, "paths": {"a": {"get": 1, "b": 2}}}
     assert len(told(document)) == 6
 
@@ -142,7 +144,7 @@ def test_operation_ids_are_unique() -> None:
         (b"\xff", "it is not JSON"),
     ],
 )
-def test_what_is_no_document_is_told(data: bytes, said: str) -> None:
+def test_a_body_that_is_no_document_is_a_problem(data: bytes, said: str) -> None:
     assert any(said in str(problem) for problem in problems(data))
 
 
@@ -178,12 +180,10 @@ def test_any_value_anywhere_gives_problems_or_none_but_never_a_crash(
 
 
 def test_real_documents_are_sound() -> None:
-    assert {key: told(json.loads(data)) for key, data in real_documents().items()} == {
-        key: [] for key in real_documents()
-    }
+    assert {key: found for key, data in real_documents().items() if (found := problems(data))} == {}
 
 
-def test_command_tells_of_files(ask: Ask, tmp_path: Path) -> None:
+def test_command_validates_files(ask: Ask, tmp_path: Path) -> None:
     good, bad = tmp_path / "good.json", tmp_path / "bad.yaml"
     good.write_text(json.dumps(SOUND))
     bad.write_text("openapi: 3.0.0\ninfo: {title: t}\npaths: {}\n")
@@ -221,7 +221,7 @@ def test_unusable_yaml_is_told(
     assert said in done.stdout
 
 
-def test_yaml_is_what_it_is_to_kubectl(ask: Ask, tmp_path: Path) -> None:
+def test_yaml_is_read_as_by_kubectl(ask: Ask, tmp_path: Path) -> None:
     """Names that are numbers, dates, aliases: ten thousand times 100 KB are not written out."""
     file = tmp_path / "document.yaml"
     file.write_text(
@@ -234,7 +234,7 @@ def test_yaml_is_what_it_is_to_kubectl(ask: Ask, tmp_path: Path) -> None:
     assert (done.exit_code, done.stdout) == (0, f"{file} is sound\n")
 
 
-def test_command_tells_of_all_that_a_server_serves(ask: Ask) -> None:
+def test_command_validates_every_document_of_a_server(ask: Ask) -> None:
     sound = json.dumps(SOUND).encode()
     with FakeApiServer(openapi_routes({"api/v1": sound, "apis/g/v1": b"{}"})) as server:
         done = ask(server, "openapi", "validate")
@@ -247,7 +247,7 @@ def test_command_tells_of_all_that_a_server_serves(ask: Ask) -> None:
     ]
 
 
-def test_what_a_server_serves_is_not_read_as_yaml(ask: Ask) -> None:
+def test_documents_of_a_server_are_not_read_as_yaml(ask: Ask) -> None:
     with FakeApiServer(openapi_routes({"api/v1": b"openapi: 3.0.0\n"})) as server:
         done = ask(server, "openapi", "validate")
     assert done.exit_code == 1
@@ -274,7 +274,7 @@ def test_standard_input_that_does_not_end_is_not_read_to_its_end(
     assert done == Outcome(2, "", f"error: standard input: {said}\n")
 
 
-def test_what_could_not_be_checked_is_exit_code_2(ask: Ask, tmp_path: Path) -> None:
+def test_exit_code_is_2_without_a_result(ask: Ask, tmp_path: Path) -> None:
     with FakeApiServer({}) as server:
         assert ask(server, "openapi", "validate").exit_code == 2
         assert ask(server, "openapi", "validate", str(tmp_path / "none")).exit_code == 2

@@ -1,7 +1,8 @@
-"""Of a resource that skewed servers serve, the best version that all have is found, or not."""
+"""The best version of a resource that all skewed servers serve."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 from ambiguous_cluster import NOW, ambiguous_groups, group, resource, snapshot
@@ -13,7 +14,6 @@ from apidiscovery_client.resolving import (
     best_common_version,
     compare_versions,
 )
-from apidiscovery_formats.version_order import kube_aware_key
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -74,14 +74,14 @@ def test_the_table_has_each_version_for_each_server() -> None:
     assert [table["s0"][key].rank for key in ("v2", "v1")] == [0, 1]
 
 
-def test_what_is_stale_counts_and_is_told() -> None:
+def test_a_stale_version_counts_and_is_reported() -> None:
     found = common(server("v1"), server("v1", v1=STALE))
     assert found.version == "v1"
     assert not found.is_certain
     assert found.unsure == {"s1": "no route to host"}
 
 
-def test_a_version_that_answers_is_liked_better_than_a_stale_one() -> None:
+def test_a_version_that_answers_is_preferred_to_a_stale_one() -> None:
     stale = server("v1", "v1beta1", v1=STALE)
     found = common(stale, stale)
     assert found.version == "v1beta1"
@@ -89,7 +89,7 @@ def test_a_version_that_answers_is_liked_better_than_a_stale_one() -> None:
     assert set(found.unsure) == {"s0", "s1"}
 
 
-def test_a_better_version_that_is_not_known_everywhere_is_not_taken_but_told() -> None:
+def test_a_better_version_that_is_unknown_on_a_server_is_reported() -> None:
     found = common(server("v1", "v1beta1"), server("v1", "v1beta1", v1=UNKNOWN))
     assert found.version == "v1beta1"
     assert found.unsure == {"s1": "refused"}
@@ -160,7 +160,7 @@ def test_a_version_of_the_group_without_the_resource_does_not_serve_it() -> None
     assert found.servers[0].versions[0].serving is Serving.NOT_SERVED
 
 
-def test_a_version_in_the_text_is_not_heeded() -> None:
+def test_a_version_in_the_text_is_ignored() -> None:
     servers = {"new": server("v2", "v1"), "old": server("v1")}
     assert best_common_version("cars.v2.a.io", servers).version == "v1"
     assert best_common_version("a.io/v2/Car", servers).version == "v1"
@@ -232,19 +232,9 @@ def test_the_order_of_servers_does_not_matter(servers: list[Snapshot]) -> None:
     assert outcome(servers) == outcome(servers[::-1])
 
 
-@pytest.mark.parametrize(
-    "versions",
-    [
-        ["v10", "v2", "v1", "v11beta2", "v10beta3", "v3beta1", "v12alpha1", "v11alpha2", "foo1",
-         "foo10"],
-        ["v9223372036854775807", "v1", "v9223372036854775808"],
-        ["v1", "v1alpha" + "0" * 5000 + "1", "v1beta" + "9" * 5000],
-        ["v1", "V2", "v", "v-1", "v1.2", "v1beta", "v1beta1x", "v٢"],
-    ],
-)  # fmt: skip
-def test_versions_are_ordered_as_kubernetes_orders_them(versions: list[str]) -> None:
-    backwards = versions[::-1]
-    assert sorted(backwards, key=kube_aware_key) == versions
+def test_versions_may_have_thousands_of_digits() -> None:
+    versions = ["v1", "v1alpha" + "0" * 5000 + "1", "v1beta" + "9" * 5000]
+    assert [compare_versions(one, other) > 0 for one, other in pairwise(versions)] == [True, True]
 
 
 @given(st.text("v12alphbet", max_size=8), st.text("v12alphbet", max_size=8))

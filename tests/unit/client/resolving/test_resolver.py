@@ -102,23 +102,6 @@ def test_the_first_of_a_clashing_short_name_is_taken_with_kubectls_warning() -> 
     ]
 
 
-def test_candidates_are_every_resource_that_has_the_word_for_a_name_in_order() -> None:
-    found = AMBIGUOUS.resolve("things")
-    assert [full_name(one) for one in found.candidates] == [
-        "things.v1.example.com",
-        "stuffs.v1.acme.io",
-        "things.v1.example",
-    ]
-    assert found.warnings == ()
-
-
-def test_the_order_of_groups_decides() -> None:
-    one, other = group("a.io", v1=[resource("cars", "Car")]), group("b.io", v1=[
-        resource("cars", "Car")])  # fmt: skip
-    assert name_of(Resolver(snapshot(one, other)), "cars") == "cars.v1.a.io"
-    assert name_of(Resolver(snapshot(other, one)), "cars") == "cars.v1.b.io"
-
-
 def test_v1_of_the_core_group_comes_first_wherever_it_is_listed() -> None:
     groups = (group("a.io", v1=[resource("cars", "Car")]), group("", v1=[resource("cars", "Car")]))
     assert name_of(Resolver(snapshot(*groups)), "cars") == "cars.v1."
@@ -265,14 +248,6 @@ def test_a_category_of_several_resources_is_no_resource() -> None:
         BUILTIN.resolve("api-extensions")
     assert raised.value.candidates[0] == "apiservices.v1.apiregistration.k8s.io"
     assert len(raised.value.candidates) > 2
-
-
-def test_of_two_resources_of_one_name_the_last_is_taken() -> None:
-    found = AMBIGUOUS.resolve("rodent")
-    assert [full_name(one) for one in found.candidates] == [
-        "voles.v1.twins.io",
-        "rats.v1.twins.io",
-    ]
 
 
 def test_nothing_is_served_by_an_empty_server() -> None:

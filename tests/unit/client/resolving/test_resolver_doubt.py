@@ -1,4 +1,4 @@
-"""What is stale, unknown or missing is told; with strict, nothing doubtful is returned."""
+"""Stale, unknown and missing parts are reported; strict returns nothing doubtful."""
 
 from dataclasses import replace
 
@@ -102,7 +102,7 @@ def test_strict_refuses_a_kind_of_several_groups_unless_one_is_named() -> None:
         resolver.resolve_kind("Foo", "twins.io", strict=True)
 
 
-def test_the_last_that_was_known_is_returned_as_stale_and_refused_when_strict() -> None:
+def test_a_stale_resource_is_returned_as_stale_and_refused_when_strict() -> None:
     known = snapshot(CORE, troubled(group("a.io", v1=[CARS]), STALE))
     found = Resolver(known).resolve("cars")
     assert (full_name(found.resource), found.freshness) == ("cars.v1.a.io", STALE)
@@ -149,7 +149,7 @@ def test_when_the_server_did_not_answer_all_is_stale() -> None:
         ("v1/Bike", set[str]()),
     ],
 )
-def test_a_miss_tells_where_the_resource_may_be_nevertheless(text: str, unsure: set[str]) -> None:
+def test_the_error_names_where_the_resource_may_still_be(text: str, unsure: set[str]) -> None:
     known = replace(
         snapshot(CORE, unknown("b.io", "v1"), unknown("c.io", "v2")), failures={"/apis": "503"}
     )
@@ -191,7 +191,7 @@ def test_without_the_core_document_nothing_of_the_core_group_is_certain() -> Non
         ("cars.v2.b.io", True),
     ],
 )
-def test_strict_refuses_what_an_unknown_group_version_may_have_better(
+def test_strict_refuses_what_an_unknown_group_version_may_match_better(
     text: str, *, is_certain: bool
 ) -> None:
     known = snapshot(CORE, unknown("b.ia", "v1"), group("b.io", v1=[CARS], v2=[CARS]))
@@ -205,7 +205,7 @@ def test_strict_refuses_what_an_unknown_group_version_may_have_better(
     assert "better match" in str(raised.value)
 
 
-def test_an_unknown_group_that_comes_later_hides_no_better_name_but_maybe_a_short_names() -> None:
+def test_a_later_unknown_group_may_only_hide_a_better_short_name() -> None:
     known = snapshot(CORE, group("b.io", v1=[CARS]), unknown("c.io", "v1"))
     assert strict(known, "cars") == "cars.v1.b.io"
     with pytest.raises(UncertainResource):

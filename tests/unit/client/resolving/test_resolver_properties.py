@@ -1,4 +1,4 @@
-"""What holds of resolving on any server."""
+"""Properties of resolving on any server."""
 
 import re
 
@@ -6,7 +6,7 @@ import pytest
 from ambiguous_cluster import NOW, group, resource, snapshot
 from apidiscovery_client._errors import AmbiguousResource, DiscoveryError, NotServed
 from apidiscovery_client.model import Group, Resource, Snapshot
-from apidiscovery_client.resolving import Resolver, full_name
+from apidiscovery_client.resolving import Resolution, Resolver, full_name
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -58,24 +58,16 @@ def test_every_resource_is_found_by_its_whole_path(known: Snapshot) -> None:
 
 
 @given(clusters(one_of_a_kind=True))
-def test_every_resource_is_found_by_its_full_name_unless_another_has_its_singular(
-    known: Snapshot,
-) -> None:
-    resolver = Resolver(known)
-    for one in known.resources:
-        if not one.gv.group:
-            continue
-        sharing = [other for other in known.resources if other.gv == one.gv]
-        if all(other is one or other.singular_name != one.name for other in sharing):
-            assert resolver.resolve(full_name(one)).resource is one
-
-
-@given(clusters(one_of_a_kind=True))
-def test_every_resource_is_found_by_its_kind_group_and_version(known: Snapshot) -> None:
+def test_every_resource_is_found_by_its_kind_and_by_its_full_name(known: Snapshot) -> None:
+    """The full name may also be the singular name of another resource."""
     resolver = Resolver(known)
     for one in known.resources:
         found = resolver.resolve_kind(one.kind, one.gv.group, one.gv.version, strict=True)
         assert found.resource is one
+        sharing = [other for other in known.resources if other.gv == one.gv]
+        is_clear = all(other is one or other.singular_name != one.name for other in sharing)
+        if one.gv.group and is_clear:
+            assert resolver.resolve(full_name(one)).resource is one
 
 
 def texts() -> st.SearchStrategy[str]:
@@ -102,29 +94,43 @@ def test_strict_never_returns_where_two_resources_have_the_name(known: Snapshot,
     assert _all_named(known, word) <= {(found.gv.group, found.name)}
 
 
-@given(clusters(), texts())
-def test_strict_returns_the_same_or_raises(known: Snapshot, text: str) -> None:
+@given(clusters(), texts(), st.sampled_from([None, "get", "list"]))
+def test_strict_returns_the_same_or_raises(known: Snapshot, text: str, verb: str | None) -> None:
     resolver = Resolver(known)
+    found, strict = (_resolved(resolver, text, verb, strict=one) for one in (False, True))
+    if found:
+        assert verb in (None, *found.resource.verbs)
+    if strict:
+        assert strict == found
+        assert strict.candidates == (strict.resource,)
+
+
+def _resolved(
+    resolver: Resolver, text: str, verb: str | None, *, strict: bool
+) -> Resolution | None:
     try:
-        strict = resolver.resolve(text, strict=True)
+        return resolver.resolve(text, verb=verb, strict=strict)
     except DiscoveryError:
-        return
-    assert strict == resolver.resolve(text)
-    assert strict.candidates == (strict.resource,)
+        return None
 
 
 @given(clusters(), texts())
 def test_an_explanation_ends_as_resolving_does(known: Snapshot, text: str) -> None:
     resolver = Resolver(known)
     explanation = resolver.explain(text)
+    outcome = explanation.outcome
     assert str(explanation)
-    if isinstance(explanation.outcome, DiscoveryError):
-        with pytest.raises(type(explanation.outcome), match=re.escape(str(explanation.outcome))):
+    if isinstance(outcome, NotServed):
+        assert len(outcome.suggestions) <= 3
+        assert outcome.checked_at == NOW
+        assert all(resolver.resolve(suggestion) for suggestion in outcome.suggestions)
+    if isinstance(outcome, DiscoveryError):
+        with pytest.raises(type(outcome), match=re.escape(str(outcome))):
             resolver.resolve(text)
         return
-    assert explanation.outcome == resolver.resolve(text)
+    assert outcome == resolver.resolve(text)
     chosen = [step for step in explanation.steps if step.chosen]
-    assert chosen[-1].chosen is explanation.outcome.resource
+    assert chosen[-1].chosen is outcome.resource
     assert all(step.chosen in step.matched for step in chosen)
 
 
@@ -144,24 +150,3 @@ def _has(one: Group, word: str) -> bool:
 
 def _only(one: Group, name: str) -> Group:
     return Group(one.name, tuple(version for version in one.versions if version.name == name))
-
-
-@given(clusters(), texts(), st.sampled_from([None, "get", "list"]))
-def test_what_is_found_has_the_verb_and_is_what_is_found_without_the_others(
-    known: Snapshot, text: str, verb: str | None
-) -> None:
-    try:
-        found = Resolver(known).resolve(text, verb=verb)
-    except DiscoveryError:
-        return
-    assert verb in (None, *found.resource.verbs)
-
-
-@given(clusters(), texts())
-def test_suggestions_do_resolve(known: Snapshot, text: str) -> None:
-    resolver = Resolver(known)
-    miss = resolver.explain(text).outcome
-    if isinstance(miss, NotServed):
-        assert len(miss.suggestions) <= 3
-        assert miss.checked_at == NOW
-        assert all(resolver.resolve(suggestion) for suggestion in miss.suggestions)

@@ -17,7 +17,7 @@ from ambiguous_cluster import (
 )
 from apidiscovery_client._errors import NotServed
 from apidiscovery_client.model import CURRENT, Group, Snapshot, Stale, Version
-from apidiscovery_client.resolving import Resolver
+from apidiscovery_client.resolving import Resolution, Resolver
 from fake_api_server import FakeApiServer, Routes
 from programs import kubectl
 
@@ -77,7 +77,7 @@ wd.v1.both.io wd.v1.both solo
 
 
 class Asked(NamedTuple):
-    """What came of a text: the paths that are asked for, and the warnings."""
+    """The paths that are asked for, and the warnings."""
 
     paths: tuple[str, ...]
     warnings: tuple[str, ...]
@@ -94,26 +94,51 @@ class Cluster:
         self._folder = folder
         self.resolver = Resolver(known)
 
-    def kubectl(self, text: str) -> Asked:
-        """Return what kubectl asks for to list the objects of a type."""
+    def kubectl(self, *texts: str) -> Asked:
+        """Return what kubectl asks for to list the objects of some types."""
         before = len(self._server.requests)
-        done = kubectl(self._folder, "--server", self._server.url, "get", text, "--all-namespaces")
+        types = ",".join(texts)
+        done = kubectl(self._folder, "--server", self._server.url, "get", types, "--all-namespaces")
         paths = self._server.paths[before:]
         lines = done.stderr.splitlines()
         return Asked(
-            tuple(path for path in paths if not self._is_discovery(path)),
+            tuple(path for path in paths if path not in self._documents),
             tuple(line[9:] for line in lines if line.startswith("Warning: ")),
         )
 
-    def _is_discovery(self, path: str) -> bool:
-        return path in self._documents
+    def ours(self, *texts: str) -> Asked:
+        found = [one for text in texts if (one := self._resolved(text))]
+        return Asked(
+            tuple(one.resource.path for one in found),
+            tuple(warning for one in found for warning in one.warnings),
+        )
 
-    def ours(self, text: str) -> Asked:
+    def _resolved(self, text: str) -> Resolution | None:
         try:
-            found = self.resolver.resolve(text)
+            return self.resolver.resolve(text)
         except NotServed:
-            return Asked((), ())
-        return Asked((found.resource.path,), found.warnings)
+            return None
+
+    def assert_asked_alike(self, texts: Sequence[str]) -> None:
+        """Compare us with kubectl, which takes many types at once.
+
+        It asks once for types of the same kind, and for nothing where one does not exist. So the
+        types of a command have different kinds, and one that does not exist is alone.
+        """
+        missing = list[str]()
+        commands = list[dict[object, str]]()
+        for text in texts:
+            found = self._resolved(text)
+            if found is None:
+                missing.append(text)
+                continue
+            kind = (found.resource.gv, found.resource.kind)
+            command = next((one for one in commands if kind not in one), None)
+            if command is None:
+                commands.append(command := {})
+            command[kind] = text
+        for types in (*(tuple(one.values()) for one in commands), *((one,) for one in missing)):
+            assert self.ours(*types) == self.kubectl(*types), types
 
 
 @contextmanager
@@ -138,16 +163,12 @@ def ambiguous(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         yield found
 
 
-@pytest.mark.parametrize("text", REAL)
-def test_on_real_groups_a_text_means_what_kubectl_takes_it_for(real: Cluster, text: str) -> None:
-    assert real.ours(text) == real.kubectl(text)
+def test_on_real_groups_a_text_means_what_kubectl_takes_it_for(real: Cluster) -> None:
+    real.assert_asked_alike(REAL)
 
 
-@pytest.mark.parametrize("text", AMBIGUOUS)
-def test_among_clashing_names_a_text_means_what_kubectl_takes_it_for(
-    ambiguous: Cluster, text: str
-) -> None:
-    assert ambiguous.ours(text) == ambiguous.kubectl(text)
+def test_among_clashing_names_a_text_means_what_kubectl_takes_it_for(ambiguous: Cluster) -> None:
+    ambiguous.assert_asked_alike(AMBIGUOUS)
 
 
 @pytest.mark.parametrize(
@@ -183,9 +204,8 @@ def old(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         yield found
 
 
-@pytest.mark.parametrize("text", OLD_TEXTS)
-def test_a_stated_preference_counts_as_it_does_for_kubectl(old: Cluster, text: str) -> None:
-    assert old.ours(text) == old.kubectl(text)
+def test_a_stated_preference_counts_as_it_does_for_kubectl(old: Cluster) -> None:
+    old.assert_asked_alike(OLD_TEXTS)
 
 
 STALE_TEXTS = texts("""
@@ -206,12 +226,9 @@ def stale(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         yield found
 
 
-@pytest.mark.parametrize("text", STALE_TEXTS)
-def test_a_version_that_answers_is_taken_before_a_stale_one_as_by_kubectl(
-    stale: Cluster, text: str
-) -> None:
-    assert stale.ours(text) == stale.kubectl(text)
-    assert stale.resolver.resolve(text).freshness == CURRENT
+def test_a_version_that_answers_is_taken_before_a_stale_one_as_by_kubectl(stale: Cluster) -> None:
+    stale.assert_asked_alike(STALE_TEXTS)
+    assert {stale.resolver.resolve(text).freshness for text in STALE_TEXTS} == {CURRENT}
 
 
 def test_what_only_a_stale_version_has_is_found_though_kubectl_hides_it(stale: Cluster) -> None:

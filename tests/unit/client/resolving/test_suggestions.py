@@ -1,4 +1,4 @@
-"""What is not served is answered with the nearest names, the same ones each time."""
+"""The error for a name that is not served has the nearest names."""
 
 import pytest
 from ambiguous_cluster import (
@@ -16,7 +16,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 BUILTIN = Resolver(snapshot(*builtin_groups()))
-REAL = Resolver(snapshot(*real_groups()))
 
 
 def suggested(resolver: Resolver, text: str) -> tuple[str, ...]:
@@ -58,7 +57,7 @@ def test_the_text_of_the_error_has_the_suggestions() -> None:
     )
 
 
-def test_a_name_that_means_another_resource_alone_is_suggested_with_its_group() -> None:
+def test_an_ambiguous_name_is_suggested_with_its_groups() -> None:
     resolver = Resolver(snapshot(*ambiguous_groups()))
     assert suggested(resolver, "Depoyment") == (
         "deployments",
@@ -79,17 +78,14 @@ def test_fewer_edits_come_first_then_the_group_asked_for_then_the_order() -> Non
     assert suggested(resolver, "carts.d.io") == ("carts.b.io", "carts.c.io")
 
 
-def test_suggestions_are_the_same_each_time() -> None:
-    assert len({suggested(Resolver(REAL.snapshot), "certifcate") for _ in range(5)}) == 1
-    assert suggested(REAL, "certifcate") == ("certificates",)
+def test_custom_resources_are_suggested() -> None:
+    resolver = Resolver(snapshot(*real_groups()))
+    assert suggested(resolver, "certifcate") == ("certificates",)
 
 
 def test_a_kind_is_suggested_by_its_plural() -> None:
     resolver = Resolver(snapshot(*ambiguous_groups()))
     assert suggested(resolver, "Fency.odd.io") == ("fancythings.odd.io",)
-
-
-WORDS = st.text("abc", max_size=7)
 
 
 def _edits_counted_plainly(one: str, other: str) -> int:
@@ -106,14 +102,8 @@ def _edits_counted_plainly(one: str, other: str) -> int:
 
 
 @given(st.text("abc", max_size=5), st.text("abc", max_size=5))
-def test_edits_are_counted_as_by_trying_all_of_them(one: str, other: str) -> None:
+def test_edits_are_the_fewest_of_all_possible_ones(one: str, other: str) -> None:
     assert edits_between(one, other) == _edits_counted_plainly(one, other)
-
-
-@given(WORDS, WORDS)
-def test_edits_are_the_same_both_ways_and_none_only_for_the_same_word(one: str, other: str) -> None:
-    assert edits_between(one, other) == edits_between(other, one)
-    assert (edits_between(one, other) == 0) == (one == other)
 
 
 def test_of_a_few_names_the_nearest_come_first() -> None:

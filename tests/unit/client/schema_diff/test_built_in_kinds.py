@@ -1,4 +1,4 @@
-"""What a change of a built-in kind's schema breaks: kube-apiserver decides most in code."""
+"""Verdicts for schemas of built-in kinds, which kube-apiserver mostly validates in code."""
 
 from typing import Any
 
@@ -42,9 +42,7 @@ def told(old: Json, new: Json, *, built_in: bool = True) -> list[tuple[str, str,
         (LIST | {"x-kubernetes-patch-strategy": "retainKeys"}, LIST),
     ],
 )
-def test_a_list_that_says_in_another_way_how_it_is_merged_has_not_changed(
-    old: Json, new: Json
-) -> None:
+def test_the_same_merging_in_other_keywords_is_no_change(old: Json, new: Json) -> None:
     assert told(old, new) == []
 
 
@@ -56,7 +54,7 @@ def test_another_way_of_merging_changes_ownership_and_nothing_else() -> None:
     assert told(LIST | MERGED, LIST | both) == [("list-map-keys-changed", *only)]
 
 
-def test_keys_are_told_whichever_way_says_them() -> None:
+def test_keys_are_compared_across_both_keywords() -> None:
     both = LIST | MAP | {"x-kubernetes-list-map-keys": ["port", "name"]}
     old, new = ({"type": "object", "properties": {"a": one}} for one in (LIST | MERGED, both))
     (change,) = compare(old, new, built_in=True)
@@ -80,9 +78,7 @@ def test_keys_are_told_whichever_way_says_them() -> None:
         (TEXT, {"type": "integer"}, ("type-changed", "rejected", "different", "fine", "fine")),
     ],
 )
-def test_what_code_decides_is_unknown_and_what_decoding_decides_is_known(
-    old: Json, new: Json, want: tuple[str, ...]
-) -> None:
+def test_only_verdicts_of_decoding_are_known(old: Json, new: Json, want: tuple[str, ...]) -> None:
     assert told(old, new) == [want]
 
 

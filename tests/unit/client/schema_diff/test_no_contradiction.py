@@ -1,13 +1,12 @@
-"""What a server does with a value never contradicts the verdicts."""
+"""No value is treated worse by the model of the server than the verdicts say."""
 
+import copy
 import json
 from collections import Counter
 from random import Random
 
 import pytest
 from apidiscovery_client.schema_diff import compare
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from schema_pairs import changed, instance, schema
 from schema_verdicts import contradiction
 
@@ -27,12 +26,6 @@ def _check(random: Random) -> int:
     return valid
 
 
-@settings(deadline=None, max_examples=150)
-@given(st.randoms(use_true_random=False))
-def test_fine_is_not_contradicted_by_any_value_that_was_valid(random: Random) -> None:
-    _check(random)
-
-
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize(
     ("seeds", "least"),
@@ -46,7 +39,7 @@ def test_fine_is_not_contradicted_by_any_value_that_was_valid(random: Random) ->
         ),
     ],
 )
-def test_fine_is_not_contradicted_in_many_values(seeds: range, least: int) -> None:
+def test_no_valid_value_contradicts_fine(seeds: range, least: int) -> None:
     assert sum(_check(Random(seed)) for seed in seeds) > least  # noqa: S311 - examples
 
 
@@ -66,9 +59,7 @@ def test_every_keyword_is_in_many_random_pairs() -> None:
     assert [keyword for keyword in wanted if found[keyword] < 10] == []
 
 
-@settings(deadline=None, max_examples=50)
-@given(st.randoms(use_true_random=False))
-def test_equal_schemas_have_no_changes(random: Random) -> None:
-    one = schema(random)
-
-    assert not compare(one, dict(one))
+def test_equal_schemas_have_no_changes() -> None:
+    for seed in range(50):
+        one = schema(Random(seed))  # noqa: S311 - examples
+        assert not compare(one, copy.deepcopy(one)), one

@@ -1,4 +1,4 @@
-"""Expressions and CEL rules: what is told of a text or a value."""
+"""Regular expressions and CEL rules, evaluated for a text or a value."""
 
 import pytest
 from apidiscovery_client.schema_diff.cel import holds
@@ -65,11 +65,11 @@ def test_an_expression_that_is_too_large_is_not_decided() -> None:
         ("self.metadata.name == 'x'", {}, None),
     ],
 )
-def test_a_rule_holds_fails_or_cannot_be_told(rule: str, value: object, expected: object) -> None:
+def test_a_rule_holds_fails_or_is_not_decided(rule: str, value: object, expected: object) -> None:
     assert holds(rule, value) is expected
 
 
-def test_a_string_that_cannot_be_is_not_searched() -> None:
+def test_an_impossible_string_is_not_searched() -> None:
     # The pattern of a name in gateway-api v0.8.1, for which a search is too long.
     label = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
     rest = r"\/[A-Za-z0-9\/\-._~%!$&'()*+,;=:]+$"
@@ -78,7 +78,7 @@ def test_a_string_that_cannot_be_is_not_searched() -> None:
     assert find_string([pattern], least=254, most=253) is None
 
 
-def test_readers_of_a_search_share_what_it_found() -> None:
+def test_readers_of_a_search_share_its_results() -> None:
     schema = read({"type": "object", "properties": {"a": {"type": "string"}}})
     with remembered():
         first = iter(Examples(budget=12).of(schema, schema))

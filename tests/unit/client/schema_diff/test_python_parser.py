@@ -1,4 +1,4 @@
-"""What patterns.py needs of `re._parser`, a private part of Python, is as it was."""
+"""The private `re._parser` of Python still has the parts that patterns.py needs."""
 
 import importlib
 import re

@@ -126,32 +126,23 @@ async def test_everything_else_passes(client: httpx2.AsyncClient, method: str, p
     assert answer.text == f"{method} by the application: b''"
 
 
-async def test_who_asks_can_matter(client: httpx2.AsyncClient) -> None:
+async def test_kube_apiserver_itself_may_create_namespaces(client: httpx2.AsyncClient) -> None:
     path = "/api/v1/namespaces"
     assert (await client.post(path)).status_code == 503
     own = await client.post(path, headers={"x-user": "system:apiserver"})
     assert own.status_code == 200
 
 
-FORMS = [
-    ("", JSON),
-    ("*/*", JSON),
-    ("application/json", JSON),
-    ("application/yaml", YAML),
-    ("application/vnd.kubernetes.protobuf", PROTOBUF),
-    ("application/vnd.kubernetes.protobuf,application/json", PROTOBUF),
-    ("application/json;q=0.5, application/yaml", YAML),
-    ("application/json;as=Table;v=v1;g=meta.k8s.io,application/json", JSON),
-    ("application/yaml;as=Table;v=v1;g=meta.k8s.io,application/json", JSON),
-    ("application/*;q=0.1,application/yaml", YAML),
-    ("text/html", JSON),
-    ("application/json;q=nonsense,application/yaml;q=2", YAML),
-    (";;,,/", JSON),
-]
-
-
-@pytest.mark.parametrize(("accept", "serializer"), FORMS)
-async def test_the_status_is_in_the_form_asked_for(
+@pytest.mark.parametrize(
+    ("accept", "serializer"),
+    [
+        ("application/json", JSON),
+        ("application/json;q=0.5, application/yaml", YAML),
+        ("application/vnd.kubernetes.protobuf", PROTOBUF),
+        ("text/html", JSON),
+    ],
+)
+async def test_the_status_has_the_media_type_of_accept_or_is_json(
     client: httpx2.AsyncClient, accept: str, serializer: Serializer
 ) -> None:
     answer = await client.post(WIDGETS, headers={"accept": accept})
@@ -192,7 +183,7 @@ async def test_only_readiness_falls_back(client: httpx2.AsyncClient, gate: Switc
     assert (await client.post(WIDGETS)).status_code == 503
 
 
-async def test_the_check_itself_says_why(client: httpx2.AsyncClient, gate: SwitchedGate) -> None:
+async def test_the_check_has_the_reason(client: httpx2.AsyncClient, gate: SwitchedGate) -> None:
     path = f"/readyz/{CHECK}"
     assert (await client.get(path)).text == "internal server error: not finished\n"
     gate.gate = WriteGate(confirmed=False, last_error="UNAVAILABLE: gone")
@@ -212,7 +203,7 @@ async def test_head_has_no_body(client: httpx2.AsyncClient) -> None:
     assert (answer.status_code, answer.content) == (500, b"")
 
 
-async def test_a_path_that_ends_behind_its_verb(client: httpx2.AsyncClient) -> None:
+async def test_a_path_that_ends_with_its_verb_is_an_error(client: httpx2.AsyncClient) -> None:
     answer = await client.get("/apis/example.dev/v1/watch")
     assert answer.status_code == 500
     assert answer.text == (
@@ -221,7 +212,7 @@ async def test_a_path_that_ends_behind_its_verb(client: httpx2.AsyncClient) -> N
     )
 
 
-async def test_mounted_it_knows_the_path_below(gate: SwitchedGate) -> None:
+async def test_a_mounted_application_sees_the_path_below_its_mount(gate: SwitchedGate) -> None:
     async with in_memory(Starlette(routes=[Mount("/mounted", starlette(gate))])) as client:
         assert (await client.post(f"/mounted{WIDGETS}")).status_code == 503
         assert (await client.get(f"/mounted{WIDGETS}")).status_code == 200
@@ -230,17 +221,17 @@ async def test_mounted_it_knows_the_path_below(gate: SwitchedGate) -> None:
 
 @pytest.mark.parametrize("path", [WIDGETS, f"/outer{WIDGETS}"])
 @pytest.mark.parametrize("root_path", ["/outer", "/outer/"])
-async def test_however_a_server_tells_the_prefix(
+async def test_root_path_is_a_prefix_of_the_path_or_is_not(
     gate: SwitchedGate, root_path: str, path: str
 ) -> None:
-    """Some hand on the whole path, others what a proxy has left of it."""
+    """Some servers pass on the whole path, others the path that a proxy has shortened."""
     transport = httpx2.ASGITransport(app=starlette(gate), root_path=root_path)
     async with httpx2.AsyncClient(transport=transport, base_url="http://example.dev") as client:
         assert (await client.post(path)).status_code == 503
         assert (await client.get(path)).status_code == 200
 
 
-async def test_what_is_no_http_is_handed_on(gate: SwitchedGate) -> None:
+async def test_other_protocols_reach_the_application(gate: SwitchedGate) -> None:
     seen: list[str] = []
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:

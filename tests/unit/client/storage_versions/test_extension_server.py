@@ -1,6 +1,7 @@
 """The example as a process of its own: joined, reported, upgraded, killed, ended."""
 
 import asyncio
+import runpy
 import signal
 import sqlite3
 import subprocess
@@ -10,7 +11,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import grpc
 import httpx2
 import pytest
 from fake_storage_versions import FakeStorageVersions, fake_service
@@ -132,19 +132,6 @@ async def test_it_is_an_api_in_two_versions(service: FakeStorageVersions, tmp_pa
         assert (await client.get(WIDGETS.replace("v1", "v3"))).status_code == 404
 
 
-async def test_it_tells_what_it_serves(service: FakeStorageVersions, tmp_path: Path) -> None:
-    async with example(tmp_path, service.address, "--decode", "v1") as server:
-        groups = (await server.client.get("/apis")).json()["groups"]
-        group = (await server.client.get("/apis/example.dev")).json()
-        assert groups == [{key: group[key] for key in ("name", "versions", "preferredVersion")}]
-        assert [version["version"] for version in group["versions"]] == ["v1"]
-        resources = (await server.client.get("/apis/example.dev/v1")).json()["resources"]
-        assert resources[0]["kind"] == "Widget"
-        # k8s.io/apiserver pkg/endpoints/discovery/storageversionhash.go of example.dev, v1, Widget
-        assert len(resources[0]["storageVersionHash"]) == 12
-        assert (await server.client.get("/apis/example.dev/v2")).status_code == 404
-
-
 async def test_a_server_that_is_killed_writes_again_after_its_report(
     service: FakeStorageVersions, tmp_path: Path
 ) -> None:
@@ -167,33 +154,34 @@ async def test_a_server_that_is_killed_writes_again_after_its_report(
     assert service.members == {}
 
 
-async def test_without_a_service_it_reads_and_does_not_write(
+async def test_it_serves_only_the_versions_that_it_reads(
     service: FakeStorageVersions, tmp_path: Path
 ) -> None:
-    service.failures["Heartbeat"].extend([grpc.StatusCode.UNIMPLEMENTED] * 1000)
-    async with example(tmp_path, service.address) as server:
-        await server.line("heartbeat failed: UNIMPLEMENTED")
-        assert (await server.client.get(WIDGETS)).status_code == 200
-        refused = await server.client.post(WIDGETS, json=A)
-        assert "last seen error: UNIMPLEMENTED" in refused.json()["message"]
-        assert await server.end() == 0
-
-
-async def test_what_it_cannot_read_is_said(service: FakeStorageVersions, tmp_path: Path) -> None:
-    async with example(tmp_path, service.address, "--encode", "v2") as server:
-        await server.line("reported")
-        assert (await server.client.post(WIDGETS, json=A)).status_code == 201
-        assert await server.end() == 0
+    upgraded = runpy.run_path(str(EXAMPLE))["Widgets"](
+        tmp_path / "widgets.db", "server-2", "v2", ("v1", "v2")
+    )
+    upgraded.create({"apiVersion": "example.dev/v1", **A}, "v1")
+    upgraded.close()
     async with example(tmp_path, service.address, "--decode", "v1") as server:
+        groups = (await server.client.get("/apis")).json()["groups"]
+        group = (await server.client.get("/apis/example.dev")).json()
+        assert groups == [{key: group[key] for key in ("name", "versions", "preferredVersion")}]
+        assert [version["version"] for version in group["versions"]] == ["v1"]
+        resources = (await server.client.get("/apis/example.dev/v1")).json()["resources"]
+        assert resources[0]["kind"] == "Widget"
+        # k8s.io/apiserver pkg/endpoints/discovery/storageversionhash.go of example.dev, v1, Widget
+        assert len(resources[0]["storageVersionHash"]) == 12
+        assert (await server.client.get("/apis/example.dev/v2")).status_code == 404
         answer = await server.client.get(f"{WIDGETS}/a")
         assert answer.status_code == 500
         assert answer.json()["message"] == "a widget is stored as v2, unknown here"
 
 
-def test_it_must_read_what_it_writes(tmp_path: Path) -> None:
-    command = [sys.executable, str(EXAMPLE), "--encode", "v2", "--decode", "v1"]
-    done = subprocess.run(  # noqa: S603
-        command, cwd=tmp_path, capture_output=True, text=True, timeout=WITHIN_S, check=False
-    )
-    assert done.returncode == 2
-    assert "--encode v2 is not among what --decode names" in done.stderr
+def test_it_must_read_what_it_writes(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", [str(EXAMPLE), "--encode", "v2", "--decode", "v1"])
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_path(str(EXAMPLE))["arguments"]()
+    assert ended.value.code == 2
+    assert "--encode v2 is not among what --decode names" in capsys.readouterr().err

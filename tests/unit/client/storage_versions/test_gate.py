@@ -56,7 +56,9 @@ def asked(
         (asked("create", GroupResource("apps", "pods")), True),
     ],
 )
-def test_only_what_cannot_do_harm_passes(request_: RequestAttributes, *, passes: bool) -> None:
+def test_only_writes_of_pending_kinds_are_refused(
+    request_: RequestAttributes, *, passes: bool
+) -> None:
     assert (CLOSED.refusal(request_) is None) is passes
 
 
@@ -70,7 +72,7 @@ def test_the_refusal_is_in_kubernetes_words() -> None:
     assert refusal.retry_after_s == 1
 
 
-def test_the_core_group_is_not_named_and_an_error_is() -> None:
+def test_the_refusal_omits_the_core_group_and_has_the_last_error() -> None:
     gate = WriteGate(confirmed=False, pending=PENDING, last_error="UNAVAILABLE: no")
     refusal = gate.refusal(asked("patch", PODS))
     assert refusal is not None

@@ -182,30 +182,33 @@ either = pytest.mark.parametrize("is_async", [True, False], ids=["async", "sync"
 
 
 @either
-@pytest.mark.parametrize("method", WRITES)
-async def test_writes_wait(method: str, *, is_async: bool) -> None:
+async def test_writes_wait(*, is_async: bool) -> None:
     async with either_server(GuardedMethods(CLOSED, METHODS), is_async=is_async) as port:
-        error = await outcome(port, method)
-    assert isinstance(error, grpc.RpcError)
-    assert (error.code(), error.details()) == (grpc.StatusCode.UNAVAILABLE, MESSAGE)
-    assert retry_delay_s(error) == 1
+        for method in WRITES:
+            error = await outcome(port, method)
+            assert isinstance(error, grpc.RpcError), method
+            assert (error.code(), error.details()) == (grpc.StatusCode.UNAVAILABLE, MESSAGE)
+            assert retry_delay_s(error) == 1
 
 
 @either
 @pytest.mark.parametrize(
-    ("gate", "method"),
+    ("gate", "methods"),
     [
-        *((CLOSED, method) for method in ("List", "CreateGadget")),
-        *((OPEN, method) for method in (*WRITES, "Unlisted")),
+        pytest.param(CLOSED, ["List", "CreateGadget"], id="closed"),
+        pytest.param(OPEN, [*WRITES, "Unlisted"], id="open"),
     ],
 )
-async def test_other_calls_pass_unchanged(gate: WriteGate, method: str, *, is_async: bool) -> None:
-    expected = b"ab" if method in {"CreateMany", "Exchange"} else b"a"
+async def test_other_calls_pass_unchanged(
+    gate: WriteGate, methods: list[str], *, is_async: bool
+) -> None:
     async with either_server(GuardedMethods(gate, METHODS), is_async=is_async) as port:
-        assert await outcome(port, method) == expected
+        for method in methods:
+            expected = b"ab" if method in {"CreateMany", "Exchange"} else b"a"
+            assert await outcome(port, method) == expected, method
 
 
-async def test_a_method_that_nothing_is_known_of_waits() -> None:
+async def test_an_undescribed_method_waits_unless_it_is_exempt() -> None:
     async with async_server(GuardedMethods(CLOSED, METHODS)) as port:
         error = await outcome(port, "Unlisted")
         assert isinstance(error, grpc.RpcError)
@@ -217,14 +220,14 @@ async def test_a_method_that_nothing_is_known_of_waits() -> None:
             assert await outcome(port, "Unlisted") == b"a"
 
 
-async def test_a_method_that_is_not_there_is_not_there() -> None:
+async def test_a_missing_method_is_unimplemented() -> None:
     async with async_server(GuardedMethods(CLOSED, METHODS)) as port:
         error = await outcome(port, "Nothing")
         assert isinstance(error, grpc.RpcError)
         assert error.code() == grpc.StatusCode.UNIMPLEMENTED
 
 
-async def test_a_function_can_tell_what_a_call_does() -> None:
+async def test_a_function_may_describe_the_methods() -> None:
     def describe(method: str, metadata: object) -> RequestAttributes | None:
         assert isinstance(metadata, dict)
         assert "user-agent" in metadata
@@ -250,7 +253,7 @@ async def test_health_is_always_answered() -> None:
 
 
 class Reporter:
-    """Opens, closes, opens and ends."""
+    """A gate that is closed, is opened, and ends."""
 
     async def changes(self) -> AsyncIterator[bool]:
         for is_open in (False, True):

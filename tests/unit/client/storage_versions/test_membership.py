@@ -1,4 +1,4 @@
-"""What may be believed of a membership: everything that closes the gate, and all that opens it."""
+"""Everything that closes the gate of a membership, and everything that opens it."""
 
 from dataclasses import dataclass, field, replace
 
@@ -68,21 +68,6 @@ def test_a_heartbeat_of_the_same_lease_changes_nothing() -> None:
     assert setup.is_open
 
 
-def test_joining_again_closes() -> None:
-    setup = Setup().opened()
-    assert setup.beat(joined=True)
-    assert not setup.is_open
-    assert setup.membership.gate().was_confirmed
-    assert setup.report()
-    assert setup.is_open
-
-
-def test_another_lease_closes_though_nobody_says_joined() -> None:
-    setup = Setup().opened()
-    assert setup.beat("b", joined=False)
-    assert not setup.is_open
-
-
 def test_without_heartbeats_it_closes_when_the_lease_may_be_over_and_not_before() -> None:
     setup = Setup().opened()
     setup.now += TRUSTED_S - 0.01
@@ -131,7 +116,7 @@ def test_a_report_that_ends_after_the_lease_does_not_count() -> None:
     assert not setup.membership.confirm(sent)
 
 
-def test_what_is_written_otherwise_is_closed_alone() -> None:
+def test_another_encoding_version_closes_only_its_resource() -> None:
     setup = Setup().opened()
     setup.membership.update([WIDGETS_V2, GADGETS])
     assert setup.pending() == {"widgets.example.dev", "widgets.old.dev"}
@@ -148,13 +133,13 @@ def test_a_report_of_what_was_stored_before_does_not_open() -> None:
     assert not setup.is_open
 
 
-def test_going_back_is_open_at_once_only_while_nothing_else_has_been_sent() -> None:
+def test_going_back_opens_at_once_only_before_the_next_report() -> None:
     setup = Setup().opened()
     setup.membership.update([WIDGETS_V2, GADGETS])
     setup.membership.update([WIDGETS, GADGETS])
     assert setup.is_open
     setup.membership.update([WIDGETS_V2, GADGETS])
-    setup.membership.begin_report()  # who knows what becomes of it
+    setup.membership.begin_report()  # may still arrive
     setup.membership.update([WIDGETS, GADGETS])
     assert setup.pending() == {"widgets.example.dev", "widgets.old.dev"}
 
@@ -165,7 +150,7 @@ def test_other_decodable_versions_close_nothing() -> None:
     assert setup.is_open
 
 
-def test_errors_are_told_that_of_the_report_first_and_forgotten_when_it_goes_well() -> None:
+def test_the_error_of_the_report_comes_first_and_success_clears_both() -> None:
     setup = Setup()
     assert setup.membership.gate().last_error is None
     setup.membership.beat_failed("no heart")
@@ -179,7 +164,7 @@ def test_errors_are_told_that_of_the_report_first_and_forgotten_when_it_goes_wel
     assert setup.membership.gate().last_error is None
 
 
-def test_the_clock_goes_on() -> None:
+def test_the_clock_never_goes_back() -> None:
     first = boot_clock()
     assert boot_clock() >= first
 

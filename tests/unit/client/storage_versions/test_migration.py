@@ -1,4 +1,4 @@
-"""A migration runs while all agree, and is interrupted the moment that is over or not certain."""
+"""A migration runs while all servers agree, and is interrupted when they may not."""
 
 import asyncio
 import time
@@ -97,7 +97,7 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @asynccontextmanager
 async def losing(reason: str, within_s: float = PROMPTLY_S) -> AsyncGenerator[None]:
-    """Expect that the agreement is lost for a reason, soon, and that nothing stays behind."""
+    """Expect that the agreement is lost for a reason in time, and that nothing is left."""
     task = asyncio.current_task()
     assert task is not None
     began = time.monotonic()
@@ -149,7 +149,7 @@ async def test_it_waits_for_the_version_that_is_asked_for(cluster: Cluster) -> N
         assert agreement.encoding_version == "apps/v2"
 
 
-async def test_where_nobody_can_say_there_is_no_agreement() -> None:
+async def test_without_the_feature_or_the_server_there_is_no_agreement() -> None:
     async with (
         serving(enabled=False) as served,
         grpc.aio.insecure_channel(served.target) as channel,
@@ -161,7 +161,7 @@ async def test_where_nobody_can_say_there_is_no_agreement() -> None:
             await wait_for_agreement(channel, NAME)
 
 
-async def test_who_agrees_and_who_lags_is_told_until_all_agree(cluster: Cluster) -> None:
+async def test_progress_names_agreeing_and_lagging_servers(cluster: Cluster) -> None:
     await cluster.differ()
     told: list[tuple[list[str], list[str], bool]] = []
     async for progress in agreement_progress(cluster.channel, [(NAME, "apps/v2")]):
@@ -173,7 +173,7 @@ async def test_who_agrees_and_who_lags_is_told_until_all_agree(cluster: Cluster)
     assert told == [([first], [second], False), (sorted(cluster.ids), [], True)]
 
 
-async def test_who_stops_listening_is_told_no_more(cluster: Cluster) -> None:
+async def test_a_closed_progress_ends_its_stream(cluster: Cluster) -> None:
     await cluster.differ()
     answers = agreement_progress(cluster.channel, [(NAME, "")])
     async with aclosing(answers):
@@ -213,19 +213,20 @@ async def test_a_server_that_joins_with_the_same_version_ends_nothing(cluster: C
     assert agreement.encoding_version == "apps/v1"
 
 
-async def test_what_cannot_be_proved_for_too_long_is_over(cluster: Cluster) -> None:
-    async with losing("cannot be verified", UNVERIFIED_S + PROMPTLY_S), cluster.guard():
+@pytest.mark.usefixtures("hasty")
+async def test_an_agreement_that_cannot_be_read_for_too_long_is_lost(cluster: Cluster) -> None:
+    async with losing("cannot be verified"), cluster.guard():
         began = time.monotonic()
         cluster.network.cut()
         try:
             await forever()
         finally:
-            assert 1 < time.monotonic() - began < UNVERIFIED_S + PROMPTLY_S
+            assert time.monotonic() - began > HASTY_S / 2
             cluster.network.mend()
 
 
 @pytest.mark.usefixtures("hasty")
-async def test_a_service_that_cannot_say_proves_nothing(cluster: Cluster) -> None:
+async def test_a_service_without_its_store_proves_nothing(cluster: Cluster) -> None:
     async with losing("the store of the server cannot be reached"), cluster.guard():
         cluster.served.store.before = failing("get", OBJECTS)
         await forever()
@@ -240,7 +241,7 @@ async def test_a_shorter_absence_is_survived(cluster: Cluster) -> None:
         await asyncio.sleep(1)
 
 
-async def test_what_happened_during_an_absence_is_found_out(cluster: Cluster) -> None:
+async def test_a_disagreement_during_an_absence_is_detected(cluster: Cluster) -> None:
     async with losing("the servers disagreed for a while", UNVERIFIED_S), cluster.guard():
         cluster.network.cut()
         await cluster.differ_for_a_moment()
@@ -249,14 +250,14 @@ async def test_what_happened_during_an_absence_is_found_out(cluster: Cluster) ->
         await forever()
 
 
-async def test_the_end_of_the_body_is_proved_by_a_reading_afterwards(cluster: Cluster) -> None:
+async def test_the_agreement_is_read_once_more_after_the_body(cluster: Cluster) -> None:
     reads = cluster.served.store.reads
     async with cluster.guard():
         before = reads.count(OBJECTS + NAME)
     assert reads.count(OBJECTS + NAME) == before + 1
 
 
-async def test_the_end_waits_until_it_is_proved(cluster: Cluster) -> None:
+async def test_the_guard_ends_when_the_last_read_succeeds(cluster: Cluster) -> None:
     loop = asyncio.get_running_loop()
     async with cluster.guard():
         cluster.served.store.before = failing("get", OBJECTS)
@@ -266,7 +267,7 @@ async def test_the_end_waits_until_it_is_proved(cluster: Cluster) -> None:
 
 
 @pytest.mark.usefixtures("hasty")
-async def test_an_end_that_cannot_be_proved_is_none(cluster: Cluster) -> None:
+async def test_without_a_last_read_the_agreement_is_lost(cluster: Cluster) -> None:
     async with losing("cannot be verified"), cluster.guard():
         cluster.served.store.before = failing("get", OBJECTS)
 
@@ -320,21 +321,6 @@ async def test_tasks_of_the_body_are_interrupted(cluster: Cluster) -> None:
         tasks += [group.create_task(forever()) for _ in range(3)]
         await cluster.differ()
     assert all(task.cancelled() for task in tasks)
-
-
-async def test_a_body_that_suppresses_its_interruption_only_delays_the_end(
-    cluster: Cluster,
-) -> None:
-    steps: list[str] = []
-    async with losing("no longer agree"), cluster.guard():
-        try:
-            await cluster.differ()  # the loss may be told before this returns
-            await forever()
-        except asyncio.CancelledError:
-            steps.append("suppressed")
-        await asyncio.sleep(0.1)
-        steps.append("ended")
-    assert steps == ["suppressed", "ended"]
 
 
 async def test_one_within_another_ends_for_its_own_reason(cluster: Cluster) -> None:

@@ -1,4 +1,4 @@
-"""However a guarded body ends and whatever cancels it: the right error, and nothing is left."""
+"""Each way in which a guarded body ends or is cancelled has its error and leaves no task."""
 
 import asyncio
 import itertools
@@ -28,7 +28,7 @@ DIFFERENT = storage_version({"a": "apps/v2", "b": "apps/v1"})
 
 @dataclass
 class Service(storage_version_pb2_grpc.StorageVersionServiceServicer):
-    """Says what it is told to.
+    """Answers as its attributes say.
 
     Attributes:
         found: What GetStorageVersion answers and WatchStorageVersions tells of.
@@ -89,6 +89,14 @@ class Service(storage_version_pb2_grpc.StorageVersionServiceServicer):
     Heartbeat = Depart = Report = ListStorageVersions = _unused
 
 
+class Event(Enum):
+    """What happens to the body: the agreement is lost, others cancel it, or both."""
+
+    LOSS = auto()
+    OTHERS = auto()
+    BOTH = auto()
+
+
 @dataclass
 class Setup:
     service: Service
@@ -96,6 +104,13 @@ class Setup:
 
     def guard(self, *, also_cancelled: bool = False, timeout_s: float | None = None) -> "Guard":
         return Guard(self.channel, also_cancelled=also_cancelled, timeout_s=timeout_s)
+
+    def happen(self, event: Event) -> None:
+        """Cancel the work of `ended`, or end the agreement; the guard adds the rest of BOTH."""
+        if event is Event.OTHERS:
+            running("ended.<locals>.run").cancel()
+        else:
+            self.service.differ()
 
 
 class Guard(migration_guard):
@@ -132,14 +147,6 @@ async def serving() -> AsyncGenerator[Setup]:
 async def setup() -> AsyncGenerator[Setup]:
     async with serving() as made:
         yield made
-
-
-class Event(Enum):
-    """What happens to the body."""
-
-    LOSS = auto()
-    OTHERS = auto()
-    BOTH = auto()
 
 
 class Rude(BaseException):
@@ -228,8 +235,10 @@ class Ended:
     left: list[str]
 
 
-async def ended(work: Callable[[], Awaitable[None]]) -> Ended:
-    """Run something in a task of its own."""
+async def ended(
+    work: Callable[[], Awaitable[None]], meanwhile: Callable[[], Awaitable[None]] | None = None
+) -> Ended:
+    """Run something in a task of its own, and something else beside it."""
     result: list[Ended] = []
 
     async def run() -> None:
@@ -249,7 +258,10 @@ async def ended(work: Callable[[], Awaitable[None]]) -> Ended:
         result.append(Ended(error, task.cancelling(), leaks, left))
 
     async with asyncio.timeout(WITHIN_S):
-        await asyncio.create_task(run())
+        task = asyncio.create_task(run())
+        if meanwhile:
+            await meanwhile()
+        await task
     return result[0]
 
 
@@ -277,14 +289,9 @@ async def test_what_happens_to_the_body(
 
     async def when_entered() -> None:
         await entered.wait()
-        if event is Event.OTHERS:
-            running("ended.<locals>.run").cancel()
-        else:
-            setup.service.differ()
+        setup.happen(event)
 
-    happening = asyncio.create_task(when_entered())
-    end = await ended(work)
-    await happening
+    end = await ended(work, when_entered)
     assert type(end.error) is (outcome or type(None))
     assert end.cancelling == (0 if event is Event.LOSS else 1)
     assert not end.leaks
@@ -302,14 +309,9 @@ async def test_what_happens_during_the_last_reading(setup: Setup, event: Event) 
 
     async def when_asked() -> None:
         await setup.service.asked.wait()
-        if event is Event.OTHERS:
-            running("ended.<locals>.run").cancel()
-        else:
-            setup.service.differ()
+        setup.happen(event)
 
-    happening = asyncio.create_task(when_asked())
-    end = await ended(work)
-    await happening
+    end = await ended(work, when_asked)
     assert type(end.error) is (AgreementLost if event is Event.LOSS else asyncio.CancelledError)
     assert end.cancelling == (0 if event is Event.LOSS else 1)
     assert not end.leaks
@@ -323,7 +325,7 @@ async def test_what_happens_during_the_last_reading(setup: Setup, event: Event) 
 async def test_a_cancellation_that_comes_when_the_body_has_failed(
     setup: Setup, raised: type[BaseException], outcome: type[BaseException]
 ) -> None:
-    """It is not swallowed for the sake of an error that somebody above may handle."""
+    """It is not swallowed by an error that a caller may handle."""
 
     async def work() -> None:
         async with setup.guard():
@@ -352,7 +354,7 @@ async def test_what_ends_the_process_is_not_replaced(
     assert (end.cancelling, end.leaks, end.left) == (0, False, [])
 
 
-async def test_a_timeout_outside_is_a_timeout_also_together_with_the_loss(setup: Setup) -> None:
+async def test_a_timeout_outside_stays_a_timeout_together_with_the_loss(setup: Setup) -> None:
     async def work() -> None:
         async with asyncio.timeout(None) as limit:
             async with setup.guard():
@@ -365,35 +367,6 @@ async def test_a_timeout_outside_is_a_timeout_also_together_with_the_loss(setup:
     end = await ended(work)
     assert type(end.error) is TimeoutError
     assert (end.cancelling, end.leaks, end.left) == (0, False, [])
-
-
-async def test_a_sibling_that_fails_ends_it_like_any_task(setup: Setup) -> None:
-    entered = asyncio.Event()
-    seen: list[BaseException] = []
-
-    async def migrate() -> None:
-        try:
-            async with setup.guard():
-                entered.set()
-                await asyncio.Event().wait()
-        except BaseException as error:
-            seen.append(error)
-            raise
-
-    async def fail() -> None:
-        await entered.wait()
-        raise ValueError("beside it")
-
-    async def work() -> None:
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(migrate())
-            tasks.create_task(fail())
-
-    end = await ended(work)
-    assert type(end.error) is ExceptionGroup
-    assert [type(error) for error in seen] == [asyncio.CancelledError]
-    # TaskGroup of Python before 3.13 does not take back what it cancelled while it waited.
-    assert (end.leaks, end.left) == (False, [])
 
 
 async def test_within_a_group_whose_other_task_fails(setup: Setup) -> None:
@@ -451,16 +424,14 @@ async def test_cancelled_while_it_waits_it_leaves_nothing(setup: Setup) -> None:
 
     async def when_asked() -> None:
         await setup.service.asked.wait()
-        running("ended.<locals>.run").cancel()
+        setup.happen(Event.OTHERS)
 
-    happening = asyncio.create_task(when_asked())
-    end = await ended(work)
-    await happening
+    end = await ended(work, when_asked)
     assert type(end.error) is asyncio.CancelledError
     assert (end.cancelling, end.leaks, end.left) == (1, False, [])
 
 
-async def test_an_agreement_that_is_over_already_is_waited_for_anew(setup: Setup) -> None:
+async def test_a_stale_agreement_is_waited_for_again(setup: Setup) -> None:
     setup.service.stale = 2
     setup.service.failing = [grpc.StatusCode.UNAVAILABLE]
     async with setup.guard(timeout_s=WITHIN_S) as agreement:
@@ -468,7 +439,7 @@ async def test_an_agreement_that_is_over_already_is_waited_for_anew(setup: Setup
     assert setup.service.stale == 0
 
 
-async def test_one_that_is_never_found_in_the_store_is_none_in_time(setup: Setup) -> None:
+async def test_an_agreement_that_the_store_never_has_is_no_agreement(setup: Setup) -> None:
     setup.service.stale = 10**6
     with pytest.raises(NoAgreement):
         async with setup.guard(timeout_s=0.3):

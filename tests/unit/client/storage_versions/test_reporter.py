@@ -86,7 +86,7 @@ async def test_it_joins_then_reports_then_departs(service: FakeStorageVersions) 
     assert made.refusal(CREATE) is not None
 
 
-async def test_what_is_said_is_what_was_given(service: FakeStorageVersions) -> None:
+async def test_requests_have_what_the_reporter_was_given(service: FakeStorageVersions) -> None:
     async with reporter(service.address) as made:
         await confirmed(made)
     heartbeat = service.requests("Heartbeat")[0]
@@ -99,7 +99,7 @@ async def test_what_is_said_is_what_was_given(service: FakeStorageVersions) -> N
     assert list(report.resources[0].served_versions) == ["example.dev/v1"]
 
 
-async def test_heartbeats_go_on_as_the_service_says(service: FakeStorageVersions) -> None:
+async def test_heartbeats_keep_the_interval_of_the_service(service: FakeStorageVersions) -> None:
     service.renew_after_s = 0.15
     loop = asyncio.get_running_loop()
     async with reporter(service.address, timing=Timing(heartbeat_s=1000)):
@@ -110,7 +110,9 @@ async def test_heartbeats_go_on_as_the_service_says(service: FakeStorageVersions
     assert took_s >= 4 * 0.15 * 0.96 - 0.05
 
 
-async def test_without_advice_they_keep_their_own_time(service: FakeStorageVersions) -> None:
+async def test_without_an_interval_of_the_service_their_own_is_kept(
+    service: FakeStorageVersions,
+) -> None:
     service.renew_after_s = None
     async with reporter(service.address):
         await service.calls_of("Heartbeat", 4)
@@ -219,7 +221,7 @@ async def test_without_an_answer_it_stays_open_until_the_lease_may_be_over(
         assert len(service.requests("Report")) > reports
 
 
-async def test_a_gate_that_closes_by_time_is_told_of(service: FakeStorageVersions) -> None:
+async def test_a_gate_that_closes_by_time_is_a_change(service: FakeStorageVersions) -> None:
     timing = replace(QUICK, lease_duration_s=1)
     async with reporter(service.address, timing=timing) as made:
         await confirmed(made)
@@ -315,7 +317,7 @@ async def test_at_the_end_a_heartbeat_under_way_comes_before_the_departure(
     assert not made.confirmed
 
 
-async def test_an_end_without_a_service_is_no_error_and_takes_little_time() -> None:
+async def test_without_a_service_the_reporter_ends_soon_and_without_error() -> None:
     async with fake_service() as gone:
         address = gone.address
     loop = asyncio.get_running_loop()
@@ -330,8 +332,8 @@ async def test_no_task_is_left_behind(service: FakeStorageVersions) -> None:
         async with reporter(service.address) as made:
             await confirmed(made)
             raise ZeroDivisionError
-    left = {task for task in asyncio.all_tasks() - before if "storage_versions" in repr(task)}
-    assert not {task for task in left if "apidiscovery_client" in repr(task)}
+    left = asyncio.all_tasks() - before
+    assert not [task for task in left if "apidiscovery_client/storage_versions" in repr(task)]
 
 
 async def test_cancelling_departs_too(service: FakeStorageVersions) -> None:
@@ -348,7 +350,7 @@ async def test_cancelling_departs_too(service: FakeStorageVersions) -> None:
     assert service.members == {}
 
 
-async def test_who_waits_is_told_of_the_end(service: FakeStorageVersions) -> None:
+async def test_waiting_ends_with_the_reporter(service: FakeStorageVersions) -> None:
     service.held.clear()
     async with reporter(service.address) as made:
         waiting = asyncio.create_task(made.wait_confirmed())

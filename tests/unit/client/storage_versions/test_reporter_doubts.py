@@ -1,4 +1,4 @@
-"""What a reporter does when what it was told may not be so any more, or not yet."""
+"""A reporter does not rely on answers that may no longer hold, or not yet."""
 
 import asyncio
 import logging
@@ -62,7 +62,7 @@ def reporter(*targets: FakeStorageVersions) -> StorageVersionReporter:
 
 
 @pytest.mark.parametrize("happen", [Store.another_life_beats, Store.go_back])
-async def test_what_may_be_overwritten_is_reported_again_before_anything_is_written(
+async def test_a_report_that_may_be_lost_is_repeated_before_any_write(
     store: Store, happen: Callable[[Store], None]
 ) -> None:
     async with reporter(store) as made:
@@ -80,7 +80,7 @@ async def test_what_may_be_overwritten_is_reported_again_before_anything_is_writ
         assert list(store.reported.values()) == ["example.dev/v1"]
 
 
-async def test_another_process_of_the_same_name_is_told_of(
+async def test_another_process_of_the_same_name_is_logged(
     store: Store, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING)
@@ -94,7 +94,7 @@ async def test_another_process_of_the_same_name_is_told_of(
     ]
 
 
-async def test_an_attempt_that_failed_counts_also_after_one_that_went_well(store: Store) -> None:
+async def test_a_failed_report_delays_the_next_also_after_a_success(store: Store) -> None:
     store.lost["Report"] = 1
     loop = asyncio.get_running_loop()
     async with reporter(store) as made:
@@ -143,7 +143,7 @@ async def test_a_report_that_cannot_be_made_ends_the_reporter(store: Store) -> N
 @pytest.mark.parametrize(
     ("target", "hostname"), [("", "a"), ([], "a"), (["a:1", ""], "a"), ("a:1", "")]
 )
-def test_who_is_called_and_who_calls_has_to_be_said(target: str | list[str], hostname: str) -> None:
+def test_an_address_and_a_hostname_are_required(target: str | list[str], hostname: str) -> None:
     with pytest.raises(ValueError, match="is given"):
         StorageVersionReporter(target, hostname=hostname, resources=[WIDGETS])
 
@@ -157,7 +157,7 @@ def test_who_is_called_and_who_calls_has_to_be_said(target: str | list[str], hos
         ({"resource": ""}, "has no name"),
     ],
 )
-def test_what_no_service_would_take_is_refused_at_once(
+def test_an_invalid_resource_is_refused_when_it_is_made(
     changes: dict[str, object], message: str
 ) -> None:
     fields: dict[str, object] = {

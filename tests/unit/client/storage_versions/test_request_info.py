@@ -1,4 +1,4 @@
-"""What a request is about; the cases are those of k8s.io/apiserver requestinfo_test.go."""
+"""Attributes of requests; the cases are those of k8s.io/apiserver requestinfo_test.go."""
 
 import pytest
 from apidiscovery_client.storage_versions import (
@@ -134,7 +134,7 @@ def test_resources(method: str, url: str, fields: tuple[str, ...]) -> None:
         ("/healthz", False),
     ],
 )
-def test_what_is_a_resource(url: str, *, is_resource: bool) -> None:
+def test_paths_are_of_resources_or_not(url: str, *, is_resource: bool) -> None:
     seen = info("GET", url)
     assert seen.is_resource is is_resource
     assert seen.verb == ("get" if not is_resource or "job/foo" in url or "name" in url else "list")
@@ -197,15 +197,21 @@ def test_a_verb_in_the_path_needs_a_resource(path: str) -> None:
         info("GET", path)
 
 
-def test_who_asks_is_handed_on() -> None:
+def test_attributes_have_the_user() -> None:
     seen = request_attributes("GET", "/api/v1/pods", user="eve", groups=["readers"])
     assert (seen.user, list(seen.groups)) == ("eve", ["readers"])
 
 
-PARTS = st.lists(st.sampled_from(["api", "apis", "v1", "", "watch", "namespaces", "x", "status"]))
+PARTS = st.lists(
+    st.sampled_from(["api", "apis", "v1", "", "watch", "namespaces", "x", "status"]), max_size=6
+)
+QUERIES = st.lists(
+    st.sampled_from(["watch=true", "watch", "fieldSelector=metadata.name=a", "%", "=", "a=b"]),
+    max_size=3,
+).map("&".join)
 
 
-@given(st.sampled_from(["POST", "PUT", "PATCH", "DELETE"]), PARTS, st.text())
+@given(st.sampled_from(["POST", "PUT", "PATCH", "DELETE"]), PARTS, QUERIES)
 def test_a_write_is_taken_for_a_read_only_by_a_verb_in_its_path(
     method: str, parts: list[str], query: str
 ) -> None:
