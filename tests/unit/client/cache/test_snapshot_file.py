@@ -1,4 +1,4 @@
-"""Snapshots as files that people read, and what else can be read as one."""
+"""Snapshots as files: written, read back, and read from answers of a server."""
 
 import json
 from dataclasses import replace
