@@ -95,15 +95,15 @@ async def test_an_extension_server_passes_all_mounted_and_wrapping() -> None:
             assert (report.profile, failed(report), skipped(report)) == ("extension", [], {})
 
 
-async def test_it_can_be_checked_through_a_path() -> None:
-    """A server behind a prefix is as good, but for links, which are below the server's root."""
+async def test_a_server_behind_a_prefix_passes() -> None:
+    """Links of such a server are below its own root."""
     app = Starlette(routes=[Mount("/clusters/one", kube_apiserver())])
     async with served(app) as url:
         report = await asyncio.to_thread(run, Endpoint(url=f"{url}/clusters/one"))
     assert failed(report) == []
 
 
-async def test_nothing_is_asked_but_with_get_and_head() -> None:
+async def test_requests_are_get_and_head_and_few() -> None:
     app = Tampered(extension())
     async with served(app) as url:
         report = await asyncio.to_thread(run, Endpoint(url=url))
@@ -113,7 +113,7 @@ async def test_nothing_is_asked_but_with_get_and_head() -> None:
 
 
 async def test_a_definition_whose_names_are_taken_is_no_fault_of_kube_apiserver() -> None:
-    """It lists the version plainly, though not aggregated, and answers 404 there."""
+    """kube-apiserver lists its version only in plain documents, and answers 404 there."""
 
     def lists_it(value: Any) -> None:  # noqa: ANN401 - JSON
         for group in value.get("groups", [value]):
