@@ -34,16 +34,13 @@ WIDGETS = group("example.com", v1=[resource("widgets", "Widget")])
 # Helm.
 
 
-def test_helm_gets_group_versions_and_kinds_with_and_without_groups() -> None:
+def test_helm_gets_group_versions_with_kinds_also_of_subresources() -> None:
     found = helm_api_versions(release("1.30"))
     assert {"v1", "v1/Pod", "apps/v1", "apps/v1/Deployment"} <= set(found)
-    assert found == sorted(set(found))
-
-
-def test_helm_gets_kinds_of_subresources_below_the_version_of_the_resource() -> None:
-    found = helm_api_versions(release("1.30"))
+    # Kinds of subresources have the version of the resource.
     assert {"v1/Eviction", "v1/TokenRequest", "apps/v1/Scale"} <= set(found)
     assert "policy/v1/Eviction" not in found
+    assert found == sorted(set(found))
 
 
 def test_helm_gets_nothing_of_a_version_that_is_stale() -> None:
@@ -84,7 +81,7 @@ def test_command_fails_after_printing_when_a_version_is_not_known(capsys: Captur
     assert "m.example/v1" in found.stderr
 
 
-def test_command_tells_what_is_no_source(capsys: Capture) -> None:
+def test_missing_file_is_an_error_of_the_command(capsys: Capture) -> None:
     found = run(capsys, "export", "helm-api-versions", "nowhere.json")
     assert (found.exit_code, found.stdout) == (1, "")
     assert "no such file" in found.stderr
@@ -111,7 +108,7 @@ def test_without_a_form_the_forms_are_shown(capsys: Capture) -> None:
 
 
 def rendered(template: str, kind: str, api_version: str) -> Path:
-    """Return what kubeconform makes of a location: pkg/registry/registry.go `schemaPath`."""
+    """Return the file that kubeconform reads: pkg/registry/registry.go `schemaPath`."""
     group_name, _, version = api_version.partition("/")
     suffix = "-" + group_name.partition(".")[0].lower() + (f"-{version.lower()}" * bool(version))
     values = {"ResourceKind": kind.lower(), "KindSuffix": suffix}
@@ -156,7 +153,7 @@ def test_an_empty_name_is_not_taken_for_the_present_folder(
 
 
 def test_strict_schemas_refuse_fields_that_do_not_exist() -> None:
-    source = {**document("g.example", "Thing")}
+    source = document("g.example", "Thing")
     (schema,) = source["components"]["schemas"].values()
     schema["properties"] = {"spec": {"type": "string"}}
     for strict in (False, True):
