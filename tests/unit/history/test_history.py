@@ -1,9 +1,9 @@
-"""What a history remembers of clusters: once, whole, and never a failure as an empty cluster."""
+"""A history records each state of a cluster once and whole, and no failure as an empty cluster."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from hashlib import sha512
 from pathlib import Path
@@ -46,7 +46,7 @@ class Remembering:
     """
 
     history: History
-    documents: dict[str, dict[str, Recipe]] = field(default_factory=dict[str, dict[str, Recipe]])
+    documents: dict[str, dict[str, Recipe]]
 
     async def until(self, condition: Callable[[list[Change]], object]) -> list[Change]:
         """Wait until the changes, oldest first, are so; return them."""
@@ -60,7 +60,7 @@ class Remembering:
                 ]
                 if condition(found):
                     return found
-                await asyncio.sleep(0.01)
+                await asyncio.sleep(0.001)
 
 
 @asynccontextmanager
@@ -155,7 +155,7 @@ async def test_hashes_that_come_a_moment_later_are_no_other_change() -> None:
         assert then.named == (hashed(bare, "one="),)
 
 
-async def test_a_failure_is_remembered_as_a_state_and_empties_nothing() -> None:
+async def test_a_failure_is_recorded_as_a_state_and_keeps_the_content() -> None:
     async with remembering() as run:
         well = cluster(widget_group("a.test"))
         run.history.clusters_changed([well], ())
@@ -210,7 +210,7 @@ async def test_equal_contents_of_clusters_are_there_once(tmp_path: Path) -> None
         assert HistoryFile(path).size_bytes() - before < 10 * len(one) * 1000
 
 
-async def test_what_this_server_merges_is_remembered_with_its_sources() -> None:
+async def test_changes_of_the_merged_discovery_have_their_sources() -> None:
     async with remembering() as run:
         snapshot = Snapshot(named=document_of(widget_group("a.test")))
         run.history.merged_changed(snapshot, ["crds:a.test", "upstream:east"])
@@ -245,7 +245,7 @@ async def test_openapi_documents_are_remembered() -> None:
         assert await recipes["apis/a.test/v1"].make() == b"{}"
 
 
-async def test_openapi_documents_of_what_this_server_merges_name_their_sources() -> None:
+async def test_changes_of_merged_openapi_documents_have_their_sources() -> None:
     async with remembering() as run:
         snapshot = Snapshot(named=document_of(widget_group("a.test")))
         run.history.merged_changed(snapshot, ["apply"])
