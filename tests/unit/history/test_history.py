@@ -210,15 +210,6 @@ async def test_equal_contents_of_clusters_are_there_once(tmp_path: Path) -> None
         assert HistoryFile(path).size_bytes() - before < 10 * len(one) * 1000
 
 
-async def test_changes_of_the_merged_discovery_have_their_sources() -> None:
-    async with remembering() as run:
-        snapshot = Snapshot(named=document_of(widget_group("a.test")))
-        run.history.merged_changed(snapshot, ["crds:a.test", "upstream:east"])
-        changes = await run.until(lambda found: ("Group", "a.test") in kinds(found))
-        (change,) = (one for one in changes if one.name == "a.test")
-        assert (change.cluster, change.cause) == (MERGED, "crds:a.test, upstream:east")
-
-
 EMPTY_DOCUMENT_HASH = (
     "27C74670ADB75075FAD058D5CEAF7B20C4E7786C83BAE8A32F626F9782AF34C9"
     "A33C2046EF60FD2A7878D378E29FEC851806BBD9A67878F3A9F1CDA4830763FD"
@@ -245,11 +236,13 @@ async def test_openapi_documents_are_remembered() -> None:
         assert await recipes["apis/a.test/v1"].make() == b"{}"
 
 
-async def test_changes_of_merged_openapi_documents_have_their_sources() -> None:
+async def test_merged_changes_of_groups_and_openapi_documents_have_their_sources() -> None:
     async with remembering() as run:
         snapshot = Snapshot(named=document_of(widget_group("a.test")))
-        run.history.merged_changed(snapshot, ["apply"])
-        await run.until(lambda found: ("Group", "a.test") in kinds(found))
+        run.history.merged_changed(snapshot, ["crds:a.test", "upstream:east"])
+        found = await run.until(lambda found: ("Group", "a.test") in kinds(found))
+        (change,) = (one for one in found if one.name == "a.test")
+        assert (change.cluster, change.cause) == (MERGED, "crds:a.test, upstream:east")
         run.documents[MERGED] = {"apis/a.test/v1": Recipe("a", empty_document, EMPTY_DOCUMENT_HASH)}
         run.history.merged_documents_changed(["crds:a.test"])
         found = await run.until(lambda found: ("OpenAPI", "apis/a.test/v1") in kinds(found))
