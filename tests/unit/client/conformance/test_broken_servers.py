@@ -2,11 +2,12 @@
 
 import asyncio
 import itertools
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import pytest
+import pytest_asyncio
 from apidiscovery_cli.conformance.check import CheckOutcome, Profile
 from apidiscovery_cli.conformance.exchange import Asked, Endpoint, Reply, Session
 from apidiscovery_cli.conformance.running import CHECKS, Report, run
@@ -419,6 +420,14 @@ FAULTS = [
 ]
 
 
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def server() -> AsyncGenerator[tuple[Tampered, str]]:
+    """Yield a correct server to change, and its URL."""
+    app = Tampered(extension())
+    async with served(app) as url:
+        yield app, url
+
+
 async def report_of(app: Application) -> Report:
     async with served(app) as url:
         return await asyncio.to_thread(run, Endpoint(url=url))
@@ -429,8 +438,13 @@ def numbers(report: Report, outcome: CheckOutcome) -> set[int]:
 
 
 @pytest.mark.parametrize("broken", FAULTS, ids=lambda broken: broken.what.replace(" ", "-"))
-async def test_a_fault_fails_the_checks_that_are_about_it(broken: Fault) -> None:
-    report = await report_of(Tampered(extension(), broken.tamper, broken.disguise))
+@pytest.mark.asyncio(loop_scope="module")
+async def test_a_fault_fails_the_checks_that_are_about_it(
+    server: tuple[Tampered, str], broken: Fault
+) -> None:
+    app, url = server
+    app.tamper, app.disguise = broken.tamper, broken.disguise
+    report = await asyncio.to_thread(run, Endpoint(url=url))
     failed = {result.check.number: result for result in report.of(CheckOutcome.FAIL)}
     assert set(failed) == broken.found_by, [str(result) for result in failed.values()]
     assert all(result.seen and result.wanted for result in failed.values())
