@@ -30,6 +30,7 @@ from google.rpc import (  # pyright: ignore[reportMissingTypeStubs] - typed, wit
     status_pb2,
 )
 from groups import contribution
+from structlog.testing import capture_logs
 
 JSON = {"content-type": "application/json"}
 PROTO = {"content-type": "application/proto"}
@@ -325,9 +326,11 @@ async def test_an_unexpected_exception_is_logged_and_not_shown(
 
     async with connected(FIRST) as served:
         monkeypatch.setattr("apidiscovery_service.serving.connect.methods.Method.json", fails)
-        answer = await served.http.get(query())
+        with capture_logs() as logs:
+            answer = await served.http.get(query())
         assert (answer.status_code, answer.json()["code"]) == (500, "internal")
         assert "secret" not in answer.text
+        assert [(line["event"], line["method"]) for line in logs] == [("call failed", GET)]
 
 
 async def test_head_is_get_without_a_body(served: Connected) -> None:

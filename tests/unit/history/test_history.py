@@ -84,11 +84,11 @@ def kinds(changes: list[Change]) -> list[tuple[str, str]]:
     return [(one.kind.value, one.name) for one in changes]
 
 
-unique_groups = st.lists(GROUPS, max_size=4, unique_by=lambda group: group.name)
+unique_groups = st.lists(GROUPS, max_size=2, unique_by=lambda group: group.name)
 
 
-@settings(max_examples=20)
-@given(st.lists(unique_groups, min_size=1, max_size=4))
+@settings(max_examples=10)
+@given(st.lists(unique_groups, min_size=1, max_size=3))
 def test_clusters_are_given_back_as_they_were(states: list[list[Group]]) -> None:
     async def run() -> None:
         async with remembering() as run:

@@ -155,7 +155,7 @@ def test_document_of_a_path_that_failed_is_kept(cache: DiskCache) -> None:
     assert cache.get(KEY) == wanted
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(snapshots())
 def test_any_snapshot_comes_back(snapshot: Snapshot) -> None:
     entry = make_entry(
@@ -164,7 +164,7 @@ def test_any_snapshot_comes_back(snapshot: Snapshot) -> None:
     assert read(KEY, write(KEY, entry)).fetched == FetchedSnapshot(snapshot=snapshot)
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(snapshots(with_protobuf=False))
 def test_any_snapshot_with_etags_comes_back(snapshot: Snapshot) -> None:
     etags = {

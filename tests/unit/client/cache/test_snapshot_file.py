@@ -49,7 +49,7 @@ def test_what_is_saved_comes_back(held: FetchedSnapshot) -> None:
     assert dump(load(data, NAME)) == data
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(snapshots())
 def test_any_snapshot_that_is_saved_comes_back(snapshot: Snapshot) -> None:
     data = dump(snapshot)

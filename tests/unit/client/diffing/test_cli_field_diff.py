@@ -109,7 +109,6 @@ def test_markdown_has_a_section_for_each_kind(capsys: Capture) -> None:
         (("old.yaml", "old/notes.txt"), 2),
         (("old.yaml", "kubernetes:1.9"), 2),
         (("old.yaml", "context:"), 2),
-        (("kubernetes:1.30", "kubernetes:v1.30"), 0),
         (("-", "-"), 2),
     ],
 )

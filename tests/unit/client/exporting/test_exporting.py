@@ -20,8 +20,8 @@ from apidiscovery_client.testing import FakeApiServer as DiscoveryServer
 from apidiscovery_client.testing import group, resource
 from command_line import run
 from compared import WHEN, snapshot
-from explained_cluster import cluster
-from fake_api_server import FakeApiServer
+from explained_cluster import discovery, real_documents
+from fake_api_server import FakeApiServer, openapi_routes
 from jsonschema import Draft7Validator  # type: ignore[import-untyped] # it has no types here
 from kubectl_config import config, write
 
@@ -129,7 +129,9 @@ def document(group_name: str, kind: str) -> Mapping[str, Any]:
 
 def test_schemas_are_where_kubeconform_looks_for_them(capsys: Capture, tmp_path: Path) -> None:
     folder = tmp_path / "schemas"
-    with FakeApiServer(cluster()) as server:
+    recorded = real_documents()
+    documents = openapi_routes({key: recorded[key] for key in ("api/v1", "apis/apps/v1")})
+    with FakeApiServer({**discovery(), **documents}) as server:
         found = run(capsys, "export", "kubeconform", str(folder), "--server", server.url,
                     "--no-cache")  # fmt: skip
     assert found.exit_code == 0, found.stderr

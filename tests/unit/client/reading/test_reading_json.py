@@ -272,6 +272,7 @@ FIELDS = strategies.sampled_from(
 JSON = strategies.recursive(
     strategies.none() | strategies.booleans() | strategies.integers() | strategies.text(),
     lambda inner: strategies.lists(inner) | strategies.dictionaries(FIELDS, inner),
+    max_leaves=20,
 )
 
 
