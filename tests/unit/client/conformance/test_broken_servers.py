@@ -3,8 +3,8 @@
 import asyncio
 import itertools
 from collections.abc import AsyncGenerator, Callable
-from dataclasses import replace
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any
 
 import pytest
 import pytest_asyncio
@@ -165,7 +165,8 @@ def _resource(items: list[dict[str, Any]]) -> dict[str, Any]:
     return found
 
 
-class Fault(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Fault:
     """A fault of a server, and the numbers of the checks that must find it."""
 
     what: str
