@@ -1,4 +1,4 @@
-"""Pages of other origins, as the Fetch standard has their requests."""
+"""Requests of pages of other origins, by the Fetch standard."""
 
 import httpx2
 import pytest

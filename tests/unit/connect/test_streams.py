@@ -1,4 +1,4 @@
-"""Streams over HTTP: what arrives, and how they end."""
+"""Streams over HTTP: their messages and their ends."""
 
 import asyncio
 import json
@@ -128,7 +128,7 @@ async def test_errors_come_as_the_end_of_the_stream() -> None:
         assert json.loads(envelopes(answer.content)[0][1])["error"]["code"] == "unavailable"
 
 
-async def test_large_messages_are_compressed_where_the_client_takes_it() -> None:
+async def test_large_messages_are_compressed_if_the_client_accepts_it() -> None:
     many = [f"g{number}.example.com/v1" for number in range(60)]
     async with (
         connected(contribution("a", *many)) as served,

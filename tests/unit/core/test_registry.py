@@ -157,7 +157,7 @@ def histories(draw: st.DrawFn) -> tuple[list[Contribution], list[list[Contributi
 
 
 @given(histories())
-def test_the_result_depends_on_the_contributions_and_not_on_how_they_came(
+def test_the_result_depends_only_on_the_last_contribution_of_each_source(
     history: tuple[list[Contribution], list[list[Contribution]]],
 ) -> None:
     final, batches = history
@@ -389,7 +389,7 @@ def test_the_core_group_has_a_document_of_its_own() -> None:
 
 
 # --------------------------------------------------------------------------------------------------
-# What stays as it was.
+# Contributions that change nothing, or little.
 
 
 @pytest.mark.parametrize(

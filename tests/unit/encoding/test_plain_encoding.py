@@ -212,6 +212,14 @@ def test_a_resource_list_has_an_api_version_but_for_the_oldest_groups(
     assert unknown.type_meta.kind == "APIResourceList"
 
 
+def lines_of(group_name: str, made: Resource) -> list[dict[str, Any]]:
+    """Return the lines of a list of one resource."""
+    group = Group(group_name, (Version("v1", (made,)),))
+    document = json_object(plain.encode(plain.resource_list(group, group.versions[0]), PLAIN))
+    lines: list[dict[str, Any]] = document["resources"]
+    return lines
+
+
 @pytest.mark.parametrize(
     ("kind", "line"),
     [
@@ -234,13 +242,10 @@ def test_group_and_version_are_elided_where_they_are_those_of_the_list(
     kind: tuple[str, str, str] | None, line: dict[str, str]
 ) -> None:
     response = GroupVersionKind(*kind) if kind else None
-    made = Resource(
-        "r", response, "Cluster", "", (), subresources=(Subresource("s", response, ()),)
-    )
-    group = Group("g", (Version("v1", (made,)),))
-    lines = json_object(plain.encode(plain.resource_list(group, group.versions[0]), PLAIN))
+    below = (Subresource("s", response, ()),)
+    lines = lines_of("g", Resource("r", response, "Cluster", "", (), subresources=below))
     common: dict[str, Any] = {"singularName": "", "namespaced": False, "verbs": []}
-    assert lines["resources"] == [{"name": n, **common, **line} for n in ("r", "r/s")]
+    assert lines == [{"name": n, **common, **line} for n in ("r", "r/s")]
 
 
 @pytest.mark.parametrize(
@@ -258,9 +263,7 @@ def test_a_parent_without_verbs_and_kind_is_not_listed(
     kind, verbs = parent
     eviction = Subresource("eviction", GroupVersionKind("policy", "v1", "Eviction"), ("create",))
     pods = Resource("pods", kind, Scope.NAMESPACED, "", verbs, subresources=(eviction,))
-    group = Group("", (Version("v1", (pods,)),))
-    lines = json_object(plain.encode(plain.resource_list(group, group.versions[0]), PLAIN))
-    names = [line["name"] for line in lines["resources"]]
+    names = [line["name"] for line in lines_of("", pods)]
     assert names == ["pods", "pods/eviction"][not listed :]
 
 

@@ -1,10 +1,9 @@
-"""The service and a client that asks the cluster itself tell the same of it."""
+"""The matrix of the service equals that of a client that asks the cluster itself."""
 
 import os
 import subprocess
 import sys
 
-import pytest
 from apidiscovery_client import DiscoveryClient
 from apidiscovery_client.fleet._cells import cluster_of
 from apidiscovery_formats import matrix
@@ -22,7 +21,7 @@ print(group_hash({"jobs": Cell(("v1",), "v1", "Job", verbs=("get", "list", "watc
 """
 
 
-def test_rows_and_hash_are_those_that_a_client_makes() -> None:
+def test_rows_and_columns_are_those_that_a_client_makes() -> None:
     core, named = (
         read_aggregated((GOLDEN / "builtin" / f"{name}.v2.json").read_bytes(), reading)
         for name, reading in (
@@ -38,14 +37,13 @@ def test_rows_and_hash_are_those_that_a_client_makes() -> None:
     assert scope.columns() == (asked.column,)
 
 
-@pytest.mark.parametrize("seed", ["1", "2"])
-def test_the_hash_of_what_is_served_is_the_same_in_every_process(seed: str) -> None:
-    """Sets have another order in each."""
+def test_the_hash_of_a_group_is_the_same_in_every_process() -> None:
+    """The order of sets depends on the hash seed of a process."""
     done = subprocess.run(  # noqa: S603 - our own arguments
         [sys.executable, "-c", HASH],
         check=True,
         capture_output=True,
-        env={**os.environ, "PYTHONHASHSEED": seed},
+        env={**os.environ, "PYTHONHASHSEED": "1"},
         text=True,
     )
     cell = matrix.Cell(("v1",), "v1", "Job", verbs=("watch", "get", "list"))

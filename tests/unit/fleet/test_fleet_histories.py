@@ -1,4 +1,4 @@
-"""Whatever happened to a fleet, and in which order: what is served is what it is made of now."""
+"""The state of a fleet depends on its clusters now, and not on earlier ones or their order."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -26,10 +26,6 @@ def _version(name: str, kinds: list[str], freshness: Freshness) -> Version:
     return replace(version, freshness=freshness)
 
 
-def _group(name: str, versions: list[Version]) -> Group:
-    return Group(name, tuple(versions))
-
-
 _versions = st.lists(
     st.builds(_version, st.sampled_from(["v1", "v2"]), _kinds, _freshness),
     unique_by=lambda version: version.version,
@@ -37,7 +33,7 @@ _versions = st.lists(
     max_size=2,
 )
 _groups = st.lists(
-    st.builds(_group, st.sampled_from(["apps", "batch"]), _versions),
+    st.builds(Group, st.sampled_from(["apps", "batch"]), _versions.map(tuple)),
     unique_by=lambda each: each.name,
     max_size=2,
 )

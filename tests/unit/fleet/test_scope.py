@@ -1,4 +1,4 @@
-"""What a caller sees of the fleet: clusters, their matrix, views; and what is made again."""
+"""A scope of the fleet: its clusters, matrix and views, and the parts that are computed again."""
 
 import asyncio
 from dataclasses import replace
@@ -157,7 +157,7 @@ def test_a_scope_sees_the_clusters_whose_names_match() -> None:
     assert fleet.scope(("b", "a")) is fleet.scope(("a", "b", "a"))
 
 
-def test_what_is_not_seen_changes_nothing_and_is_nowhere() -> None:
+def test_clusters_outside_of_a_scope_change_nothing_in_it() -> None:
     fleet = fleet_of(cluster("east", group("x", "Y")), cluster("secret", group("hidden", "Z")))
     scope = fleet.scope(("east",))
     revision, matrix, view = scope.revision, scope.matrix(), scope.view("union")
@@ -194,7 +194,7 @@ def test_a_cluster_that_is_gone_takes_its_rows_with_it() -> None:
     assert [each.resource for each in scope.matrix().rows] == ["pods"]
 
 
-async def test_who_waits_learns_of_what_he_sees_and_of_nothing_else() -> None:
+async def test_a_waiter_learns_of_changes_in_its_scope_alone() -> None:
     fleet = fleet_of(cluster("east"), cluster("secret"))
     scope = fleet.scope(("east",))
     seen = scope.revision

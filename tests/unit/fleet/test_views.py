@@ -1,4 +1,4 @@
-"""Views over clusters: union and common, against what sets say."""
+"""Views over clusters: union and common, compared with sets."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -67,7 +67,7 @@ def test_a_cluster_that_never_answered_makes_common_stale_and_takes_nothing_away
     assert only(unsure) == replace(only(sure), freshness=Freshness.STALE)
 
 
-def test_a_stale_cluster_makes_the_union_stale_only_where_it_alone_tells() -> None:
+def test_a_stale_cluster_makes_only_its_own_versions_of_the_union_stale() -> None:
     west = member("west", PODS, freshness=Freshness.STALE)
     nodes = replace(PODS, resource="nodes")
 
@@ -105,10 +105,7 @@ _ways = st.tuples(st.sampled_from(_KINDS), st.sampled_from(_VERBS), st.booleans(
 _served = st.one_of(st.none(), st.dictionaries(_places, _ways, max_size=4))
 
 
-def cluster(
-    name: str,
-    served: dict[Key, Way] | None,
-) -> Member:
+def cluster(name: str, served: dict[Key, Way] | None) -> Member:
     if served is None:
         return Member(name, None)
     groups: dict[str, dict[str, Version]] = {}

@@ -1,4 +1,4 @@
-"""The file of a history: what it gives back, what it forgets, and what damage does to it."""
+"""The file of a history: states, compaction, filters and damage."""
 
 import contextlib
 import itertools
@@ -34,11 +34,7 @@ STARTED = datetime(2026, 11, 1, tzinfo=UTC)
 
 @dataclass
 class Clock:
-    """A clock that is moved by hand.
-
-    Attributes:
-        now: What it tells.
-    """
+    """A clock that is moved by hand."""
 
     now: datetime = STARTED
 
@@ -51,7 +47,7 @@ class Clock:
 
 
 def change(file: HistoryFile, before: str, after: str, name: str = "apps") -> None:
-    """Write that a group of the cluster `east` has another content."""
+    """Write another content of a group of the cluster `east`."""
     digests = [hash_of(text.encode()) if text else "" for text in (before, after)]
     new = NewChange("east", ChangeKind.GROUP, name, "poll", digests[0], digests[1])
     file.append([new], {digests[1]: after.encode()} if after else {})
@@ -62,7 +58,7 @@ def state(file: HistoryFile, when: datetime) -> Mapping[str, str]:
     return {name: file.content(digest).decode() for (_, name), digest in found.items()}
 
 
-# The names that a step changes, each to a content, or to nothing.
+# Each step changes names, to a content or to none.
 steps = st.lists(
     st.dictionaries(
         st.sampled_from(["", "apps", "batch"]), st.sampled_from(["", "a", "b"]), min_size=1
@@ -73,7 +69,7 @@ steps = st.lists(
 
 
 @given(steps, st.integers(0, 12))
-def test_each_moment_is_given_back_also_after_compaction(
+def test_each_moment_has_its_state_also_after_compaction(
     history: list[dict[str, str]], forgotten: int
 ) -> None:
     clock = Clock()
@@ -115,7 +111,7 @@ def test_a_cluster_whose_last_group_went_long_ago_is_known_to_have_been_empty() 
     assert state(file, clock.now) == {"apps": "b"}
 
 
-def test_what_is_older_than_kept_is_refused_and_its_contents_are_gone() -> None:
+def test_moments_before_the_retention_are_refused_and_their_contents_are_gone() -> None:
     clock = Clock()
     file = HistoryFile(None, clock)
     for day in range(10):
@@ -223,7 +219,7 @@ def test_changes_are_filtered_and_paged() -> None:
 @pytest.mark.parametrize(
     ("packed", "message"), [(zstandard.compress(b"other"), "another hash"), (b"", "unpacked")]
 )
-def test_a_content_that_was_changed_is_told(tmp_path: Path, packed: bytes, message: str) -> None:
+def test_a_damaged_content_is_an_error(tmp_path: Path, packed: bytes, message: str) -> None:
     file = HistoryFile(tmp_path / "history.sqlite")
     change(file, "", "served")
     with contextlib.closing(sqlite3.connect(tmp_path / "history.sqlite")) as connection:
@@ -246,9 +242,8 @@ def test_a_damaged_file_is_moved_away_and_another_begins(tmp_path: Path) -> None
 def test_a_file_of_another_release_is_left_as_it_is(tmp_path: Path) -> None:
     path = tmp_path / "history.sqlite"
     HistoryFile(path).close()
-    with sqlite3.connect(path) as connection:
+    with contextlib.closing(sqlite3.connect(path)) as connection:
         connection.execute("PRAGMA user_version = 9")
-    connection.close()
     with pytest.raises(HistoryError, match="has version 9, this release reads 1"):
         HistoryFile(path)
 

@@ -1,4 +1,4 @@
-"""What servers of each release answered is there, complete and byte for byte."""
+"""The answers of a server of each release are complete and byte for byte."""
 
 import hashlib
 import json

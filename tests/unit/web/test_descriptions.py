@@ -1,4 +1,4 @@
-"""Descriptions of strangers: Markdown as far as it cannot harm."""
+"""Descriptions by strangers are rendered as a harmless subset of Markdown."""
 
 import pytest
 from apidiscovery_service.web.descriptions import LONG, SHORT, short, visible_text, whole

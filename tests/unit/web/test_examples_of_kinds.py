@@ -94,12 +94,12 @@ def made(**spec: Any) -> Any:  # noqa: ANN401 - JSON
         ),
     ],
 )
-def test_demands_are_met(schema: dict[str, Any]) -> None:
+def test_an_example_satisfies_its_schema(schema: dict[str, Any]) -> None:
     made(**schema)
 
 
 def test_a_default_wins_over_a_made_up_value() -> None:
-    assert made(type="string", default="told") == "told"
+    assert made(type="string", default="given") == "given"
 
 
 @pytest.mark.parametrize(
@@ -114,11 +114,13 @@ def test_a_default_wins_over_a_made_up_value() -> None:
         pytest.param({"type": "string", "pattern": "^a(?=b)c$"}, "pattern", id="not-decided"),
     ],
 )
-def test_what_cannot_be_made_is_told(schema: dict[str, Any], told: str) -> None:
+def test_a_schema_without_an_example_is_an_error_with_its_reason(
+    schema: dict[str, Any], told: str
+) -> None:
     with pytest.raises(NoExample, match=told):
         made(**schema)
 
 
-def test_a_pattern_that_takes_python_for_ever_is_answered() -> None:
+def test_a_pattern_of_exponential_time_is_refused() -> None:
     with pytest.raises(NoExample):
         made(type="string", pattern="^(a+)+b(?=c)$", minLength=900)

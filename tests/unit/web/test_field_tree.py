@@ -1,4 +1,4 @@
-"""The tree of fields: what is open, what is told of each field, and that it ends."""
+"""The tree of fields: open levels, facts of each field, and schemas without end."""
 
 import gzip
 import json
@@ -51,7 +51,7 @@ def test_a_path_leads_through_references_lists_and_maps() -> None:
     assert "metadata.name" not in shown  # closed
 
 
-def test_a_field_tells_what_its_value_must_be() -> None:
+def test_a_field_has_the_facts_of_its_value_and_its_items() -> None:
     schema = {
         "type": "array",
         "minItems": 1,
@@ -103,7 +103,7 @@ def test_facts_are_words(schema: dict[str, Any], wanted: list[str]) -> None:
     assert [" ".join((each.label, *each.values)) for each in facts(schema)] == wanted
 
 
-def test_parts_that_differ_are_all_told() -> None:
+def test_all_parts_of_all_of_count() -> None:
     parts = [{"pattern": "a"}, {"pattern": "b"}, {"minLength": 2}]
     whole = Schemas({}).whole({"type": "string", "allOf": parts})
     assert (whole["pattern"], whole["allOf"], whole["minLength"]) == ("a", [{"pattern": "b"}], 2)

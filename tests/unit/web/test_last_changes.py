@@ -1,4 +1,4 @@
-"""The last changes on the overview: those that came together are one line."""
+"""The last changes on the overview: simultaneous ones are one line."""
 
 import re
 from collections.abc import Callable
@@ -44,7 +44,7 @@ def test_the_last_line_has_all_changes_that_came_with_it() -> None:
     assert together([first, last, between, late], 2) == [Changes(first), Changes(last, 1)]
 
 
-def test_what_is_said_beside_a_change_is_apart_from_it() -> None:
+def test_words_of_a_line_are_separated_by_spaces() -> None:
     loader = PackageLoader("apidiscovery_service.web")
     templates = Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
     macros = templates.get_template("macros.html").make_module({"core": "core"})

@@ -1,4 +1,4 @@
-"""What pages are made of: pages of lists, and the sides that a comparison can name."""
+"""Paging of lists, and the sides of a comparison."""
 
 from datetime import UTC, datetime
 
@@ -32,7 +32,7 @@ def test_a_side_may_have_a_time_and_a_name_an_at_sign() -> None:
 
 
 @pytest.mark.parametrize("text", ["east", "cluster:", "served@noon", "view:all@2026-11-20T10:00Z"])
-def test_a_side_that_names_nothing_is_refused(text: str) -> None:
+def test_a_malformed_side_is_refused(text: str) -> None:
     with pytest.raises(PageError, match=r"want|only clusters"):
         parse_side(text, known={})
 

@@ -1,4 +1,4 @@
-"""The search: what is found, in which order, and what a viewer gets of it."""
+"""The search: results, their order, and the building of the index."""
 
 import asyncio
 import json
@@ -72,13 +72,13 @@ def test_names_come_before_words_of_names_and_those_before_descriptions() -> Non
         pytest.param("", False, id="empty"),
     ],
 )
-def test_any_text_is_an_answer(text: str, is_found: bool) -> None:  # noqa: FBT001 - a table
+def test_any_text_can_be_searched(text: str, is_found: bool) -> None:  # noqa: FBT001 - a table
     index = index_of(one=document("Widget", maxSurge="How many pods are scheduled above."))
     wanted = ["Widget spec.maxSurge"] if is_found else []
     assert found(index, text, "one") == wanted
 
 
-def test_only_documents_that_count_are_found() -> None:
+def test_only_the_given_documents_are_searched() -> None:
     index = index_of(one=document("Widget", size="large"), two=document("Gadget", size="small"))
     assert found(index, "size", "two") == ["Gadget spec.size"]
     assert found(index, "size") == []
@@ -116,7 +116,7 @@ def test_words_are_bounded() -> None:
 
 
 class Documents:
-    """Documents with an index that knows their hashes, as of something that is served."""
+    """Documents with an index of their hashes."""
 
     def __init__(self, texts: dict[str, bytes | DiscoveryError]) -> None:
         self._made = MadeUpDocuments(texts)
@@ -163,7 +163,7 @@ async def test_only_new_documents_are_read_and_those_gone_are_forgotten() -> Non
     assert set(builder.index.documents) == builder.documents["west"]
 
 
-async def test_what_was_found_is_found_until_its_successor_is_read() -> None:
+async def test_a_changed_document_is_found_until_its_successor_is_read() -> None:
     key, builder = "apis/a.example/v1", IndexBuilder()
     await built(builder, 1, east=Documents({key: document("Widget", size="large")}))
     later = Documents({key: document("Widget", weight="heavy")})
@@ -186,7 +186,9 @@ async def test_what_was_found_is_found_until_its_successor_is_read() -> None:
 
 
 @pytest.mark.parametrize("others", [(), ("east",)])
-async def test_a_cluster_that_comes_later_is_said_to_be_read(others: tuple[str, ...]) -> None:
+async def test_the_index_is_building_again_while_a_new_cluster_is_read(
+    others: tuple[str, ...],
+) -> None:
     key, builder = "apis/a.example/v1", IndexBuilder()
     sources = {name: Documents({key: document("Widget", size=name)}) for name in others}
     await built(builder, 1, **sources)
@@ -198,7 +200,7 @@ async def test_a_cluster_that_comes_later_is_said_to_be_read(others: tuple[str, 
     assert not builder.progress.is_building
 
 
-async def test_a_document_that_cannot_be_had_is_told_and_hides_no_other() -> None:
+async def test_a_document_that_fails_is_reported_and_the_others_are_found() -> None:
     texts: dict[str, bytes | DiscoveryError] = {
         "apis/a.example/v1": document("Widget", size="large"),
         "apis/b.example/v1": Lost("it is lost"),

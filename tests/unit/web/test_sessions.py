@@ -15,7 +15,7 @@ class _Clock:
         return self.now
 
 
-def test_a_session_has_what_it_began_with_until_it_ends() -> None:
+def test_a_session_keeps_its_authorization_until_it_ends() -> None:
     sessions = Sessions()
     name = sessions.begin(b"Bearer a")
     assert sessions.authorization(name) == b"Bearer a"

@@ -1,4 +1,4 @@
-"""The page of the sources: states, advice, what is shadowed, and what a viewer may see."""
+"""The page of the sources: states, advice, shadowed versions, and permissions of viewers."""
 
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta

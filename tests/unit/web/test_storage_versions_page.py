@@ -1,4 +1,4 @@
-"""The page of storage versions: who lags, and whether a migration is safe."""
+"""The page of storage versions: servers that lag, and whether a migration is safe."""
 
 from collections.abc import Mapping
 

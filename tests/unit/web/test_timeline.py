@@ -1,4 +1,4 @@
-"""The timeline: lines that tell clients something, a page of them, and the way to older ones."""
+"""The timeline: lines that matter to clients, and pages of them."""
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
@@ -32,7 +32,7 @@ def test_what_is_first_seen_of_a_cluster_is_one_line() -> None:
 
 
 class _History:
-    """99 changes: every third one is of a release, the others tell clients nothing."""
+    """99 changes: every third one is of a release, the others do not matter to clients."""
 
     async def changes(self, _only: ChangeFilter, *, before: int | None, limit: int) -> list[Change]:
         newest = 99 if before is None else before - 1
@@ -66,7 +66,7 @@ def _numbers(page: Page) -> list[int]:
     return [entry.first.change.id for entry in cast("list[TimelineEntry]", page.values["entries"])]
 
 
-async def test_a_page_is_filled_with_changes_that_tell_clients_something() -> None:
+async def test_a_page_is_filled_with_changes_that_matter_to_clients() -> None:
     page = await _page()
     assert _numbers(page) == list(range(99, 41, -3))
     assert page.values["left_out"] == 99 - 42 + 1 - 20

@@ -16,7 +16,7 @@ import pytest
 from apidiscovery_client._interfaces import FetchedSnapshot
 from apidiscovery_client.cache import DiskCache, key
 from cache_writer import held_with
-from held_samples import SERVER, crds_held
+from held_samples import SERVER, WHEN, crds_held
 
 KEY = key(SERVER, "somebody")
 LIMIT_S = 30.0
@@ -42,22 +42,16 @@ def writer(folder: Path, name: str, times: int, *more: object) -> Generator[subp
             process.kill()
 
 
-def without_time(held: FetchedSnapshot) -> FetchedSnapshot:
-    return replace(
-        held, snapshot=replace(held.snapshot, checked_at=crds_held().snapshot.checked_at)
-    )
+def without_time_and_documents(held: FetchedSnapshot) -> FetchedSnapshot:
+    return replace(held, snapshot=replace(held.snapshot, checked_at=WHEN), documents={})
 
 
 def test_reader_sees_one_of_the_snapshots_that_several_processes_put(tmp_path: Path) -> None:
-    names = ("one", "two", "three")
+    names = ("one", "two")
     wanted = {name: without_time_and_documents(held_with(name, 50)) for name in names}
     seen: set[str] = set()
     cache = DiskCache(tmp_path / "cache")
-    with (
-        writer(cache.folder, "one", ENDLESS),
-        writer(cache.folder, "two", ENDLESS),
-        writer(cache.folder, "three", ENDLESS),
-    ):
+    with writer(cache.folder, "one", ENDLESS), writer(cache.folder, "two", ENDLESS):
         end = time.monotonic() + LIMIT_S
         while seen != set(names):
             assert time.monotonic() < end
@@ -69,28 +63,6 @@ def test_reader_sees_one_of_the_snapshots_that_several_processes_put(tmp_path: P
                 name = held.snapshot.groups[0].name
                 assert without_time_and_documents(held) == wanted[name]
                 seen.add(name)
-
-
-def without_time_and_documents(held: FetchedSnapshot) -> FetchedSnapshot:
-    return replace(without_time(held), documents={})
-
-
-def test_process_killed_while_it_writes_leaves_a_whole_snapshot(tmp_path: Path) -> None:
-    cache = DiskCache(tmp_path / "cache")
-    cache.put(KEY, held_with("one", 5000))
-    for _ in range(3):
-        for left in cache.folder.glob("*.tmp"):
-            left.unlink()
-        with writer(cache.folder, "one", ENDLESS, 5000) as process:
-            end = time.monotonic() + LIMIT_S
-            while not any(cache.folder.glob("*.tmp")):
-                assert time.monotonic() < end
-            process.kill()
-            process.wait(LIMIT_S)
-        held = cache.get(KEY)
-        assert held is not None
-        assert len(list(held.snapshot.resources)) == 5000
-        assert len(held.etags) == 1
 
 
 def test_process_killed_in_the_middle_of_a_file_leaves_the_old_snapshot(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Whatever is damaged or planted in the cache is never believed."""
+"""Damaged and planted files of the cache are never believed."""
 
 import hashlib
 import json
@@ -17,7 +17,6 @@ from apidiscovery_client.model import CURRENT, GroupVersion, Version
 from held_samples import (
     JSON_V2,
     SERVER,
-    builtin_held,
     edge_held,
     grpc_held,
     troubled_held,
@@ -104,16 +103,23 @@ def test_truncated_file_is_detected_wherever_it_ends() -> None:
     assert believed(content + b"\n") is None
 
 
-@pytest.mark.parametrize("held", [edge_held(), troubled_held(), grpc_held()])
+@pytest.mark.parametrize(
+    ("held", "step"),
+    [
+        pytest.param(edge_held(), 1, id="edge"),
+        pytest.param(troubled_held(), 1, id="troubled"),
+        pytest.param(grpc_held(), 7, id="grpc"),  # which is larger
+    ],
+)
 def test_flipped_bit_under_a_new_digest_changes_nothing_that_an_etag_stands_for(
-    held: FetchedSnapshot,
+    held: FetchedSnapshot, step: int
 ) -> None:
-    """Whoever plants a file computes its digest anew, but not another hash for the document."""
+    """A planted file can have the right digest, but no other document with the same ETag."""
     content = content_of(held)
     genuine = {version.gv: version for version in held.snapshot.versions}
     rest = rest_of(content)
     header_ends = rest.index(b"\n")
-    places = [*range(header_ends + 1), *range(header_ends + 1, len(rest), 37)]
+    places = [*range(0, header_ends + 1, step), *range(header_ends + 1, len(rest), 37 * step)]
     for place in places:
         damaged = bytearray(rest)
         damaged[place] ^= 0x01
@@ -278,16 +284,7 @@ def test_other_half_over_grpc_is_detected(half: str) -> None:
     assert believed(with_document(content, half, other)) is None
 
 
-def test_file_of_another_server_is_not_believed(cache: DiskCache, file: Path) -> None:
-    cache.put(OTHER_KEY, builtin_held())
-    other = cache.folder / f"{OTHER_KEY}.discovery"
-    one, two = file.read_bytes(), other.read_bytes()
-    file.write_bytes(two)
-    other.write_bytes(one)
-    assert (cache.get(KEY), cache.get(OTHER_KEY)) == (None, None)
-
-
-def test_header_tells_no_more_than_it_must() -> None:
+def test_header_has_only_these_fields() -> None:
     names = {"key", "server", "checkedAt", "freshness", "failures", "parts", "etags", "hashes"}
     assert header_of(content_of(edge_held())).keys() == names | {"notes"}
 
@@ -344,7 +341,7 @@ def test_link_is_not_followed_but_replaced(cache: DiskCache, file: Path, target:
     assert all(found.read_bytes() == content for found in cache.folder.parent.glob("x"))
 
 
-def test_pipe_does_not_make_anybody_wait(cache: DiskCache, file: Path) -> None:
+def test_pipe_in_the_place_of_a_file_is_not_waited_for(cache: DiskCache, file: Path) -> None:
     file.unlink()
     os.mkfifo(file, 0o600)
     assert cache.get(KEY) is None

@@ -1,4 +1,4 @@
-"""Snapshots as files that people read, and what else can be read as one."""
+"""Snapshots as files: written, read back, and read from answers of a server."""
 
 import json
 from dataclasses import replace
@@ -49,7 +49,7 @@ def test_what_is_saved_comes_back(held: FetchedSnapshot) -> None:
     assert dump(load(data, NAME)) == data
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(snapshots())
 def test_any_snapshot_that_is_saved_comes_back(snapshot: Snapshot) -> None:
     data = dump(snapshot)

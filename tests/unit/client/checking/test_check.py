@@ -1,4 +1,4 @@
-"""What is wrong with manifests for a server: versions, fields, values, and where."""
+"""Findings in manifests for a server: versions, fields, values, and their lines."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -16,6 +16,7 @@ from schema_samples import components, documents, files, text_of, widget
 
 TEXT = {"type": "string"}
 NUMBER = {"type": "integer"}
+A_WIDGET = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}}
 WIDGETS = snapshot(group("example.com", v1=[resource("widgets", "Widget")]))
 
 
@@ -40,16 +41,13 @@ def of_widget(
     **more: Any,  # noqa: ANN401 - of `widget`
 ) -> list[Finding]:
     """Return what is found in a Widget with this spec, by a definition with these fields."""
-    defined = files(widget(spec, **more))
-    whole = GivenSchemas("a", defined.definitions)
-    manifest = {
-        "apiVersion": "example.com/v1",
-        "kind": "Widget",
-        "metadata": {"name": "w"},
-        "spec": value,
-        **({} if status is None else {"status": status}),
-    }
-    return list(checked(text_of(manifest), source=whole).findings)
+    manifest = {**A_WIDGET, "spec": value, **({} if status is None else {"status": status})}
+    return list(checked(text_of(manifest), source=defined(widget(spec, **more))).findings)
+
+
+def defined(definition: Mapping[str, object]) -> GivenSchemas:
+    """Return the schemas of a server that has this definition."""
+    return GivenSchemas("a", files(definition).definitions)
 
 
 def short(found: Sequence[Finding]) -> list[tuple[Rule, str]]:
@@ -104,7 +102,7 @@ def test_a_deprecated_version_of_a_definition_is_a_warning() -> None:
     assert [(one.rule, one.message) for one in found] == [(Rule.DEPRECATED, "use v2")]
 
 
-def test_kinds_that_are_defined_beside_count_as_served() -> None:
+def test_kinds_defined_in_the_same_manifests_count_as_served() -> None:
     text = text_of(
         {
             "apiVersion": "more.com/v1",
@@ -118,20 +116,18 @@ def test_kinds_that_are_defined_beside_count_as_served() -> None:
     assert short(found.findings) == [(Rule.PRUNED_FIELD, "spec.b")]
 
 
-def test_a_version_that_nobody_knows_now_is_not_said_to_be_gone() -> None:
+def test_a_version_that_the_server_could_not_list_is_unchecked() -> None:
     stale = Snapshot(
         groups=(), server="a", checked_at=WIDGETS.checked_at, failures={"/apis": "it timed out"}
     )
-    text = b"apiVersion: example.com/v1\nkind: Widget\nmetadata: {name: w}\n"
-    found = check(read_manifests(text, "a"), stale, documents("a"))
+    found = check(read_manifests(text_of(A_WIDGET), "a"), stale, documents("a"))
     assert found.findings == ()
     assert found.unchecked == {"example.com/v1": "it timed out"}
 
 
-def test_what_has_no_kind_is_told() -> None:
-    assert [one.rule for one in checked("apiVersion: v1\nmetadata: {name: a}\n").findings] == [
-        Rule.NO_OBJECT
-    ]
+def test_an_object_without_kind_is_a_finding() -> None:
+    (one,) = checked("apiVersion: v1\nmetadata: {name: a}\n").findings
+    assert one.rule == Rule.NO_OBJECT
 
 
 # --------------------------------------------------------------------------------------------------
@@ -324,13 +320,10 @@ def test_rules_see_defaults() -> None:
     definition = widget(spec)
     version = definition["spec"]["versions"][0]
     version["schema"]["openAPIV3Schema"]["properties"]["spec"] |= rule
-    manifest = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}}
-    source = GivenSchemas("a", files(definition).definitions)
-    assert told(checked(text_of({**manifest, "spec": {}}), source=source)) == []
-    assert [
-        one.field
-        for one in checked(text_of({**manifest, "spec": {"a": 1}}), source=source).findings
-    ] == ["spec"]
+    source = defined(definition)
+    assert told(checked(text_of({**A_WIDGET, "spec": {}}), source=source)) == []
+    found = checked(text_of({**A_WIDGET, "spec": {"a": 1}}), source=source)
+    assert [one.field for one in found.findings] == ["spec"]
 
 
 def test_status_is_ignored_where_it_is_a_subresource() -> None:
@@ -342,8 +335,7 @@ def test_metadata_is_checked_although_definitions_do_not_describe_it() -> None:
     text = (
         "apiVersion: example.com/v1\nkind: Widget\nmetadata: {labels: {a: 1}, naem: x}\nspec: {}\n"
     )
-    source = GivenSchemas("a", files(widget({})).definitions)
-    assert [(one.rule, one.field) for one in checked(text, source=source).findings] == [
+    assert short(checked(text, source=defined(widget({}))).findings) == [
         (Rule.REQUIRED_FIELD, "metadata.name"),
         (Rule.INVALID_VALUE, "metadata.labels.a"),
         (Rule.PRUNED_FIELD, "metadata.naem"),
@@ -352,18 +344,18 @@ def test_metadata_is_checked_although_definitions_do_not_describe_it() -> None:
 
 def test_fields_of_documents_are_checked_where_definitions_may_not_be_read() -> None:
     source = documents("a", v1=components("example.com", "v1", Widget={"a": TEXT}))
-    text = "apiVersion: example.com/v1\nkind: Widget\nmetadata: {name: w}\nspec: {b: 1}\n"
+    text = text_of({**A_WIDGET, "spec": {"b": 1}})
     assert short(checked(text, source=source).findings) == [(Rule.PRUNED_FIELD, "spec.b")]
 
 
-def test_a_kind_without_schema_is_not_said_to_be_fine() -> None:
-    text = "apiVersion: example.com/v1\nkind: Widget\nmetadata: {name: w}\n"
+def test_a_kind_without_schema_is_unchecked() -> None:
+    text = text_of(A_WIDGET)
     failed = checked(text, source=documents("a", failures={"v1": "it is down"}))
     absent = checked(text, source=documents("a", v1=components("example.com", "v1")))
     assert failed.unchecked == {"example.com/v1 Widget": "it is down"}
     assert absent.unchecked == {"example.com/v1 Widget": "the server has no schema of it"}
 
 
-def test_an_object_of_another_kind_altogether_has_a_bounded_number_of_findings() -> None:
+def test_an_object_has_at_most_100_findings() -> None:
     fields = {f"f{number}": 1 for number in range(1000)}
     assert len(of_widget({}, fields)) == 100

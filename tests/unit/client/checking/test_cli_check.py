@@ -195,7 +195,7 @@ def test_a_server_is_asked_for_documents_of_what_is_in_the_manifests(capsys: Cap
     assert asked == [f"/openapi/v3/{KEY}"]
 
 
-def test_what_cannot_be_checked_is_no_success(capsys: Capture) -> None:
+def test_an_unchecked_object_is_trouble(capsys: Capture) -> None:
     Path("w.yaml").write_text(WIDGET)
     broken = {f"/openapi/v3/{KEY}": status(503, "ServiceUnavailable", "it is down")}
     with FakeApiServer(served({KEY: {}}, groups=[GROUP], broken=broken)) as server:
@@ -207,8 +207,7 @@ def test_what_cannot_be_checked_is_no_success(capsys: Capture) -> None:
 
 def test_a_group_version_that_is_stale_is_not_said_to_be_gone(capsys: Capture) -> None:
     Path("w.yaml").write_text(WIDGET)
-    version = {"version": "v1", "freshness": "Stale"}
-    stale = {**GROUP, "versions": [version]}
+    stale = {**GROUP, "versions": [{"version": "v1", "freshness": "Stale"}]}
     with FakeApiServer(served({}, groups=[stale])) as server:
         found = check(capsys, "-f", "w.yaml", against=server.url)
     assert found.exit_code == 2
@@ -236,14 +235,12 @@ def test_rules_that_cannot_be_evaluated_are_counted(capsys: Capture) -> None:
     schema = {"a": {**TEXT, "format": "uri"}}
     with FakeApiServer(served({}, [widget(schema)], [GROUP])) as server:
         found = check(capsys, "-f", "w.yaml", against=server.url)
-        document = json.loads(
-            check(capsys, "-f", "w.yaml", "-o", "json", against=server.url).stdout
-        )
+        as_json = check(capsys, "-f", "w.yaml", "-o", "json", against=server.url).stdout
     assert found.exit_code == 0
     assert found.stdout.endswith(
         "1 object, nothing found, 1 rule not evaluated (-o json lists them)\n"
     )
-    assert [one["rule"] for one in document["findings"]] == ["undecided"]
+    assert [one["rule"] for one in json.loads(as_json)["findings"]] == ["undecided"]
 
 
 def test_a_server_without_the_group_does_not_serve_it(capsys: Capture) -> None:

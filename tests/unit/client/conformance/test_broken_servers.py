@@ -2,16 +2,18 @@
 
 import asyncio
 import itertools
-from collections.abc import Callable
-from dataclasses import replace
-from typing import Any, NamedTuple
+from collections.abc import AsyncGenerator, Callable
+from dataclasses import dataclass, replace
+from typing import Any
 
 import pytest
+import pytest_asyncio
 from apidiscovery_cli.conformance.check import CheckOutcome, Profile
 from apidiscovery_cli.conformance.exchange import Asked, Endpoint, Reply, Session
 from apidiscovery_cli.conformance.running import CHECKS, Report, run
 from apidiscovery_cli.conformance.subject import Subject
 from apidiscovery_service.extension_server import ApiGroup, ApiVersion, discovery_app
+from apidiscovery_service.serving.http.messages import Application
 from conforming import SHELVES, extension, kube_apiserver
 from raw_http import AGG, PBAGG
 from tampering import (
@@ -61,15 +63,16 @@ def edited(edit: Callable[[Any], object]) -> Tamper:
     return of_aggregated(lambda answer: answer.edited(lambda value: edit(value["items"])))
 
 
+def at(path: str, then: Callable[[Answered], Answered]) -> Tamper:
+    return when(lambda seen: seen.path == path, then)
+
+
 def openapi(then: Callable[[Answered], Answered], path: str = "/openapi/v3/apis/") -> Tamper:
     return when(lambda seen: seen.path.startswith(path), then)
 
 
 def index(edit: Callable[[dict[str, Any]], object]) -> Tamper:
-    return when(
-        lambda seen: seen.path == "/openapi/v3",
-        lambda answer: answer.edited(lambda value: edit(value["paths"])),
-    )
+    return at("/openapi/v3", lambda answer: answer.edited(lambda value: edit(value["paths"])))
 
 
 def always(answer: Answered) -> Callable[[Answered], Answered]:
@@ -162,19 +165,14 @@ def _resource(items: list[dict[str, Any]]) -> dict[str, Any]:
     return found
 
 
-class Fault(NamedTuple):
-    """What is wrong with a server, and the numbers of the checks that must find it."""
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A fault of a server, and the numbers of the checks that must find it."""
 
     what: str
-    found_by: frozenset[int]
+    found_by: set[int]
     tamper: Tamper = untouched
     disguise: Disguise = undisguised
-
-
-def fault(
-    what: str, *found_by: int, tamper: Tamper = untouched, disguise: Disguise = undisguised
-) -> Fault:
-    return Fault(what, frozenset(found_by), tamper, disguise)
 
 
 def from_aggregator(seen: Seen) -> bool:
@@ -182,164 +180,151 @@ def from_aggregator(seen: Seen) -> bool:
 
 
 FAULTS = [
-    fault(
-        "503 for kube-aggregator",
-        1,
-        tamper=when(from_aggregator, always(replace(ERROR, status=503))),
+    Fault(
+        "503 for kube-aggregator", {1}, when(from_aggregator, always(replace(ERROR, status=503)))
     ),
-    fault("a page for kube-aggregator", 1, tamper=when(from_aggregator, always(HTML))),
-    fault(
+    Fault("a page for kube-aggregator", {1}, when(from_aggregator, always(HTML))),
+    Fault(
         "no answer for a group-version",
-        *(3, 43, 48, 55),
-        tamper=when(lambda seen: seen.path == V1, lambda answer: replace(answer, status=500)),
+        {3, 43, 48, 55},
+        at(V1, lambda answer: replace(answer, status=500)),
     ),
-    fault("If-None-Match is not looked at", 4, disguise=without("if-none-match")),
-    fault(
+    Fault("If-None-Match is not looked at", {4}, disguise=without("if-none-match")),
+    Fault(
         "another ETag in 304",
-        4,
-        tamper=lambda _, answer: (
-            answer.having("etag", '"other"') if answer.status == 304 else answer
-        ),
+        {4},
+        lambda _, answer: answer.having("etag", '"other"') if answer.status == 304 else answer,
     ),
-    fault(
+    Fault(
         "304 as plain JSON",
-        5,
-        tamper=lambda seen, answer: (
+        {5},
+        lambda seen, answer: (
             answer.having("content-type", PLAIN)
             if answer.status == 304 and "openapi" not in seen.path
             else answer
         ),
     ),
-    fault(
+    Fault(
         "304 to any ETag",
-        6,
-        tamper=when(
+        {6},
+        when(
             lambda seen: seen.accept == AGG and seen.value("if-none-match").startswith('"000'),
             always(Answered(304)),
         ),
     ),
-    fault(
+    Fault(
         "a redirected group-version",
-        *(3, 7, 40, 43, 48, 55),
-        tamper=when(lambda seen: seen.path == V1, always(Answered(301, (("location", f"{V1}/"),)))),
+        {3, 7, 40, 43, 48, 55},
+        at(V1, always(Answered(301, (("location", f"{V1}/"),)))),
     ),
-    fault(
+    Fault(
         "a page instead of a Status",
-        8,
-        tamper=when(lambda seen: "g=example.com" in seen.accept, always(replace(HTML, status=406))),
+        {8},
+        when(lambda seen: "g=example.com" in seen.accept, always(replace(HTML, status=406))),
     ),
-    fault(
+    Fault(
         "aggregated documents as plain JSON",
-        10,
-        tamper=of_aggregated(lambda answer: answer.having("content-type", PLAIN)),
+        {10},
+        of_aggregated(lambda answer: answer.having("content-type", PLAIN)),
     ),
-    fault(
+    Fault(
         "spaces in Content-Type",
-        11,
-        tamper=of_aggregated(lambda answer: answer.having("content-type", AGG.replace(";", "; "))),
+        {11},
+        of_aggregated(lambda answer: answer.having("content-type", AGG.replace(";", "; "))),
     ),
-    fault(
+    Fault(
         "another apiVersion",
-        12,
-        tamper=of_aggregated(lambda answer: answer.edited(lambda value: value.pop("apiVersion"))),
+        {12},
+        of_aggregated(lambda answer: answer.edited(lambda value: value.pop("apiVersion"))),
     ),
-    fault(
+    Fault(
         "a resource twice",
-        13,
-        tamper=edited(lambda items: items[0]["versions"][0]["resources"].append(_resource(items))),
+        {13},
+        edited(lambda items: items[0]["versions"][0]["resources"].append(_resource(items))),
     ),
-    fault(
-        "no responseKind",
-        *(14, 48),
-        tamper=edited(lambda items: _resource(items).pop("responseKind")),
-    ),
-    fault(
+    Fault("no responseKind", {14, 48}, edited(lambda items: _resource(items).pop("responseKind"))),
+    Fault(
         "no responseKind of a subresource",
-        *(14, 48),
-        tamper=edited(lambda items: _resource(items)["subresources"][0].pop("responseKind")),
+        {14, 48},
+        edited(lambda items: _resource(items)["subresources"][0].pop("responseKind")),
     ),
-    fault(
+    Fault(
         "another scope",
-        15,
-        tamper=edited(lambda items: items[1]["versions"][0]["resources"][0].update(scope="World")),
+        {15},
+        edited(lambda items: items[1]["versions"][0]["resources"][0].update(scope="World")),
     ),
-    fault("no singular", 15, tamper=edited(lambda items: _resource(items).pop("singularResource"))),
-    fault(
+    Fault("no singular", {15}, edited(lambda items: _resource(items).pop("singularResource"))),
+    Fault(
         "another word for Current",
-        16,
-        tamper=edited(lambda items: items[0]["versions"][0].update(freshness="Fresh")),
+        {16},
+        edited(lambda items: items[0]["versions"][0].update(freshness="Fresh")),
     ),
-    fault(
+    Fault(
         "no ETag",
-        17,
-        tamper=lambda seen, answer: (
-            answer if "openapi" in seen.path else answer.having("etag", None)
-        ),
+        {17},
+        lambda seen, answer: answer if "openapi" in seen.path else answer.having("etag", None),
     ),
-    fault(
+    Fault(
         "weak ETags",
-        17,
-        tamper=lambda seen, answer: (
+        {17},
+        lambda seen, answer: (
             answer.having("etag", f"W/{answer.value('etag')}")
             if answer.value("etag") and "openapi" not in seen.path
             else answer
         ),
     ),
-    fault("another ETag each time", *(4, 18, 22), tamper=random_etags()),
-    fault("an ETag for different documents", *(18, 20, 48), tamper=one_etag_for_all()),
-    fault("no Vary", 19, tamper=of_aggregated(without_vary)),
-    fault(
+    Fault("another ETag each time", {4, 18, 22}, random_etags()),
+    Fault("an ETag for different documents", {18, 20, 48}, one_etag_for_all()),
+    Fault("no Vary", {19}, of_aggregated(without_vary)),
+    Fault(
         "compressed unasked",
-        20,
+        {20},
         disguise=lambda seen: (
             replace(seen, headers=(*seen.headers, ("accept-encoding", "gzip")))
             if seen.path == "/apis" and seen.accept == AGG
             else seen
         ),
     ),
-    fault("another content in protobuf", 21, tamper=other_protobuf()),
-    fault("500 to HEAD", 22, tamper=when(lambda seen: seen.method == "HEAD", always(ERROR))),
-    fault(
+    Fault("another content in protobuf", {21}, other_protobuf()),
+    Fault("500 to HEAD", {22}, when(lambda seen: seen.method == "HEAD", always(ERROR))),
+    Fault(
         "an aggregated document for everybody",
-        30,
+        {30},
         disguise=lambda seen: (
             replace(seen, headers=(("accept", AGG),))
             if seen.path == "/apis" and not seen.accept
             else seen
         ),
     ),
-    fault("plain JSON if it is accepted", 31, disguise=prefers_plain),
-    fault(
+    Fault("plain JSON if it is accepted", {31}, disguise=prefers_plain),
+    Fault(
         "parameters in one order only",
-        32,
-        tamper=when(lambda seen: ";as=APIGroupDiscoveryList;v" in seen.accept, always(REFUSED)),
+        {32},
+        when(lambda seen: ";as=APIGroupDiscoveryList;v" in seen.accept, always(REFUSED)),
     ),
-    fault(
-        "406 to anything unknown",
-        33,
-        tamper=when(lambda seen: "v=v99" in seen.accept, always(REFUSED)),
+    Fault(
+        "406 to anything unknown", {33}, when(lambda seen: "v=v99" in seen.accept, always(REFUSED))
     ),
-    fault(
+    Fault(
         "what was asked for, whatever it is",
-        34,
-        tamper=when(
+        {34},
+        when(
             lambda seen: seen.accept.endswith("v=v99;as=APIGroupDiscoveryList"),
             lambda answer: replace(answer, status=200),
         ),
     ),
-    fault(
+    Fault(
         "304 to the ETag of the other form",
-        35,
-        tamper=when(
-            lambda seen: seen.accept == PLAIN and seen.value("if-none-match"),
-            always(Answered(304)),
+        {35},
+        when(
+            lambda seen: seen.accept == PLAIN and seen.value("if-none-match"), always(Answered(304))
         ),
     ),
-    fault("400 to ?timeout", 36, tamper=when(lambda seen: "timeout" in seen.query, always(ERROR))),
-    fault(
+    Fault("400 to ?timeout", {36}, when(lambda seen: "timeout" in seen.query, always(ERROR))),
+    Fault(
         "a charset",
-        40,
-        tamper=lambda seen, answer: (
+        {40},
+        lambda seen, answer: (
             answer.having("content-type", f"{PLAIN}; charset=utf-8")
             if answer.value("content-type") == PLAIN
             and answer.status == 200
@@ -347,106 +332,106 @@ FAULTS = [
             else answer
         ),
     ),
-    fault(
+    Fault(
         "the last version is preferred",
-        41,
-        tamper=when(is_plain_groups, lambda answer: answer.edited(_last_preferred)),
+        {41},
+        when(is_plain_groups, lambda answer: answer.edited(_last_preferred)),
     ),
-    fault(
-        "no documents of groups",
-        42,
-        tamper=when(lambda seen: seen.path == "/apis/example.dev", always(REFUSED)),
-    ),
-    fault(
+    Fault("no documents of groups", {42}, at("/apis/example.dev", always(REFUSED))),
+    Fault(
         "another groupVersion",
-        43,
-        tamper=when(
-            lambda seen: seen.path == V1,
-            lambda answer: answer.edited(lambda value: value.update(groupVersion="v1")),
-        ),
+        {43},
+        at(V1, lambda answer: answer.edited(lambda value: value.update(groupVersion="v1"))),
     ),
-    fault(
+    Fault(
         "versions in another order",
-        44,
-        tamper=when(is_plain_groups, lambda answer: answer.edited(_reversed)),
+        {44},
+        when(is_plain_groups, lambda answer: answer.edited(_reversed)),
     ),
-    fault("a page at /api", 45, tamper=when(lambda seen: seen.path == "/api", always(HTML))),
-    fault(
+    Fault("a page at /api", {45}, at("/api", always(HTML))),
+    Fault(
         "a page for unknown groups",
-        46,
-        tamper=when(lambda seen: "invalid" in seen.path, always(replace(HTML, status=404))),
+        {46},
+        when(lambda seen: "invalid" in seen.path, always(replace(HTML, status=404))),
     ),
-    fault(
+    Fault(
         "an empty group where there is none",
-        46,
-        tamper=when(
-            lambda seen: "invalid" in seen.path, lambda answer: replace(answer, status=200)
-        ),
+        {46},
+        when(lambda seen: "invalid" in seen.path, lambda answer: replace(answer, status=200)),
     ),
-    fault(
+    Fault(
         "500 for unknown resources",
-        47,
-        tamper=when(lambda seen: seen.path.endswith("-nothing"), always(ERROR)),
+        {47},
+        when(lambda seen: seen.path.endswith("-nothing"), always(ERROR)),
     ),
-    fault(
+    Fault(
         "other verbs in aggregated documents",
-        48,
-        tamper=edited(lambda items: _resource(items).update(verbs=["get"])),
+        {48},
+        edited(lambda items: _resource(items).update(verbs=["get"])),
     ),
-    fault(
+    Fault(
         "an address elsewhere",
-        50,
-        tamper=index(
-            lambda paths: paths.update(version={"serverRelativeURL": "/elsewhere?hash=0"})
-        ),
+        {50},
+        index(lambda paths: paths.update(version={"serverRelativeURL": "/elsewhere?hash=0"})),
     ),
-    fault(
-        "a document is missing",
-        51,
-        tamper=index(lambda paths: paths.pop("apis/example.dev/v1beta1")),
+    Fault(
+        "a document is missing", {51}, index(lambda paths: paths.pop("apis/example.dev/v1beta1"))
     ),
-    fault(
+    Fault(
         "nothing is immutable",
-        52,
-        tamper=openapi(lambda answer: answer.having("cache-control", "no-cache")),
+        {52},
+        openapi(lambda answer: answer.having("cache-control", "no-cache")),
     ),
-    fault(
+    Fault(
         "an old hash is redirected elsewhere",
-        53,
-        tamper=when(
+        {53},
+        when(
             lambda seen: seen.query.startswith("hash=000"),
             always(Answered(301, (("location", "/nowhere"),))),
         ),
     ),
-    fault(
+    Fault(
         "an old hash is immutable",
-        53,
-        tamper=when(
+        {53},
+        when(
             lambda seen: seen.query.startswith("hash=000"),
             lambda answer: answer.having("cache-control", "public, immutable"),
         ),
     ),
-    fault("documents are sent again", 54, disguise=without_on_openapi),
-    fault(
+    Fault("documents are sent again", {54}, disguise=without_on_openapi),
+    Fault(
         "schemas do not say of which kind they are",
-        55,
-        tamper=when(
+        {55},
+        when(
             lambda seen: seen.path.startswith("/openapi/v3/apis") and seen.accept == PLAIN,
             lambda answer: answer.edited(_no_kinds) if answer.body else answer,
         ),
     ),
-    fault(
+    Fault(
         "protobuf as anything",
-        56,
-        tamper=when(
+        {56},
+        when(
             lambda seen: "proto-openapi" in seen.accept,
             lambda answer: answer.having("content-type", "application/octet-stream"),
         ),
     ),
-    fault("a page at /openapi/v2", 57, tamper=openapi(always(HTML), "/openapi/v2")),
-    fault("no version", 60, tamper=when(lambda seen: seen.path == "/version", always(ERROR))),
-    fault("not ready", 61, tamper=when(lambda seen: seen.path == "/readyz", always(ERROR))),
+    Fault("a page at /openapi/v2", {57}, openapi(always(HTML), "/openapi/v2")),
+    Fault("no version", {60}, at("/version", always(ERROR))),
+    Fault("not ready", {61}, at("/readyz", always(ERROR))),
 ]
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def server() -> AsyncGenerator[tuple[Tampered, str]]:
+    """Yield a correct server to change, and its URL."""
+    app = Tampered(extension())
+    async with served(app) as url:
+        yield app, url
+
+
+async def report_of(app: Application) -> Report:
+    async with served(app) as url:
+        return await asyncio.to_thread(run, Endpoint(url=url))
 
 
 def numbers(report: Report, outcome: CheckOutcome) -> set[int]:
@@ -454,9 +439,13 @@ def numbers(report: Report, outcome: CheckOutcome) -> set[int]:
 
 
 @pytest.mark.parametrize("broken", FAULTS, ids=lambda broken: broken.what.replace(" ", "-"))
-async def test_a_fault_fails_the_checks_that_are_about_it(broken: Fault) -> None:
-    async with served(Tampered(extension(), broken.tamper, broken.disguise)) as url:
-        report = await asyncio.to_thread(run, Endpoint(url=url))
+@pytest.mark.asyncio(loop_scope="module")
+async def test_a_fault_fails_the_checks_that_are_about_it(
+    server: tuple[Tampered, str], broken: Fault
+) -> None:
+    app, url = server
+    app.tamper, app.disguise = broken.tamper, broken.disguise
+    report = await asyncio.to_thread(run, Endpoint(url=url))
     failed = {result.check.number: result for result in report.of(CheckOutcome.FAIL)}
     assert set(failed) == broken.found_by, [str(result) for result in failed.values()]
     assert all(result.seen and result.wanted for result in failed.values())
@@ -471,7 +460,7 @@ def test_every_check_has_a_fault_that_it_finds() -> None:
 
 
 class SlowSession(Session):
-    """A session whose answers take six seconds, as far as one can see."""
+    """A session that says of every answer that it took six seconds."""
 
     def ask(self, asked: Asked, *, again: bool = False) -> Reply:
         return replace(super().ask(asked, again=again), took_s=6.0)
@@ -516,15 +505,12 @@ async def test_the_core_group_has_to_be_v1_and_alone() -> None:
             )
         )(seen, answer)
 
-    async with served(Tampered(kube_apiserver(), two_groups)) as url:
-        report = await asyncio.to_thread(run, Endpoint(url=url))
+    report = await report_of(Tampered(kube_apiserver(), two_groups))
     assert numbers(report, CheckOutcome.FAIL) == {45}
 
 
-async def test_what_passes_on_one_half_is_looked_at_on_the_other_too() -> None:
-    tamper = when(lambda seen: seen.path == "/api", without_vary)
-    async with served(Tampered(kube_apiserver(), tamper)) as url:
-        report = await asyncio.to_thread(run, Endpoint(url=url))
+async def test_api_is_checked_beside_apis() -> None:
+    report = await report_of(Tampered(kube_apiserver(), at("/api", without_vary)))
     assert numbers(report, CheckOutcome.FAIL) == {19}
 
 
@@ -534,15 +520,13 @@ async def test_a_server_without_aggregated_discovery_is_not_blamed() -> None:
         headers = tuple((n, PLAIN if n == "accept" else v) for n, v in seen.headers)
         return replace(seen, headers=headers) if seen.path == "/apis" else seen
 
-    async with served(Tampered(extension(), disguise=old)) as url:
-        report = await asyncio.to_thread(run, Endpoint(url=url))
+    report = await report_of(Tampered(extension(), disguise=old))
     assert report.passed
     assert report.aggregated == ""
     assert {4, 11, 17, 44, 48} <= numbers(report, CheckOutcome.SKIP)
 
 
-async def test_a_group_of_which_nothing_works_is_no_reason_to_fall_over() -> None:
+async def test_a_server_with_errors_alone_has_a_report() -> None:
     app = discovery_app([ApiGroup("example.dev", [ApiVersion("v1", [SHELVES])])])
-    async with served(Tampered(app, lambda _seen, _answer: ERROR)) as url:
-        report = await asyncio.to_thread(run, Endpoint(url=url))
+    report = await report_of(Tampered(app, lambda _seen, _answer: ERROR))
     assert {1, 30, 41, 60, 61} <= numbers(report, CheckOutcome.FAIL)

@@ -43,7 +43,7 @@ async def conformance(capsys: pytest.CaptureFixture[str], *args: str) -> Outcome
     return await asyncio.to_thread(run_here, capsys, "conformance", *args)
 
 
-async def test_it_says_how_many_pass_and_which(
+async def test_the_report_counts_and_lists_the_checks(
     app: tuple[Tampered, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     done = await conformance(capsys, app[1])
@@ -97,7 +97,7 @@ async def test_reports_for_programs_say_the_same(
     assert "&lt;&amp;&gt;" in done.stdout
 
 
-async def test_a_profile_that_is_named_is_taken(
+async def test_a_profile_and_a_release_can_be_given(
     app: tuple[Tampered, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     done = await conformance(capsys, app[1], "--profile", "kube-apiserver", "--release", "1.37")
@@ -125,7 +125,7 @@ def test_the_checks_can_be_listed_without_a_server(capsys: pytest.CaptureFixture
         (["--server", "http://127.0.0.1:1"], "give the server as URL or by --server, not both"),
     ],
 )
-def test_bad_usage_is_said_before_anything_is_asked(
+def test_bad_usage_is_an_error_before_any_request(
     args: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     done = run_here(capsys, "conformance", "http://127.0.0.1:2", *args)
@@ -211,7 +211,9 @@ async def test_bytes_that_trickle_in_do_not_prolong_the_time(
     assert done.stderr == f"error: no answer to GET {url}/apis: not within 0.5 s\n"
 
 
-def test_who_may_not_ask_is_told_what_to_give(capsys: pytest.CaptureFixture[str]) -> None:
+def test_401_is_an_error_with_the_option_for_credentials(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     with FakeApiServer({"/apis": Answer(b"{}", status=401)}) as fake:
         done = run_here(capsys, "conformance", fake.url)
     assert (done.exit_code, done.stdout) == (1, "")
@@ -226,7 +228,7 @@ def test_a_token_goes_with_every_request(capsys: pytest.CaptureFixture[str]) -> 
         assert {request.headers["host"] for request in fake.requests} == {fake.url[7:]}
 
 
-def test_a_page_for_all_but_discovery_fails_and_does_not_fall_over(
+def test_pages_for_all_but_discovery_fail_their_checks(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     page = Answer(b"<!DOCTYPE html><html></html>", "text/html")

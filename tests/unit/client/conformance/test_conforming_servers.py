@@ -48,11 +48,6 @@ def test_the_catalogue_passes_all(server: Server) -> None:
     assert (failed(report), skipped(report)) == ([], {})
 
 
-def test_a_server_of_today_without_the_beta_passes_all(no_beta_server: Server) -> None:
-    report = run(Endpoint(url=no_beta_server.url))
-    assert (failed(report), skipped(report)) == ([], {})
-
-
 def test_definitions_and_a_remote_that_is_down_pass_all(serve: Serve, tmp_path: Path) -> None:
     manifests, config = tmp_path / "all.yaml", tmp_path / "config.yaml"
     manifests.write_text(yaml.safe_dump_all([CRONTABS, API_SERVICE]), encoding="utf-8")
@@ -67,6 +62,17 @@ def test_definitions_and_a_remote_that_is_down_pass_all(serve: Serve, tmp_path: 
 
     report = eventually(settled, 10, "the remote is known to be down")
     assert skipped(report) == {}
+
+
+async def test_a_server_without_v2beta1_passes_all() -> None:
+    def tamper(seen: Seen, answer: Answered) -> Answered:
+        wants_beta = bool(seen.accept) and all("v=v2beta1" in one for one in seen.accept.split(","))
+        return Answered(HTTPStatus.NOT_ACCEPTABLE) if wants_beta else answer
+
+    async with served(Tampered(kube_apiserver(), tamper)) as url:
+        report = await asyncio.to_thread(run, Endpoint(url=url))
+    assert (report.profile, report.aggregated) == (Profile.KUBE_APISERVER, "v2")
+    assert failed(report) == []
 
 
 def test_a_server_before_aggregated_discovery_passes_the_rest(old_server: Server) -> None:
@@ -95,15 +101,15 @@ async def test_an_extension_server_passes_all_mounted_and_wrapping() -> None:
             assert (report.profile, failed(report), skipped(report)) == ("extension", [], {})
 
 
-async def test_it_can_be_checked_through_a_path() -> None:
-    """A server behind a prefix is as good, but for links, which are below the server's root."""
+async def test_a_server_behind_a_prefix_passes() -> None:
+    """Links of such a server are below its own root."""
     app = Starlette(routes=[Mount("/clusters/one", kube_apiserver())])
     async with served(app) as url:
         report = await asyncio.to_thread(run, Endpoint(url=f"{url}/clusters/one"))
     assert failed(report) == []
 
 
-async def test_nothing_is_asked_but_with_get_and_head() -> None:
+async def test_requests_are_get_and_head_and_few() -> None:
     app = Tampered(extension())
     async with served(app) as url:
         report = await asyncio.to_thread(run, Endpoint(url=url))
@@ -113,7 +119,7 @@ async def test_nothing_is_asked_but_with_get_and_head() -> None:
 
 
 async def test_a_definition_whose_names_are_taken_is_no_fault_of_kube_apiserver() -> None:
-    """It lists the version plainly, though not aggregated, and answers 404 there."""
+    """kube-apiserver lists its version only in plain documents, and answers 404 there."""
 
     def lists_it(value: Any) -> None:  # noqa: ANN401 - JSON
         for group in value.get("groups", [value]):

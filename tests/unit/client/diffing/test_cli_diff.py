@@ -79,18 +79,6 @@ def test_file_that_is_no_snapshot_is_trouble(capsys: Capture) -> None:
     assert "bad.json: it is Pod v1" in found.stderr
 
 
-@pytest.mark.usefixtures("sides")
-def test_json_is_one_document(capsys: Capture) -> None:
-    document = json.loads(diff(capsys, "same.json", "other.json", "-o", "json").stdout)
-    assert document["kind"] == "DiscoveryDiff"
-    assert [found["rule"] for found in document["findings"]] == ["short-name-added"]
-
-
-@pytest.mark.usefixtures("sides")
-def test_markdown_has_headings(capsys: Capture) -> None:
-    assert "## Compatible" in diff(capsys, "same.json", "other.json", "-o", "markdown").stdout
-
-
 def test_server_is_compared_with_a_release(capsys: Capture) -> None:
     with FakeApiServer([*release("1.21").groups, WIDGETS]) as server:
         same = diff(capsys, server.url, "kubernetes:1.21")
@@ -153,14 +141,6 @@ def test_token_is_not_sent_to_two_servers(capsys: Capture) -> None:
     assert "--token would go to several servers" in found.stderr
 
 
-def test_one_side_may_come_from_standard_input(
-    capsys: Capture, sides: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    data = (sides / "other.json").read_bytes()
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
-    assert diff(capsys, "-", "other.json").exit_code == 0
-
-
 def test_sides_are_called_as_they_were_typed(
     capsys: Capture, sides: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -180,28 +160,21 @@ def test_sides_are_called_as_they_were_typed(
     assert markdown.startswith("# API differences: standard input → before.json")
 
 
-def test_what_cannot_be_told_is_told_of_the_side_as_typed(capsys: Capture, sides: Path) -> None:
+def test_missing_part_is_reported_with_the_side_as_typed(capsys: Capture, sides: Path) -> None:
     (sides / "apis.json").write_bytes(golden("builtin/apis.v2.json"))
     found = diff(capsys, "same.json", "apis.json")
     assert "/api: apis.json cannot tell it: " in found.stdout
-    assert (
-        "? example.com: kubernetes:1.30 does" in diff(capsys, "same.json", "kubernetes:1.30").stdout
-    )
 
 
-@pytest.mark.parametrize("other", ["same.json", "other.json"])
-def test_report_that_nobody_reads_is_neither_the_same_nor_different(
-    sides: Path, other: str
-) -> None:
+def test_report_to_a_closed_pipe_ends_with_exit_code_2_instead_of_0(sides: Path) -> None:
     reader, writer = os.pipe()
     os.close(reader)
-    assert _written_to(writer, sides, other) == (2, "")
+    assert _written_to(writer, sides, "same.json") == (2, "")
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
-@pytest.mark.parametrize("other", ["same.json", "other.json"])
-def test_report_that_cannot_be_written_is_trouble(sides: Path, other: str) -> None:
-    exit_code, stderr = _written_to(os.open("/dev/full", os.O_WRONLY), sides, other)
+def test_report_to_a_full_disk_ends_with_exit_code_2_instead_of_1(sides: Path) -> None:
+    exit_code, stderr = _written_to(os.open("/dev/full", os.O_WRONLY), sides, "other.json")
     assert exit_code == 2
     assert stderr == "error: the report cannot be written: No space left on device\n"
 

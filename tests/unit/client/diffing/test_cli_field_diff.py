@@ -61,16 +61,15 @@ def test_text_has_breaking_changes_first_and_versions_together(capsys: Capture) 
 
 
 @pytest.mark.usefixtures("sides")
-def test_what_is_not_decided_is_marked_with_its_reason(capsys: Capture) -> None:
-    rule = {"x-kubernetes-validations": [{"rule": "self.split(',').size() == 1"}]}
-    Path("new.json").write_text(json.dumps(widget({"a": {**TEXT, **rule}})))
+def test_undecided_change_is_marked_with_its_reason(capsys: Capture) -> None:
+    rule = "self.split(',').size() == 1"
+    schema = {**TEXT, "x-kubernetes-validations": [{"rule": rule}]}
+    Path("new.json").write_text(json.dumps(widget({"a": schema})))
     Path("old.yaml").write_bytes(text_of(widget({"a": TEXT})))
     found = diff(capsys, "old.yaml", "new.json", "--breaking-only")
     assert found.exit_code == 1, "it is not known to be safe"
-    line = found.stdout.splitlines()[-1]
-    rule_text = "self.split(',').size() == 1"
-    wanted = f'? v1 spec.a: cel-rule-added "{rule_text}"; writer unknown; stored unknown'
-    assert line.startswith(wanted)
+    wanted = f'? v1 spec.a: cel-rule-added "{rule}"; writer unknown; stored unknown'
+    assert found.stdout.splitlines()[-1].startswith(wanted)
 
 
 @pytest.mark.usefixtures("sides")
@@ -110,7 +109,6 @@ def test_markdown_has_a_section_for_each_kind(capsys: Capture) -> None:
         (("old.yaml", "old/notes.txt"), 2),
         (("old.yaml", "kubernetes:1.9"), 2),
         (("old.yaml", "context:"), 2),
-        (("kubernetes:1.30", "kubernetes:v1.30"), 0),
         (("-", "-"), 2),
     ],
 )
@@ -189,11 +187,13 @@ def test_a_snapshot_without_schemas_says_what_to_do(
     )
 
 
+DOCUMENTS = {"apis/example.com/v1": components("example.com", "v1")}
+BROKEN = {"/openapi/v3/apis/example.com/v1": status(503, "ServiceUnavailable", "it is down")}
+
+
 @pytest.mark.usefixtures("sides")
 def test_schemas_that_cannot_be_saved_are_told(capsys: Capture) -> None:
-    key = "apis/example.com/v1"
-    broken = {f"/openapi/v3/{key}": status(503, "ServiceUnavailable", "it is down")}
-    with FakeApiServer(served({key: components("example.com", "v1")}, broken=broken)) as server:
+    with FakeApiServer(served(DOCUMENTS, broken=BROKEN)) as server:
         found = run(capsys, "snapshot", "save", "a.json", "--schemas", "-s", server.url)
     assert found.exit_code == 1
     assert "example.com/v1: " in found.stderr
@@ -202,10 +202,10 @@ def test_schemas_that_cannot_be_saved_are_told(capsys: Capture) -> None:
 
 @pytest.mark.usefixtures("sides")
 def test_nothing_found_and_something_not_compared_is_trouble(capsys: Capture) -> None:
-    key = "apis/example.com/v1"
-    docs = {key: components("example.com", "v1")}
-    broken = {f"/openapi/v3/{key}": status(503, "ServiceUnavailable", "it is down")}
-    with FakeApiServer(served(docs)) as one, FakeApiServer(served(docs, broken=broken)) as other:
+    with (
+        FakeApiServer(served(DOCUMENTS)) as one,
+        FakeApiServer(served(DOCUMENTS, broken=BROKEN)) as other,
+    ):
         found = diff(capsys, one.url, other.url)
         document = json.loads(diff(capsys, one.url, other.url, "-o", "json").stdout)
     assert found.exit_code == 2

@@ -21,7 +21,7 @@ from apidiscovery_client.snapshots.releases import release
 from apidiscovery_client.testing import group, resource
 from compared import WHEN, small_snapshots, snapshot
 from held_samples import snapshots
-from hypothesis import given
+from hypothesis import given, settings
 
 WIDGETS = resource("widgets", "Widget")
 
@@ -78,12 +78,11 @@ def test_difference_of_a_resource_is_found(
 
 
 def test_hash_that_one_side_lacks_is_no_difference() -> None:
-    assert between(replace(WIDGETS, storage_version_hash="one"), WIDGETS).is_same
+    assert between(_ONE_HASH, WIDGETS).is_same
 
 
 def test_order_of_verbs_is_no_difference() -> None:
-    one = widgets(verbs=["get", "list"])
-    assert between(one, widgets(verbs=["list", "get"])).is_same
+    assert between(widgets(verbs=["get", "list"]), widgets(verbs=["list", "get"])).is_same
 
 
 @pytest.mark.parametrize(
@@ -99,10 +98,7 @@ def test_kind_of_a_subresource_breaks_unless_only_its_version_is_another(
 ) -> None:
     was = Subresource("eviction", GroupVersionKind("policy", "v1beta1", "Eviction"), ("create",))
     now = replace(was, response_kind=after)
-    report = between(
-        widgets(subresources=[was]),
-        widgets(subresources=[now]),
-    )
+    report = between(widgets(subresources=[was]), widgets(subresources=[now]))
     assert told(report) == [(rule.value, "widgets.v1.g.example/eviction")]
 
 
@@ -279,8 +275,7 @@ def test_groups_that_no_release_has_are_not_compared_with_a_release() -> None:
 
 def test_server_that_did_not_answer_is_told() -> None:
     side = snapshot(group("g.example", v1=[WIDGETS]))
-    stale = replace(side, freshness=Stale(WHEN, "refused"))
-    report = compare(side, stale)
+    report = compare(side, replace(side, freshness=Stale(WHEN, "refused")))
     assert told(report) == [("freshness-changed", "the whole")]
 
 
@@ -340,15 +335,12 @@ _OPPOSITES = {
 }
 
 
-@given(snapshots())
-def test_anything_is_the_same_as_itself(side: Snapshot) -> None:
-    assert compare(side, side).is_same
-
-
+@settings(max_examples=30)
 @given(snapshots(), snapshots())
-def test_any_two_can_be_compared_and_give_the_same_report_again(
+def test_any_two_have_one_report_and_each_is_the_same_as_itself(
     before: Snapshot, after: Snapshot
 ) -> None:
+    assert compare(before, before).is_same
     assert compare(before, after) == compare(before, after)
 
 

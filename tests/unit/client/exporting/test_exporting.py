@@ -20,8 +20,8 @@ from apidiscovery_client.testing import FakeApiServer as DiscoveryServer
 from apidiscovery_client.testing import group, resource
 from command_line import run
 from compared import WHEN, snapshot
-from explained_cluster import cluster
-from fake_api_server import FakeApiServer
+from explained_cluster import discovery, real_documents
+from fake_api_server import FakeApiServer, openapi_routes
 from jsonschema import Draft7Validator  # type: ignore[import-untyped] # it has no types here
 from kubectl_config import config, write
 
@@ -34,16 +34,13 @@ WIDGETS = group("example.com", v1=[resource("widgets", "Widget")])
 # Helm.
 
 
-def test_helm_gets_group_versions_and_kinds_with_and_without_groups() -> None:
+def test_helm_gets_group_versions_with_kinds_also_of_subresources() -> None:
     found = helm_api_versions(release("1.30"))
     assert {"v1", "v1/Pod", "apps/v1", "apps/v1/Deployment"} <= set(found)
-    assert found == sorted(set(found))
-
-
-def test_helm_gets_kinds_of_subresources_below_the_version_of_the_resource() -> None:
-    found = helm_api_versions(release("1.30"))
+    # Kinds of subresources have the version of the resource.
     assert {"v1/Eviction", "v1/TokenRequest", "apps/v1/Scale"} <= set(found)
     assert "policy/v1/Eviction" not in found
+    assert found == sorted(set(found))
 
 
 def test_helm_gets_nothing_of_a_version_that_is_stale() -> None:
@@ -84,7 +81,7 @@ def test_command_fails_after_printing_when_a_version_is_not_known(capsys: Captur
     assert "m.example/v1" in found.stderr
 
 
-def test_command_tells_what_is_no_source(capsys: Capture) -> None:
+def test_missing_file_is_an_error_of_the_command(capsys: Capture) -> None:
     found = run(capsys, "export", "helm-api-versions", "nowhere.json")
     assert (found.exit_code, found.stdout) == (1, "")
     assert "no such file" in found.stderr
@@ -111,7 +108,7 @@ def test_without_a_form_the_forms_are_shown(capsys: Capture) -> None:
 
 
 def rendered(template: str, kind: str, api_version: str) -> Path:
-    """Return what kubeconform makes of a location: pkg/registry/registry.go `schemaPath`."""
+    """Return the file that kubeconform reads: pkg/registry/registry.go `schemaPath`."""
     group_name, _, version = api_version.partition("/")
     suffix = "-" + group_name.partition(".")[0].lower() + (f"-{version.lower()}" * bool(version))
     values = {"ResourceKind": kind.lower(), "KindSuffix": suffix}
@@ -132,7 +129,9 @@ def document(group_name: str, kind: str) -> Mapping[str, Any]:
 
 def test_schemas_are_where_kubeconform_looks_for_them(capsys: Capture, tmp_path: Path) -> None:
     folder = tmp_path / "schemas"
-    with FakeApiServer(cluster()) as server:
+    recorded = real_documents()
+    documents = openapi_routes({key: recorded[key] for key in ("api/v1", "apis/apps/v1")})
+    with FakeApiServer({**discovery(), **documents}) as server:
         found = run(capsys, "export", "kubeconform", str(folder), "--server", server.url,
                     "--no-cache")  # fmt: skip
     assert found.exit_code == 0, found.stderr
@@ -156,7 +155,7 @@ def test_an_empty_name_is_not_taken_for_the_present_folder(
 
 
 def test_strict_schemas_refuse_fields_that_do_not_exist() -> None:
-    source = {**document("g.example", "Thing")}
+    source = document("g.example", "Thing")
     (schema,) = source["components"]["schemas"].values()
     schema["properties"] = {"spec": {"type": "string"}}
     for strict in (False, True):

@@ -62,7 +62,7 @@ def test_exit_code_is_0_for_the_same_1_for_different_2_for_trouble(
     assert fleet(capsys, *args).exit_code == exit_code
 
 
-def test_it_says_who_does_not_answer_and_denies_nothing_for_it(capsys: Capture) -> None:
+def test_a_silent_cluster_is_named_and_its_cells_are_unknown(capsys: Capture) -> None:
     found = fleet(capsys, "east.json", "west=http://127.0.0.1:1")
 
     first, _, row = found.stdout.splitlines()
@@ -73,7 +73,7 @@ def test_it_says_who_does_not_answer_and_denies_nothing_for_it(capsys: Capture) 
     assert row.split() == ["Widget", "example.com", "v1", "?"]
 
 
-def test_errors_of_the_connection_name_flags(capsys: Capture) -> None:
+def test_errors_of_connection_options_name_the_flags(capsys: Capture) -> None:
     found = fleet(capsys, "east.json", "https://127.0.0.1:1", "--as-group", "dev")
 
     assert (found.exit_code, found.stderr) == (
@@ -89,7 +89,7 @@ def test_errors_of_the_connection_name_flags(capsys: Capture) -> None:
         ("ftp://a", "'ftp' is no scheme of a server"),
     ],
 )
-def test_it_refuses_what_names_no_server_as_diff_does(
+def test_a_malformed_cluster_is_refused_as_by_diff(
     capsys: Capture, cluster: str, reason: str
 ) -> None:
     found = fleet(capsys, "east.json", cluster)
@@ -99,7 +99,7 @@ def test_it_refuses_what_names_no_server_as_diff_does(
     assert run(capsys, "diff", "east.json", cluster).stderr == found.stderr
 
 
-def test_a_cluster_that_has_died_is_shown_as_it_was(
+def test_a_cluster_that_has_gone_down_is_shown_as_it_was(
     capsys: Capture, make_fake_apiserver: type[FakeApiServer]
 ) -> None:
     server = make_fake_apiserver([WIDGETS])
@@ -200,7 +200,7 @@ def test_a_kind_goes_by_each_of_its_names(capsys: Capture, name: str) -> None:
     assert found.stdout == "widgets.example.com\n"
 
 
-def test_common_says_who_was_not_heard(
+def test_common_warns_of_clusters_that_do_not_answer(
     capsys: Capture, make_fake_apiserver: type[FakeApiServer]
 ) -> None:
     server = make_fake_apiserver([WIDGETS])
@@ -217,10 +217,6 @@ def test_common_says_who_was_not_heard(
     assert "Widget" not in never.stdout
     assert never.stderr.startswith("warning: west does not answer (")
     assert never.exit_code == 2
-
-
-def test_names_are_those_that_differ(capsys: Capture) -> None:
-    assert fleet(capsys, "east.json", "west.json", "-o", "name").stdout == "widgets.example.com\n"
 
 
 def test_common_is_what_all_serve(capsys: Capture) -> None:

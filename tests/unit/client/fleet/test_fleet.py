@@ -57,7 +57,7 @@ def test_a_cluster_that_dies_keeps_its_column(east: FakeApiServer, west: FakeApi
 
 
 def test_a_cluster_that_does_not_answer_is_as_old_as_its_last_answer() -> None:
-    """Which another process may have had: the snapshot is that of the disk cache."""
+    """The answer may be that to another process: the snapshot is from the disk cache."""
     answered = datetime(2026, 11, 20, 10, tzinfo=UTC)
     stale = Stale(datetime(2026, 11, 20, 12, tzinfo=UTC), "refused")
     snapshot = Snapshot((), "http://127.0.0.1:1", answered, freshness=stale)

@@ -1,4 +1,4 @@
-"""`Fleet` and `AsyncFleet` over FleetService, in this process: states, never halves of two."""
+"""`Fleet` and `AsyncFleet` over FleetService in this process: each matrix is one whole state."""
 
 import asyncio
 import random
@@ -37,10 +37,10 @@ def shaken(served: Served, chance: random.Random) -> Matrix:
     return served.fleet.scope().matrix()
 
 
-async def test_every_matrix_is_one_that_was(
+async def test_each_matrix_is_one_state_of_the_fleet(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also when it comes in many pages, and the fleet changes between any two of them."""
+    """The fleet may change between any two of many pages."""
     monkeypatch.setattr(fleet_sheet, "PART_BYTES", 200)
     states = [served.fleet.scope().matrix()]
     chance = random.Random(7)  # noqa: S311 - no secret

@@ -1,4 +1,4 @@
-"""What is read from FleetService piece by piece, and what is refused."""
+"""Messages of FleetService: how they become matrices and snapshots."""
 
 import pytest
 from apidiscovery.service.v1 import fleet_pb2
@@ -16,7 +16,7 @@ from apidiscovery_formats.matrix import Agreement, Freshness
 from fleet_clusters import SINCE as AT
 
 CURRENT = fleet_pb2.FLEET_FRESHNESS_CURRENT
-SINCE = AT.replace(microsecond=0)  # as it is told
+SINCE = AT.replace(microsecond=0)  # as messages have it
 
 
 def cluster(name: str, **fields: object) -> fleet_pb2.FleetCluster:
@@ -45,7 +45,7 @@ def test_a_row_with_a_cluster_that_was_not_told_is_refused() -> None:
         received(row("jobs", "west"), clusters=(cluster("east"),)).matrix()
 
 
-def test_words_of_a_later_release_are_the_most_careful_ones() -> None:
+def test_an_unknown_freshness_of_a_later_release_is_unknown() -> None:
     odd = fleet_pb2.FleetCluster(name="east")
     odd.freshness = 9  # type: ignore[assignment] # pyright: ignore[reportAttributeAccessIssue]
     matrix = received(row("jobs", "east"), clusters=(odd,)).matrix()

@@ -1,4 +1,4 @@
-"""JSON documents become the model by client-go's rules, or are refused: never taken for empty."""
+"""JSON documents become the model by client-go's rules, or are refused; none is taken for empty."""
 
 import contextlib
 import json
@@ -84,14 +84,14 @@ def test_aggregated_resource() -> None:
 @pytest.mark.parametrize(
     ("kind", "read"), [(None, None), ({}, NO_KIND), ({"group": "", "kind": ""}, NO_KIND)]
 )
-def test_kind_that_is_not_told_is_told_from_an_empty_one(
+def test_absent_kind_is_none_and_an_empty_one_is_not(
     kind: object, read: GroupVersionKind | None
 ) -> None:
     assert widget(responseKind=kind).response_kind == read
 
 
 @pytest.mark.parametrize("scope", ["Namespaced", "Cluster", "", "x"])
-def test_scope_is_kept_as_it_is_told(scope: str) -> None:
+def test_scope_is_kept_as_stated(scope: str) -> None:
     assert widget(scope=scope).scope == scope
     assert widget(scope=scope).is_namespaced is (scope == "Namespaced")
 
@@ -264,29 +264,15 @@ def test_absent_items_are_not_an_empty_list() -> None:
 
 FIELDS = strategies.sampled_from(
     [
-        "metadata",
-        "name",
-        "versions",
-        "version",
-        "preferredVersion",
-        "freshness",
-        "resources",
-        "resource",
-        "responseKind",
-        "kind",
-        "scope",
-        "verbs",
-        "shortNames",
-        "categories",
-        "subresources",
-        "subresource",
-        "group",
-        "namespaced",
+        "metadata", "name", "versions", "version", "preferredVersion", "freshness", "resources",
+        "resource", "responseKind", "kind", "scope", "verbs", "shortNames", "categories",
+        "subresources", "subresource", "group", "namespaced",
     ]
-)
+)  # fmt: skip
 JSON = strategies.recursive(
     strategies.none() | strategies.booleans() | strategies.integers() | strategies.text(),
     lambda inner: strategies.lists(inner) | strategies.dictionaries(FIELDS, inner),
+    max_leaves=20,
 )
 
 

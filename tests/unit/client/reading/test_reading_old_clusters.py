@@ -1,4 +1,4 @@
-"""Old documents become what Kubernetes' own conversion makes of them."""
+"""Unaggregated documents of old clusters are converted as by Kubernetes."""
 
 from collections.abc import Mapping
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What was known of a version stays known while the server cannot tell."""
+"""Resources of a version are kept while the server cannot list them."""
 
 from datetime import UTC, datetime
 
@@ -24,13 +24,13 @@ def groups(resources: tuple[Resource, ...], freshness: Freshness) -> tuple[Group
     return (Group("example.io", (Version(V1, resources, freshness, "Stale"),)),)
 
 
-def test_resources_of_before_are_kept() -> None:
+def test_earlier_resources_are_kept() -> None:
     now = groups((), Unknown(NOW, "down"))
     kept = groups(OLD, Stale(NOW, "down", retained=True))
     assert retained(now, groups(OLD, CURRENT)) == kept
 
 
-def test_it_is_stale_since_it_was_first_so() -> None:
+def test_a_stale_version_keeps_the_time_since_when() -> None:
     now = groups((), Unknown(NOW, "still down"))
     for before in (Stale(EARLIER, "down", retained=True), Stale(EARLIER, "down")):
         kept = Stale(EARLIER, "still down", retained=True)
@@ -39,14 +39,14 @@ def test_it_is_stale_since_it_was_first_so() -> None:
     assert retained(now, groups((), Unknown(EARLIER, "down"))) == unknown
 
 
-def test_what_a_server_tells_of_a_stale_version_is_not_replaced() -> None:
+def test_resources_that_a_server_lists_of_a_stale_version_are_not_replaced() -> None:
     told = groups(NEW, Stale(NOW, "down"))
     assert retained(told, groups(OLD, CURRENT)) == told
     since = groups(NEW, Stale(EARLIER, "down"))
     assert retained(told, groups(OLD, Stale(EARLIER, "x", retained=True))) == since
 
 
-def test_what_is_current_or_was_not_known_is_left_alone() -> None:
+def test_current_versions_and_those_without_earlier_ones_are_the_same_objects() -> None:
     current, unknown = groups((), CURRENT), groups((), Unknown(NOW, "down"))
     assert retained(current, groups(OLD, CURRENT))[0] is current[0]
     assert retained(unknown, None) is unknown

@@ -1,9 +1,11 @@
-"""What is different between two sources of schemas, and what says nothing of the other."""
+"""Differences between two sources of schemas, and kinds that only one of them covers."""
 
+import pytest
 from apidiscovery_client.model import GroupVersion
 from apidiscovery_client.schema_diff import Change
 from apidiscovery_client.schemas import (
     Components,
+    FieldChanges,
     GivenSchemas,
     ReleasedSchemas,
     SchemaSource,
@@ -39,7 +41,7 @@ def test_definitions_of_one_name_are_compared_with_all_that_they_say() -> None:
     ]
 
 
-def test_of_two_files_each_kind_that_one_alone_has_is_told() -> None:
+def test_kinds_in_only_one_of_two_files_are_added_or_removed() -> None:
     old, new = files(widget({}, kind="Old")), files(widget({}, kind="New"))
     assert told(old, new) == [
         ("v1", "New", "", "version-added"),
@@ -69,9 +71,7 @@ def test_a_definition_and_a_document_of_its_kind_are_compared_by_version() -> No
         v1=components("example.com", "v1", Widget={"a": NUMBER, "b": TEXT}),
         v2=components("example.com", "v2", Widget={"a": TEXT, "b": TEXT}),
     )
-    assert told(file, server) == [
-        ("v1", "Widget", "spec.a", "type-changed"),
-    ]
+    assert told(file, server) == [("v1", "Widget", "spec.a", "type-changed")]
 
 
 def test_versions_that_are_not_served_are_not_there() -> None:
@@ -119,7 +119,7 @@ def test_metadata_is_told_once_for_all_kinds() -> None:
     ]
 
 
-def test_a_group_version_that_one_alone_has_is_told_once() -> None:
+def test_a_group_version_in_only_one_server_is_one_change() -> None:
     old = documents(
         "a", v1=components("example.com", "v1"), v2=components("example.com", "v2", A={})
     )
@@ -128,7 +128,7 @@ def test_a_group_version_that_one_alone_has_is_told_once() -> None:
     assert told(new, old) == [("v2", "", "", "version-added")]
 
 
-def test_what_cannot_be_read_is_told_and_is_no_removal() -> None:
+def test_a_document_that_cannot_be_read_is_a_failure_and_no_removal() -> None:
     old = documents("a", v1=components("example.com", "v1", Widget={}))
     new = documents("b", failures={"v1": "it is down"})
     found = compare_sources(old, new)
@@ -147,29 +147,22 @@ def test_a_reference_to_nothing_is_told_with_its_kind() -> None:
 # Releases.
 
 
-def test_releases_tell_what_validation_and_fields_are_new() -> None:
-    found = compare_sources(ReleasedSchemas("1.31"), ReleasedSchemas("1.36"))
-    lines = {(one.group, *line(one), str(one.verdicts.writer)) for one in found.changes}
+@pytest.fixture(scope="module")
+def between_releases() -> FieldChanges:
+    return compare_sources(ReleasedSchemas("1.31"), ReleasedSchemas("1.36"))
+
+
+def test_new_validation_and_fields_of_releases_are_changes(between_releases: FieldChanges) -> None:
+    changes = between_releases.changes
+    lines = {(one.group, *line(one), str(one.verdicts.writer)) for one in changes}
     scope = "webhooks[].rules[].scope"
     group = "admissionregistration.k8s.io"
     assert (group, "v1", "ValidatingWebhookConfiguration", scope, "enum-added", "unknown") in lines
-    assert (
-        "apps",
-        "v1",
-        "Deployment",
-        "spec.template.spec.hostnameOverride",
-        "property-added",
-        "fine",
-    ) in lines
-    assert (
-        "flowcontrol.apiserver.k8s.io",
-        "v1beta3",
-        "",
-        "",
-        "version-removed",
-        "rejected",
-    ) in lines
-    assert not found.failures
+    hostname = "spec.template.spec.hostnameOverride"
+    assert ("apps", "v1", "Deployment", hostname, "property-added", "fine") in lines
+    flows = "flowcontrol.apiserver.k8s.io"
+    assert (flows, "v1beta3", "", "", "version-removed", "rejected") in lines
+    assert not between_releases.failures
 
 
 def test_a_release_says_nothing_of_groups_that_are_not_of_kubernetes() -> None:
@@ -185,21 +178,17 @@ def test_a_release_says_nothing_of_groups_that_are_not_of_kubernetes() -> None:
 
 def test_a_group_of_kubernetes_has_built_in_kinds_and_others_have_not() -> None:
     for group, writer in (("apps", "unknown"), ("example.com", "rejected")):
+        gv = GroupVersion(group, "v1")
         old, new = (
-            GivenSchemas(
-                "server",
-                {},
-                {GroupVersion(group, "v1"): Components.of(components(group, "v1", Widget=spec))},
-                {},
-            )
-            for spec in ({"a": TEXT}, {"a": TEXT | {"enum": ["x"]}})
+            GivenSchemas("a", {}, {gv: Components.of(components(group, "v1", Widget={"a": field}))})
+            for field in (TEXT, TEXT | {"enum": ["x"]})
         )
         (change,) = compare_sources(old, new).changes
         assert (change.change, change.verdicts.writer) == ("enum-added", writer)
 
 
-def test_of_releases_little_is_called_breaking_and_all_of_it_is_so() -> None:
-    found = compare_sources(ReleasedSchemas("1.34"), ReleasedSchemas("1.36")).changes
+def test_less_than_half_of_the_changes_of_releases_break(between_releases: FieldChanges) -> None:
+    found = between_releases.changes
     breaking = [one for one in found if one.verdicts.breaks]
     assert {one.change for one in breaking} <= {
         "enum-changed",

@@ -32,6 +32,7 @@ V2 = GroupVersion("other.com", "v1")
 TEXT: Mapping[str, object] = {"a": {"type": "string"}}
 KEY = "apis/example.com/v1"
 OTHER_KEY = "apis/other.com/v1"
+BOTH = {KEY: components("example.com", "v1"), OTHER_KEY: components("other.com", "v1")}
 
 
 @contextmanager
@@ -77,11 +78,7 @@ def test_names_that_a_server_adds_are_no_difference() -> None:
 
 def test_definitions_are_read_in_pages_and_have_no_documents() -> None:
     both = [widget(TEXT), widget(TEXT, kind="Gadget")]
-    docs = {
-        KEY: components("example.com", "v1"),
-        "apis/other.com/v1": components("other.com", "v1"),
-    }
-    with asked(served(docs, both)) as (server, found):
+    with asked(served(BOTH, both)) as (server, found):
         assert sorted(found.definitions) == ["gadgets.example.com", "widgets.example.com"]
         assert found.group_versions == {V2}
         assert [path for path in server.paths if path == DEFINITIONS] == [DEFINITIONS] * 2
@@ -96,11 +93,10 @@ def test_where_definitions_are_forbidden_documents_count() -> None:
 
 
 def test_only_documents_that_both_have_are_fetched() -> None:
-    docs = {key: components(key.split("/")[1], "v1") for key in (KEY, OTHER_KEY)}
-    one, other = served(docs), served({KEY: components("example.com", "v1", Widget=TEXT)})
+    one, other = served(BOTH), served({KEY: components("example.com", "v1", Widget=TEXT)})
     with asked(one) as (first, old), asked(other) as (_, new):
         changes = compare_sources(old, new).changes
-        assert "/openapi/v3/apis/other.com/v1" not in first.paths
+        assert f"/openapi/v3/{OTHER_KEY}" not in first.paths
     assert [(one.group, one.change) for one in changes] == [
         ("example.com", "version-added"),
         ("other.com", "version-removed"),
@@ -108,7 +104,7 @@ def test_only_documents_that_both_have_are_fetched() -> None:
 
 
 def test_a_list_of_definitions_that_breaks_off_is_an_error() -> None:
-    """A part of them would look like removals."""
+    """An incomplete list would look like removals."""
 
     def respond(request: Request) -> Answer:
         if "continue" in request.query:
@@ -120,12 +116,8 @@ def test_a_list_of_definitions_that_breaks_off_is_an_error() -> None:
 
 
 def test_one_document_that_fails_does_not_fail_others() -> None:
-    docs = {
-        KEY: components("example.com", "v1"),
-        "apis/other.com/v1": components("other.com", "v1"),
-    }
     broken = {f"/openapi/v3/{KEY}": status(503, "ServiceUnavailable", "down")}
-    with asked(served(docs, broken=broken)) as (_, found):
+    with asked(served(BOTH, broken=broken)) as (_, found):
         told = found.documents([V1, V2])
     assert list(told.found) == [V2]
     assert "503" in told.failures[V1]
@@ -133,7 +125,7 @@ def test_one_document_that_fails_does_not_fail_others() -> None:
 
 @pytest.mark.parametrize("repeated", [True, False])
 def test_a_server_may_be_below_a_path(*, repeated: bool) -> None:
-    """As behind a proxy; its index may have paths of the whole server, or its own."""
+    """The index behind a proxy may have paths with or without the prefix."""
     prefix = "/clusters/east"
     answers = served({KEY: components("example.com", "v1", Widget=TEXT)})
 
@@ -194,21 +186,22 @@ def test_a_release_that_is_not_recorded_says_which_are() -> None:
 # Files of snapshots.
 
 
+@pytest.fixture(scope="module")
 def saved() -> GivenSchemas:
-    docs = {KEY: components("example.com", "v1", Widget=TEXT), "apis/other.com/v1": {}}
+    """Return the schemas of a server, of which one document failed."""
+    docs = {KEY: components("example.com", "v1", Widget=TEXT), OTHER_KEY: {}}
     defined = [widget(TEXT, group="defined.com")]
-    broken = {"/openapi/v3/apis/other.com/v1": status(503, "ServiceUnavailable", "down")}
+    broken = {f"/openapi/v3/{OTHER_KEY}": status(503, "ServiceUnavailable", "down")}
     with asked(served(docs, defined, broken=broken)) as (_, found):
         return all_of(found)
 
 
-def test_what_is_saved_is_read_back() -> None:
-    before = saved()
-    data = dump(release("1.30"), schemas=stored_schemas(before))
+def test_what_is_saved_is_read_back(saved: GivenSchemas) -> None:
+    data = dump(release("1.30"), schemas=stored_schemas(saved))
     after = load_schemas(data, "a.json")
     assert load(data, "a.json") == release("1.30"), "schemas change nothing else"
-    assert after.known == before.known
-    assert after.definitions == before.definitions
+    assert after.known == saved.known
+    assert after.definitions == saved.definitions
     assert list(after.failures) == [V2]
     assert after.name == "a.json"
 
@@ -225,14 +218,6 @@ def test_a_snapshot_without_schemas_says_what_to_do() -> None:
         load_schemas(dump(release("1.30")), "a.json")
 
 
-def damaged(change: Mapping[str, object]) -> bytes:
-    stored = stored_schemas(saved())
-    content = json.loads(zlib.decompress(base64.b64decode(str(stored["data"]))))
-    content.update(change)
-    data = base64.b64encode(zlib.compress(json.dumps(content).encode())).decode()
-    return dump(release("1.30"), schemas={**stored, "data": data})
-
-
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
@@ -242,9 +227,15 @@ def damaged(change: Mapping[str, object]) -> bytes:
         ({"definitions": []}, "is an array"),
     ],
 )
-def test_damaged_schemas_are_told(change: Mapping[str, object], problem: str) -> None:
+def test_damaged_schemas_are_told(
+    saved: GivenSchemas, change: Mapping[str, object], problem: str
+) -> None:
+    stored = stored_schemas(saved)
+    content = json.loads(zlib.decompress(base64.b64decode(str(stored["data"]))))
+    packed = base64.b64encode(zlib.compress(json.dumps(content | change).encode())).decode()
+    data = dump(release("1.30"), schemas={**stored, "data": packed})
     with pytest.raises(InvalidConfiguration, match=f"a.json: schemas: .*{problem}.*save it again"):
-        load_schemas(damaged(change), "a.json")
+        load_schemas(data, "a.json")
 
 
 @pytest.mark.parametrize(

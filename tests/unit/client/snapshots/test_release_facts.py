@@ -1,4 +1,4 @@
-"""The tool that derives the facts reads generated clients of every shape that there was."""
+"""The tool that derives the facts reads generated clients of each form that existed."""
 
 import json
 import subprocess
@@ -10,7 +10,7 @@ import pytest
 from repository import ROOT
 
 TOOL = ROOT / "tools" / "release_facts.py"
-LAST_OLD = 30  # the releases after it have clients of the new shape here
+LAST_OLD = 30  # in this test, later releases have clients of the new form
 
 OLD = """\
 type WidgetsGetter interface {
@@ -71,21 +71,21 @@ func (in *Widget) APILifecycleRemoved() (major, minor int) {
 """
 
 
-def git(folder: Path, *args: str) -> None:
+def git(folder: Path, *args: str, told: str = "") -> None:
     who = ("-c", "user.name=t", "-c", "user.email=t@example.com", "-c", "commit.gpgsign=false")
     command = ["git", "-C", str(folder), *who, *args]
-    subprocess.run(command, check=True, capture_output=True, timeout=30)  # noqa: S603 - git
+    subprocess.run(command, check=True, capture_output=True, timeout=30, input=told.encode())  # noqa: S603 - git
 
 
 def commit(folder: Path, files: dict[str, str], releases: range) -> None:
-    """Commit exactly these files, and tag that as the releases."""
+    """Commit these files, and tag the commit as the releases."""
     for path, text in files.items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_text(text)
     git(folder, "add", "--all")
     git(folder, "commit", "--allow-empty", "-m", "generated")
-    for minor in releases:
-        git(folder, "tag", f"kubernetes-1.{minor}.0")
+    tags = [f"create refs/tags/kubernetes-1.{minor}.0 HEAD\n" for minor in releases]
+    git(folder, "update-ref", "--stdin", told="".join(tags))
 
 
 @pytest.fixture(scope="module")

@@ -18,17 +18,26 @@ from repository import GOLDEN
 NOW = datetime(2026, 11, 22, tzinfo=UTC)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def server() -> Iterator[FakeApiServer]:
+    """Yield a server that no test changes."""
     with FakeApiServer() as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def recorded_server() -> Iterator[FakeApiServer]:
+    """Yield a server of the groups that `tests/golden/builtin` has the documents of."""
+    with FakeApiServer(ambiguous_cluster.builtin_groups()) as started:
         yield started
 
 
 @pytest.mark.parametrize("name", ["api", "apis"])
 @pytest.mark.parametrize("media_type", [JSON, PROTOBUF, YAML])
-def test_aggregated_documents_are_those_of_kubernetes(name: str, media_type: str) -> None:
-    with FakeApiServer(ambiguous_cluster.builtin_groups()) as server:
-        reply = ask(server, f"/{name}", media_type + PARAMETERS)
+def test_aggregated_documents_are_those_of_kubernetes(
+    recorded_server: FakeApiServer, name: str, media_type: str
+) -> None:
+    reply = ask(recorded_server, f"/{name}", media_type + PARAMETERS)
     ending = {JSON: "json", PROTOBUF: "pb", YAML: "yaml"}[media_type]
     assert reply.body == (GOLDEN / "builtin" / f"{name}.v2.{ending}").read_bytes()
     etag = (GOLDEN / "builtin" / f"{name}.etag").read_text().strip().strip('"')
@@ -38,18 +47,14 @@ def test_aggregated_documents_are_those_of_kubernetes(name: str, media_type: str
     assert reply.headers["cache-control"] == "public"
 
 
-def test_v2beta1_is_there_in_the_releases_that_have_it() -> None:
+def test_v2beta1_has_the_etag_of_v2() -> None:
     with FakeApiServer(release="1.30") as server:
-        reply = ask(server, "/apis", V2BETA1)
-        assert (reply.status, reply.headers["content-type"]) == (200, V2BETA1)
-        assert reply.json["apiVersion"] == "apidiscovery.k8s.io/v2beta1"
-        assert reply.headers["etag"] == ask(server, "/apis", V2).headers["etag"]
-        server.old("1.34")
-        assert ask(server, "/apis", V2BETA1).status == 406
+        etags = {ask(server, "/apis", accept).headers["etag"] for accept in (V2, V2BETA1)}
+    assert len(etags) == 1
 
 
 @pytest.mark.parametrize("path", ["/api", "/apis"])
-def test_what_is_known_is_not_sent_again(server: FakeApiServer, path: str) -> None:
+def test_304_answers_exactly_the_etag_of_the_document(server: FakeApiServer, path: str) -> None:
     etag = ask(server, path, V2).headers["etag"]
     for accept in (V2, PROTOBUF + PARAMETERS):
         reply = ask(server, path, accept, headers={"If-None-Match": etag})
@@ -67,20 +72,17 @@ def test_unaggregated_documents_are_plain(server: FakeApiServer) -> None:
     address = server.url.removeprefix("http://")
     apps = next(found for found in named if found.name == "apps")
     for path, body in {
-        "/api": _writing.document_json(_writing.core_versions_fields(core, address)),
-        "/api/": _writing.document_json(_writing.core_versions_fields(core, address)),
-        "/apis": _writing.document_json(_writing.group_list_fields(named)),
-        "/apis/": _writing.document_json(_writing.group_list_fields(named)),
-        "/api/v1": _writing.document_json(_writing.resource_list_fields(core.versions[0])),
-        "/apis/apps": _writing.document_json(_writing.group_fields(apps)),
-        "/apis/apps/": _writing.document_json(_writing.group_fields(apps)),
-        "/apis/apps/v1": _writing.document_json(_writing.resource_list_fields(apps.versions[0])),
-        "/apis/apps/v1/": _writing.document_json(_writing.resource_list_fields(apps.versions[0])),
+        "/api": _writing.core_versions_fields(core, address),
+        "/apis": _writing.group_list_fields(named),
+        "/api/v1": _writing.resource_list_fields(core.versions[0]),
+        "/apis/apps": _writing.group_fields(apps),
+        "/apis/apps/v1": _writing.resource_list_fields(apps.versions[0]),
     }.items():
-        reply = ask(server, path)
-        assert (reply.status, reply.headers["content-type"]) == (200, JSON)
-        assert reply.headers["cache-control"] == "no-cache, private"
-        assert reply.body == body
+        for asked in (path, f"{path}/"):
+            reply = ask(server, asked)
+            assert (reply.status, reply.headers["content-type"]) == (200, JSON)
+            assert reply.headers["cache-control"] == "no-cache, private"
+            assert reply.body == _writing.document_json(body)
 
 
 @pytest.mark.parametrize("path", ["/api", "/apis", "/apis/apps", "/api/v1"])
@@ -119,7 +121,7 @@ def test_406_is_indented_and_without_a_line_feed(server: FakeApiServer) -> None:
 
 
 @pytest.mark.parametrize("path", ["/apis/nope", "/apis/nope/v1", "/apis/apps/v9", "/api/v2", "/x"])
-def test_what_is_not_there_is_text(server: FakeApiServer, path: str) -> None:
+def test_404_is_text(server: FakeApiServer, path: str) -> None:
     reply = ask(server, path, JSON)
     assert (reply.status, reply.body) == (404, b"404 page not found\n")
     assert reply.headers["content-type"] == "text/plain; charset=utf-8"
@@ -135,7 +137,7 @@ def test_objects_are_not_there(server: FakeApiServer) -> None:
     )
 
 
-def test_people_get_indented_json(server: FakeApiServer) -> None:
+def test_json_is_indented_for_curl_and_with_pretty(server: FakeApiServer) -> None:
     for path, agent in (("/apis", "curl/8.0"), ("/apis?pretty=true", "x")):
         reply = ask(server, path, V2, headers={"User-Agent": agent})
         assert reply.body.startswith(b'{\n  "kind": "APIGroupDiscoveryList",\n')
@@ -144,7 +146,7 @@ def test_people_get_indented_json(server: FakeApiServer) -> None:
     assert compact.body.startswith(b'{"kind":')
 
 
-def test_the_other_paths_of_a_server_are_there() -> None:
+def test_health_version_openapi_and_the_root_are_there() -> None:
     with FakeApiServer(release="1.29") as server:
         for path in ("/healthz", "/livez", "/readyz"):
             assert ask(server, path).body == b"ok"
@@ -153,7 +155,7 @@ def test_the_other_paths_of_a_server_are_there() -> None:
         assert {"/apis/apps/v1", "/api/v1", "/version"} <= set(ask(server, "/").json["paths"])
 
 
-def test_large_answers_are_compressed_for_whoever_says_gzip() -> None:
+def test_large_answers_are_compressed_if_gzip_is_accepted() -> None:
     many = [resource(f"widgets{number}", f"Widget{number}") for number in range(1000)]
     with FakeApiServer([group("example.com", v1=many)]) as server:
         small = ask(server, "/api", V2, headers={"Accept-Encoding": "gzip"})
@@ -209,18 +211,17 @@ def test_half_of_a_cluster_may_be_upgraded() -> None:
         assert ask(server, "/api", accept).headers["content-type"] == V2
 
 
-@pytest.mark.parametrize("wrong", ["", "2.0", "1", "latest", "1.x", "1.2.3.4"])
-def test_what_is_no_release_is_refused(wrong: str) -> None:
+def test_a_malformed_release_is_refused() -> None:
     with pytest.raises(ValueError, match=r"is no release of Kubernetes; write it as '1\.30'"):
-        FakeApiServer([], release=wrong)
+        FakeApiServer([], release="latest")
 
 
-def test_only_the_two_aggregated_paths_have_an_age_of_their_own(server: FakeApiServer) -> None:
+def test_only_api_and_apis_have_a_release_of_their_own(server: FakeApiServer) -> None:
     with pytest.raises(ValueError, match="wanted '/api' or '/apis'"):
         server.old("1.26", "/apis/apps")
 
 
-def test_what_is_built_is_what_is_read() -> None:
+def test_groups_are_served_as_they_were_built() -> None:
     built = group(
         "example.com",
         v1=[
@@ -258,6 +259,7 @@ def test_names_that_are_no_path_are_found_quoted() -> None:
 
 
 def test_connections_are_kept(server: FakeApiServer) -> None:
+    server.forget_requests()
     host = server.url.removeprefix("http://")
     with closing(http.client.HTTPConnection(host, timeout=10)) as connection:
         for method, path in (("GET", "/apis"), ("HEAD", "/apis"), ("POST", "/apis"), ("GET", "/x")):

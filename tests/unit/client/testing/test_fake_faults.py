@@ -1,4 +1,4 @@
-"""The fake API server fails when, and only as, it is told to."""
+"""Each fault of the fake API server, and that nothing else fails with it."""
 
 import http.client
 import json
@@ -89,14 +89,14 @@ def test_a_failure_has_the_body_that_is_wanted(server: FakeApiServer) -> None:
     assert reply.headers["content-type"] == "text/html"
 
 
-def test_a_failure_may_pass(server: FakeApiServer) -> None:
+def test_a_failure_ends_after_so_many_requests(server: FakeApiServer) -> None:
     server.fail("example.com/v1", times=2)
     assert listed(server)["v1"] == ("Current", 1)
     statuses = [ask(server, "/apis/example.com/v1").status for _ in range(4)]
     assert statuses == [503, 503, 200, 200]
 
 
-def test_retry_after_is_said_so_often_and_no_more(server: FakeApiServer) -> None:
+def test_retry_after_is_sent_a_number_of_times(server: FakeApiServer) -> None:
     server.retry_after(2)
     first, second = ask(server, "/apis", ALL), ask(server, "/apis", ALL)
     assert (first.status, first.headers["retry-after"]) == (429, "2")
@@ -109,7 +109,7 @@ def test_retry_after_is_said_so_often_and_no_more(server: FakeApiServer) -> None
     assert answers[0].headers["retry-after"] == "1"
 
 
-def test_exactly_so_many_fail_of_those_that_ask_at_once(server: FakeApiServer) -> None:
+def test_a_number_of_failures_holds_for_concurrent_requests(server: FakeApiServer) -> None:
     server.retry_after(1, times=5)
     with ThreadPoolExecutor(12) as pool:
         asked = [pool.submit(ask, server, "/apis", ALL) for _ in range(12)]
@@ -117,7 +117,7 @@ def test_exactly_so_many_fail_of_those_that_ask_at_once(server: FakeApiServer) -
     assert (statuses.count(429), statuses.count(200)) == (5, 7)
 
 
-def test_stale_versions_are_only_called_so(server: FakeApiServer) -> None:
+def test_stale_versions_are_listed_as_stale_and_still_answer(server: FakeApiServer) -> None:
     before = ask(server, "/apis", V2).headers["etag"]
     server.stale("example.com/v1")
     assert listed(server)["v1"] == ("Stale", 0)
@@ -147,7 +147,7 @@ def test_an_answer_comes_when_it_has_been_held_back(server: FakeApiServer) -> No
     assert ask(server, "/apis", V2).status == 200
 
 
-def test_whoever_takes_aggregated_documents_is_refused(server: FakeApiServer) -> None:
+def test_aggregated_documents_are_refused_with_406(server: FakeApiServer) -> None:
     server.refuse_aggregated()
     for path in ("/api", "/apis"):
         assert ask(server, path, ALL).status == 406
@@ -184,7 +184,7 @@ def test_garbage_comes_under_the_right_content_type(server: FakeApiServer) -> No
         _reading.read_document("/apis", V2, reply.body, NOW)
 
 
-def test_without_credentials_only_health_and_version_are_told(server: FakeApiServer) -> None:
+def test_without_credentials_only_health_and_version_answer(server: FakeApiServer) -> None:
     server.unauthorized()
     for path in ("/api", "/apis", "/apis/example.com/v1", "/openapi/v3"):
         assert ask(server, path, JSON).json["reason"] == "Unauthorized"
@@ -242,7 +242,7 @@ def test_what_is_not_served_cannot_fail(server: FakeApiServer, act: str) -> None
         getattr(server, act)("nope/v1")
 
 
-def test_mending_all_leaves_the_age(server: FakeApiServer) -> None:
+def test_mending_all_keeps_the_release(server: FakeApiServer) -> None:
     server.old("1.26")
     server.fail("/apis")
     server.slow(30, "/api")
@@ -268,7 +268,7 @@ def test_requests_are_recorded(server: FakeApiServer) -> None:
     assert server.requests == ()
 
 
-def test_requests_that_do_not_come_are_not_waited_for_forever(server: FakeApiServer) -> None:
+def test_waiting_for_requests_times_out(server: FakeApiServer) -> None:
     ask(server, "/apis")
     with pytest.raises(TimeoutError, match=r"1 of 2 requests answered: \('/apis',\)"):
         server.wait_for_requests(2, timeout_s=0.01)
@@ -350,7 +350,7 @@ def test_it_serves_https(tmp_path: Path) -> None:
         pytest.param(b"GET /apis HTTP/1.1\r\nContent-Length: 9\r\n\r\nabc", id="too short a body"),
     ],
 )
-def test_clients_that_speak_nonsense_do_not_hurt(server: FakeApiServer, sent: bytes) -> None:
+def test_a_malformed_request_leaves_the_server_running(server: FakeApiServer, sent: bytes) -> None:
     port = int(server.url.rpartition(":")[2])
     with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
         connection.sendall(sent)

@@ -10,7 +10,7 @@ from apidiscovery_client.testing import group, resource
 from apidiscovery_releases import Release
 from command_line import Outcome, run
 from compared import snapshot
-from fake_api_server import Answer, FakeApiServer, aggregated
+from fake_api_server import Answer, FakeApiServer, aggregated, aggregated_type
 from kubectl_config import several, write
 from programs import free_port
 from upgraded_cluster import FORBIDDEN, cluster, metrics
@@ -90,9 +90,8 @@ def test_without_a_cluster_it_is_the_current_context(capsys: Capture, done: Fake
 
 
 def test_json_has_everything(capsys: Capture, busy: FakeApiServer) -> None:
-    found = upgrade(
-        capsys, f"prod={busy.url}", f"down=http://127.0.0.1:{free_port()}", "-o", "json"
-    )
+    down_url = f"http://127.0.0.1:{free_port()}"
+    found = upgrade(capsys, f"prod={busy.url}", f"down={down_url}", "-o", "json")
     document = json.loads(found.stdout)
     prod, down = document.pop("clusters")
     assert document == {"apiVersion": "apidiscovery/v1", "kind": "UpgradeReport", "to": "1.36"}
@@ -148,7 +147,7 @@ def test_clusters_of_a_service_are_told_as_far_as_discovery_goes(capsys: Capture
         "/api": aggregated(),
         "/apis": aggregated(),
         "/clusters/east/api": aggregated(),
-        "/clusters/east/apis": cluster_discovery(),
+        "/clusters/east/apis": Answer(Release("1.31").aggregated("/apis"), aggregated_type()),
     }
     with FakeApiServer(routes) as server:
         found = upgrade(capsys, "--server", server.url, "cluster:east")
@@ -156,11 +155,6 @@ def test_clusters_of_a_service_are_told_as_far_as_discovery_goes(capsys: Capture
     assert found.stdout.startswith("east: Kubernetes ? -> 1.36: 2 before")
     assert "? /metrics: " in found.stdout
     assert "whether it is called is not known" in found.stdout
-
-
-def cluster_discovery() -> Answer:
-    """Return the groups of a release."""
-    return Answer(Release("1.31").aggregated("/apis"), aggregated().content_type)
 
 
 @pytest.mark.parametrize(

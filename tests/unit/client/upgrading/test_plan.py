@@ -1,4 +1,4 @@
-"""What is planned before an upgrade, from what a cluster answers."""
+"""Plans of upgrades, from the answers of a cluster."""
 
 import json
 from collections.abc import Mapping
@@ -52,7 +52,7 @@ CONVERTED = webhook(service={"namespace": "shop", "name": "converter"})
 def planned(
     changed: Routes | None = None, *more: object, name: str = "1.31", target: str = "1.36"
 ) -> Plan:
-    """Return the plan for a cluster with other answers, by path, and more groups."""
+    """Return the plan for a cluster with these answers, by path, and more groups."""
     with (
         FakeApiServer(cluster(name, changed, *more)) as server,
         closing(open_blocking(server.url).transport) as transport,
@@ -66,7 +66,7 @@ def told(found: Plan, rule: Rule) -> dict[str, str]:
     return {step.subject: step.message for step in found.steps if step.rule is rule}
 
 
-def test_what_a_release_removes_is_told_with_what_replaces_it_and_that_nobody_calls_it() -> None:
+def test_a_removed_api_is_a_step_with_its_replacement_and_its_calls() -> None:
     found = planned()
     assert (found.release, found.target, dict(found.unread)) == ("1.31", "1.36", {})
     assert told(found, Rule.REMOVED_API) == {
@@ -78,7 +78,7 @@ def test_what_a_release_removes_is_told_with_what_replaces_it_and_that_nobody_ca
     }
 
 
-def test_a_removed_api_that_is_called_comes_first_with_who_wrote_by_it() -> None:
+def test_a_removed_api_that_is_called_is_the_first_step() -> None:
     found = planned({"/metrics": metrics(FLOWS)})
     first = found.steps[0]
     assert (first.rule, first.urgency) == (Rule.REMOVED_API_CALLED, Urgency.FIRST)
@@ -102,7 +102,7 @@ def test_a_called_api_that_a_later_release_removes_can_wait() -> None:
     assert {step.urgency for step in found.steps} == {Urgency.LATER}
 
 
-def test_what_is_called_and_not_listed_is_told() -> None:
+def test_a_called_api_that_is_not_listed_is_a_step() -> None:
     gone = ("policy", "v1beta1", "podsecuritypolicies", "1.25")
     found = planned({"/metrics": metrics(gone)})
     (message,) = told(found, Rule.REMOVED_API_CALLED).values()
@@ -249,7 +249,7 @@ def test_storage_versions_without_agreement_are_told() -> None:
     [FORBIDDEN, NOT_FOUND, status(500, "InternalError", "it broke"), Answer(b"{}")],
     ids=["403", "404", "500", "something-else"],
 )
-def test_what_may_not_be_read_is_told_and_never_taken_for_nothing(
+def test_a_path_that_cannot_be_read_is_reported_and_not_taken_for_empty(
     path: str, what: list[str], answer: Answer
 ) -> None:
     found = planned({path: answer})
@@ -258,7 +258,7 @@ def test_what_may_not_be_read_is_told_and_never_taken_for_nothing(
         assert all("called is not known" in one for one in told(found, Rule.REMOVED_API).values())
 
 
-def test_a_list_that_breaks_off_is_no_part_of_the_objects() -> None:
+def test_a_list_of_which_a_page_fails_is_not_read_at_all() -> None:
     down = with_condition("v1.a", "Available", "False")
     first = document({"kind": "List", "metadata": {"continue": "2"}, "items": [down]})
     found = planned({API_SERVICES: Answer(first.body, then=FORBIDDEN)})
@@ -269,9 +269,8 @@ def test_a_list_that_breaks_off_is_no_part_of_the_objects() -> None:
 def test_fields_that_change_are_counted_with_the_command_that_shows_all() -> None:
     found = planned()
     (step,) = (one for one in found.steps if one.rule is Rule.FIELDS_CHANGED)
-    assert (
-        step.command == "apidiscovery diff kubernetes:1.31 kubernetes:1.36 --fields --breaking-only"
-    )
+    wanted = "apidiscovery diff kubernetes:1.31 kubernetes:1.36 --fields --breaking-only"
+    assert step.command == wanted
     breaking = [one for one in found.fields if one.verdicts.breaks]
     assert step.message.startswith(f"{len(breaking)} breaking changes")
     assert found.fields[: len(breaking)] == tuple(breaking)
@@ -292,19 +291,13 @@ def test_a_cluster_that_is_newer_than_the_release_is_an_error() -> None:
 
 
 def test_steps_are_in_the_order_of_doing_them() -> None:
-    rules = [
-        step.rule
-        for step in planned(
-            {
-                "/metrics": metrics(FLOWS),
-                CRDS: items(crd(["v1", "v2"], CONVERTED, v1=GOING, v2={})),
-                SLICES: items(),
-                API_SERVICES: items(with_condition("v1.a", "Available", "False")),
-            },
-            STALE,
-        ).steps
-    ]
-    assert rules == [
+    answers = {
+        "/metrics": metrics(FLOWS),
+        CRDS: items(crd(["v1", "v2"], CONVERTED, v1=GOING, v2={})),
+        SLICES: items(),
+        API_SERVICES: items(with_condition("v1.a", "Available", "False")),
+    }
+    assert [step.rule for step in planned(answers, STALE).steps] == [
         Rule.WEBHOOK_DOWN,
         Rule.API_SERVICE_DOWN,
         Rule.REMOVED_API_CALLED,
