@@ -13,7 +13,7 @@ VALUES = st.recursive(
 
 
 @given(VALUES)
-def test_it_is_what_the_service_writes(value: JSONValue) -> None:
+def test_json_is_as_the_service_writes_it(value: JSONValue) -> None:
     assert dumps(value).encode() == go_json.dumps(value)
     assert dumps_indented(value, 2).encode() == go_json.dumps_pretty(value)
 
