@@ -387,12 +387,6 @@ def test_an_error_has_document_line_and_field(  # noqa: PLR0913 - one argument a
     assert str(error) == f"{place}{', ' * bool(field)}{field}: {error.args[0]}"
 
 
-def test_a_duplicate_field_is_an_error(tmp_path: Path) -> None:
-    """A reader that keeps the last one would lose the first silently."""
-    with pytest.raises(InvalidDocument):
-        read(tmp_path, A + "items: []\n")
-
-
 def test_text_that_is_not_utf_8_is_an_error_with_its_line(tmp_path: Path) -> None:
     with pytest.raises(InvalidDocument) as caught:
         read(tmp_path, A.encode() + b"# caf\xe9\n")
@@ -406,11 +400,6 @@ def test_a_missing_file_is_an_error(tmp_path: Path) -> None:
     assert (
         str(caught.value) == f"{tmp_path / 'none.yaml'}: cannot be read: No such file or directory"
     )
-
-
-def test_a_directory_is_no_file(tmp_path: Path) -> None:
-    with pytest.raises(InvalidDocument, match="cannot be read: Is a directory"):
-        read_manifest(tmp_path)
 
 
 def test_a_file_that_is_too_large_is_not_read(tmp_path: Path) -> None:

@@ -61,15 +61,6 @@ def test_a_missing_response_kind_has_three_empty_strings() -> None:
     assert resource.verbs is None
 
 
-def test_the_first_of_two_equal_names_counts_with_a_warning() -> None:
-    reading = Reading()
-    first, again = item("a.example.com", "v1", "v1"), item("a.example.com", resource="gadgets")
-    (read,) = read_aggregated(_document(first, again), reading)
-    assert [v.version for v in read.versions] == ["v1"]
-    assert read.versions[0].resources[0].resource == "widgets"
-    assert len(reading.warnings) == 2
-
-
 @pytest.mark.parametrize("name", ["", "Upper", "a/b", "a b", "-a", "a\n", "x" * 254, "\u00e4"])
 def test_a_group_without_a_valid_name_is_left_out_with_a_warning(name: str) -> None:
     reading = Reading()
