@@ -34,7 +34,7 @@ JSONLoader.yaml_implicit_resolvers = {
 @pytest.mark.parametrize("package", sorted(MANIFESTS.glob("*.gz")), ids=lambda path: path.stem)
 def test_manifests_in_use_are_read_as_by_pyyaml(package: Path) -> None:
     documents = gzip.decompress(package.read_bytes()).decode().split("\n---\n")
-    for document in documents:
+    for document in (each for each in documents if len(each) < 200_000):
         assert load(document) == yaml.load(document, JSONLoader)  # noqa: S506 - a safe one
 
 
