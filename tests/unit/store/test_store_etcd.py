@@ -324,7 +324,8 @@ async def test_the_next_endpoint_takes_over(etcd: EtcdServer, connect: Connect) 
 async def test_an_endpoint_that_hangs_is_left_in_time(
     own_etcd: EtcdServer, etcd: EtcdServer, connect: Connect
 ) -> None:
-    store = connect(own_etcd.endpoint, etcd.endpoint, options=QUICK)
+    patient = EtcdOptions(connect_timeout_s=5, request_timeout_s=0.4)
+    store = connect(own_etcd.endpoint, etcd.endpoint, options=patient)
     await store.get("a")
     own_etcd.pause()
     begun = time.monotonic()

@@ -31,7 +31,7 @@ def _failure(body: bytes, limits: UpstreamLimits | None = None) -> UpstreamFaile
 
 
 @given(GROUPS)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25)
 def test_our_own_documents_are_read_back(group: Group) -> None:
     body = _document(group_value(group))
     (read,) = read_aggregated(body, Reading(is_record=True))

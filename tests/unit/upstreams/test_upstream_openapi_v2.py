@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from apidiscovery_service.openapi import body
 from apidiscovery_service.openapi.making import DocumentUnavailable
-from apidiscovery_service.sources.upstreams.openapi import v2
+from apidiscovery_service.sources.upstreams.openapi import record, v2
 from apidiscovery_service.sources.upstreams.openapi.cluster_documents import (
     ClusterDocuments,
     OfCluster,
@@ -182,7 +182,10 @@ async def test_a_cluster_may_lack_a_v2_document(store: Store) -> None:
         assert await whole(run) == b""
 
 
-async def test_two_answers_remove_the_v2_document(store: Store) -> None:
+async def test_two_answers_remove_the_v2_document(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(record, "_SWEPT_AFTER_S", 0.0)
     publisher = Publisher(A)
     publisher.replies[V2] = Answer(v2_document("one"))
     async with published(store, publisher) as (server, run):

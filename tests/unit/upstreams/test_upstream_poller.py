@@ -85,7 +85,7 @@ async def _until_state(store: Store, spec: UpstreamSpec, state: str) -> Root:
 
 
 @given(GROUPS)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25)
 def test_a_record_is_read_as_it_was_written(group: Group) -> None:
     versions = {version.version: _with_kinds(version) for version in group.versions}
     groups = (Group(group.name, tuple(versions.values())),) if versions else ()
