@@ -24,7 +24,7 @@ from fake_api_server import (
 )
 from upstream_setup import Ask, item, mirrored, running, spec_of, until
 
-_SMALL = UpstreamLimits(exchange_s=0.5, body_bytes=100_000)
+_SMALL = UpstreamLimits(exchange_s=1.0, body_bytes=100_000)
 _GOOD = aggregated(item("a.test"), etag='"A"')
 _PBAGG = AGG.replace("json", "vnd.kubernetes.protobuf")
 _BOMB = gzip.compress(b" " * 10_000_000)
