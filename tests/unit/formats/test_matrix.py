@@ -88,9 +88,12 @@ cells = st.builds(Cell, versions=st.sampled_from([("v1",), ("v2", "v1")]))
 keys = st.tuples(st.sampled_from(["", "apps"]), st.sampled_from(["pods", "nodes"]))
 columns = st.builds(Column, name=names, freshness=st.sampled_from(Freshness))
 clusters = st.builds(
-    Cluster, columns, st.dictionaries(keys, cells), st.sampled_from([{}, {"apps": ("v3",)}])
+    Cluster,
+    columns,
+    st.dictionaries(keys, cells, max_size=3),
+    st.sampled_from([{}, {"apps": ("v3",)}]),
 )
-fleets = st.lists(clusters, unique_by=lambda each: each.column.name).map(matrix.make)
+fleets = st.lists(clusters, max_size=3, unique_by=lambda each: each.column.name).map(matrix.make)
 
 
 @given(fleets, fleets)

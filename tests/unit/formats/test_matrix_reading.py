@@ -1,6 +1,8 @@
 """The JSON form of a matrix is read as it was written, and nothing else is."""
 
 import json
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -15,6 +17,7 @@ from apidiscovery_formats.matrix import (
     to_json,
 )
 from apidiscovery_formats.matrix_reading import NotAMatrix, from_json
+from crd_manifests import edited
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -51,58 +54,32 @@ def fleets(draw: st.DrawFn) -> list[Cluster]:
     """Draw clusters a, b, c."""
     found: list[Cluster] = []
     for name in "abc"[: draw(st.integers(0, 3))]:
-        drawn = draw(columns)
-        column = Column(
-            name,
-            drawn.freshness,
-            drawn.since,
-            drawn.reason,
-            drawn.version,
-            drawn.resources,
-            drawn.hash,
-            drawn.labels,
-        )
+        column = replace(draw(columns), name=name)
         unknown = draw(st.dictionaries(st.sampled_from(["", "apps"]), texts, max_size=1))
         found.append(Cluster(column, draw(st.dictionaries(keys, cells, max_size=4)), unknown))
     return found
 
 
 @given(fleets())
-def test_what_is_written_is_read(clusters: list[Cluster]) -> None:
+def test_a_written_matrix_is_read_again(clusters: list[Cluster]) -> None:
     matrix = make(clusters)
     assert from_json(json.loads(json.dumps(to_json(matrix)))) == matrix
 
 
 @given(fleets(), st.sets(st.sampled_from("abc")))
-def test_some_clusters_of_a_matrix_are_the_matrix_of_some(
+def test_a_selection_of_a_matrix_is_the_matrix_of_the_selected_clusters(
     clusters: list[Cluster], names: set[str]
 ) -> None:
     some = make([cluster for cluster in clusters if cluster.column.name in names])
     assert of_clusters(make(clusters), names) == some
 
 
-MATRIX = to_json(
-    make(
-        [
-            Cluster(Column("east"), {("apps", "jobs"): Cell(("v1",), "v1", "Job")}),
-            Cluster(Column("west", Freshness.STALE, reason="refused"), {}),
-        ]
-    )
-)
-
-
-def changed(path: str, value: object) -> Any:  # noqa: ANN401 - a JSON value
-    """Return the matrix with another value at a path such as `rows.0.group`."""
-    found = json.loads(json.dumps(MATRIX))
-    *parents, last = path.split(".")
-    at = found
-    for part in parents:
-        at = at[int(part)] if part.isdigit() else at[part]
-    if value is None:
-        del at[last]
-    else:
-        at[int(last) if last.isdigit() else last] = value
-    return found
+CLUSTERS = [
+    Cluster(Column("east"), {("apps", "jobs"): Cell(("v1",), "v1", "Job")}),
+    Cluster(Column("west", Freshness.STALE, reason="refused"), {}),
+]
+MATRIX: dict[str, Any] = json.loads(json.dumps(to_json(make(CLUSTERS))))
+changed = partial(edited, MATRIX)
 
 
 @pytest.mark.parametrize(
@@ -110,7 +87,7 @@ def changed(path: str, value: object) -> Any:  # noqa: ANN401 - a JSON value
     [
         ([], "the document is list, want an object"),
         ({}, "clusters is missing, want an array"),
-        (changed("rows", None), "rows is missing, want an array"),
+        (changed("rows", ...), "rows is missing, want an array"),
         (changed("rows", {}), "rows is dict, want an array"),
         (changed("clusters.0", 7), "clusters[0] is int, want an object"),
         (changed("clusters.0.name", ""), "clusters[0].name is missing or empty, want a name"),
@@ -121,7 +98,7 @@ def changed(path: str, value: object) -> Any:  # noqa: ANN401 - a JSON value
         ),
         (changed("clusters.0.labels", {"a": 1}), "clusters[0].labels.a is int, want a string"),
         (changed("clusters.0.resources", 1.5), "clusters[0].resources is float, want a whole"),
-        (changed("rows.0.resource", None), "rows[0].resource is missing or empty"),
+        (changed("rows.0.resource", ...), "rows[0].resource is missing or empty"),
         (
             changed("rows.0.agreement", "Maybe"),
             "rows[0].agreement is 'Maybe', want one of Same, Different, Unsure",
@@ -138,12 +115,12 @@ def changed(path: str, value: object) -> Any:  # noqa: ANN401 - a JSON value
         ),
     ],
 )
-def test_what_is_no_matrix_is_refused_with_the_field(value: object, said: str) -> None:
+def test_an_invalid_matrix_is_refused_with_the_field(value: object, said: str) -> None:
     with pytest.raises(NotAMatrix) as caught:
         from_json(value)
     assert said in str(caught.value)
 
 
-def test_names_that_are_not_known_are_ignored() -> None:
+def test_unknown_fields_are_ignored() -> None:
     (row,) = from_json(changed("rows.0.news", {"of": "tomorrow"})).rows
     assert row.agreement is Agreement.DIFFERENT

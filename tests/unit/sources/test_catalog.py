@@ -1,6 +1,5 @@
 """The catalogue of each release equals the answers of its kube-apiserver."""
 
-import hashlib
 from collections.abc import Iterator
 from typing import Any, cast
 
@@ -124,16 +123,12 @@ def test_there_is_no_other_document(key: str) -> None:
     assert catalog_recipe(key) is None
 
 
-@pytest.mark.parametrize("key", KEYS)
-async def test_documents_are_those_of_the_index_and_canonical(key: str) -> None:
+@pytest.mark.parametrize("key", VERSIONS)
+async def test_documents_of_group_versions_are_canonical(key: str) -> None:
     recipe = catalog_recipe(key)
     assert recipe is not None
     text = await recipe.make()
-    assert hashlib.sha512(text).hexdigest().upper() == recipe.hash
     document = orjson.loads(text)
-    assert f"/{key}/" in document["paths"]
-    if key not in VERSIONS:
-        return
     assert go_json.dumps(document) == text
     assert list(document) == ["openapi", "info", "paths", "components"]
     assert list(document["paths"]) == sorted(document["paths"])

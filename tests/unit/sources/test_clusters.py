@@ -43,7 +43,6 @@ async def followed(
     of: Contexts | None = None,
     taken: Iterable[str] = (),
     is_trusted: bool = False,
-    retry_s: float = 0.05,
 ) -> AsyncGenerator[tuple[Mirrors, Clusters]]:
     """Load clusters, and follow them."""
     mirrors = Mirrors()
@@ -54,7 +53,7 @@ async def followed(
         contexts=of,
         taken=taken,
         is_trusted=is_trusted,
-        retry_s=retry_s,
+        retry_s=0.05,
     )
     await clusters.load()
     following = asyncio.create_task(clusters.follow())

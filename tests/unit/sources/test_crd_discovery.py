@@ -62,7 +62,7 @@ def test_a_storage_version_that_is_not_served_gives_no_hash() -> None:
     assert found["v1beta1"].version.resources[0].storage_version_hash == ""
 
 
-def test_one_that_is_being_deleted_takes_nothing_new() -> None:
+def test_a_terminating_definition_takes_no_new_objects_or_changes() -> None:
     found = offers(edited(CRONTABS, "metadata.deletionTimestamp", "2026-01-01T00:00:00Z"))
     verbs = ("delete", "deletecollection", "get", "list", "watch")
     assert [o.version.resources[0].verbs for o in found.values()] == [verbs, verbs]
@@ -73,14 +73,14 @@ def test_resources_stand_in_the_order_of_their_names() -> None:
     assert resources(found["v1"]) == ["ants", "cats", "dogs"]
 
 
-def test_what_is_not_established_is_not_there() -> None:
+def test_only_established_definitions_are_served() -> None:
     found = offers(simple("cats", shortNames=["x"]), simple("dogs", shortNames=["x"]))
     assert resources(found["v1"]) == ["cats"]
     established = {"conditions": [{"type": "Established", "status": "False"}]}
     assert offers(simple("cats", status=established)) == {}
 
 
-def test_the_names_are_the_accepted_ones_and_the_hash_is_of_the_kind_wanted() -> None:
+def test_accepted_names_are_served_and_the_hash_is_of_the_wanted_kind() -> None:
     names = {"plural": "crontabs", "singular": "s", "kind": "Accepted", "categories": ["c"]}
     condition = {"type": "Established", "status": "True"}
     status = {"acceptedNames": names, "conditions": [condition]}

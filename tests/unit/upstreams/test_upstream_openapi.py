@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 from apidiscovery_service.sources.upstreams.failure import UpstreamFailed
-from apidiscovery_service.sources.upstreams.openapi import record
-from apidiscovery_service.sources.upstreams.openapi.answers import check
+from apidiscovery_service.sources.upstreams.openapi import answers, record
+from apidiscovery_service.sources.upstreams.openapi.answers import check, listed
 from apidiscovery_service.sources.upstreams.spec import VersionFilter
 from apidiscovery_service.store import Store
 from fake_api_server import (
@@ -146,7 +146,7 @@ async def test_the_document_of_a_group_comes_and_goes_with_it(store: Store) -> N
     assert fetched(server) == [A, B]
 
 
-async def test_filters_apply(store: Store) -> None:
+async def test_documents_of_denied_groups_are_not_requested(store: Store) -> None:
     publisher = Publisher(A, B)
     async with published(store, publisher, filter=VersionFilter(deny=("a.test",))) as (server, run):
         await until(lambda: run.hash("b.test"), "it is there")
@@ -219,12 +219,17 @@ async def test_documents_below_a_path_prefix_are_found(store: Store) -> None:
         "/" + "x" * 3000,
     ],
 )
-async def test_urls_that_lead_elsewhere_are_not_followed(store: Store, url: str) -> None:
+def test_urls_that_lead_elsewhere_are_refused(url: str) -> None:
+    with pytest.raises(ValueError, match=r"^want "):
+        listed(url, "")
+
+
+async def test_a_document_with_a_url_that_leads_elsewhere_is_not_requested(store: Store) -> None:
     publisher = Publisher(A, B)
     async with published(store, publisher) as (server, run):
         await until(lambda: run.hash("b.test"), "both are there")
         before = run.hash("a.test")
-        publisher.urls[A] = url
+        publisher.urls[A] = "http://127.0.0.1:1/openapi/v3/x"
         await until(run.upstreams.warnings, "it is told of")
         await polled(server)
         (line,) = run.upstreams.warnings()
@@ -264,9 +269,7 @@ async def test_documents_above_group_versions_are_served(store: Store) -> None:
         )
 
 
-async def test_services_get_requests_for_group_versions_only(
-    store: Store,
-) -> None:
+async def test_services_get_requests_for_group_versions_only(store: Store) -> None:
     publisher = Publisher("apis/remote.example.com/v1", "apis/remote.example.com", *_ABOVE)
     async with FakeApiServer(publisher) as server:
         settings = service_settings(server.url, openapi=True)
@@ -284,32 +287,43 @@ def _with(**fields: object) -> bytes:
 
 
 @pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"garbage", "want JSON"),
+        (b"", "want JSON"),
+        (_SOUND[:-10], "want"),
+        (_SOUND + b"{}", "Extra data"),
+        (b"[]", "want an object"),
+        (b"{}", "openapi: got None, want 3.0.0"),
+        (_with(openapi="2.0"), "openapi: got '2.0'"),
+        (_with(openapi=3), "openapi: got 3"),
+        (_with(paths=[]), "want an object"),
+        (_with(info=json.loads("[" * 250 + "]" * 250)), "nest more than 200 deep"),
+        (b'{"openapi":' + b"[" * 20_000, "nests too deeply"),
+        (_with(components={"schemas": {"A": {"$ref": "#/components/schemas/B"}}}), "lead"),
+        (_with(paths={"/": {"x": [{"$ref": "http://127.0.0.1:1/"}]}}), "lead to nothing"),
+        (
+            _with(components={"schemas": {"A": {"$ref": "#/components/schemas/A"}}}),
+            "A is a reference to itself",
+        ),
+    ],
+)
+def test_a_document_that_is_malformed_or_refers_to_nothing_is_refused(
+    content: bytes, reason: str
+) -> None:
+    with pytest.raises(UpstreamFailed, match=reason):
+        check(content)
+
+
+@pytest.mark.parametrize(
     ("reply", "reason"),
     [
         (Answer(b"garbage"), "want JSON"),
-        (Answer(b""), "want JSON"),
-        (Answer(_SOUND[:-10]), "want"),
-        (Answer(_SOUND + b"{}"), "Extra data"),
-        (Answer(b"[]"), "want an object"),
-        (Answer(b"{}"), "openapi: got None, want 3.0.0"),
-        (Answer(_with(openapi="2.0")), "openapi: got '2.0'"),
-        (Answer(_with(openapi=3)), "openapi: got 3"),
-        (Answer(_with(paths=[])), "want an object"),
-        (Answer(_with(info=json.loads("[" * 250 + "]" * 250))), "nest more than 200 deep"),
-        (Answer(b'{"openapi":' + b"[" * 20_000), "nests too deeply"),
-        (Answer(_with(components={"schemas": {"A": {"$ref": "#/components/schemas/B"}}})), "lead"),
-        (Answer(_with(paths={"/": {"x": [{"$ref": "http://127.0.0.1:1/"}]}})), "lead to nothing"),
-        (
-            Answer(_with(components={"schemas": {"A": {"$ref": "#/components/schemas/A"}}})),
-            "A is a reference to itself",
-        ),
         (Answer(_with(info="x" * 40_000)), "more than 32000 bytes"),
         (Answer(b"\x1f\x8b", headers={"Content-Encoding": "gzip"}), "the gzip body is cut"),
         (Answer(_SOUND, length=100_000), "GET /openapi/v3/apis/a.test/v1"),
         (Answer(_SOUND, stalls_after=10), "no whole answer within 0.4 s"),
-        (Answer(_SOUND, stalls=True), "no whole answer within 0.4 s"),
         (Answer(_SOUND, "text/html"), "got Content-Type 'text/html', want application/json"),
-        (Answer(_SOUND, status=500), "got status 500"),
         (Answer(b"", status=301, headers={"Location": "/x"}), "got status 301 to /x"),
         (NOT_FOUND, "got status 404"),
     ],
@@ -364,23 +378,21 @@ async def test_a_refused_document_is_not_requested_again_until_it_changes(store:
         assert run.hash("a.test") == ""
 
 
-@pytest.mark.parametrize(
-    "changed",
-    [
-        _with(info={}, servers="none", extra=[1]),
-        _with(
+async def test_harmless_faults_of_documents_are_accepted(store: Store) -> None:
+    documents = {
+        "a.test": _with(info={}, servers="none", extra=[1]),
+        "b.test": _with(
             paths={"no slash": {"get": None, "properties": {"$ref": {"$ref": "#/paths/no slash"}}}}
         ),
-        _with(openapi="3.1.0", tags={"default": {"$ref": "nowhere"}}),
-        b'{"openapi": "3.0.0", "openapi": "3.0.1", "info": null}\n',
-    ],
-)
-async def test_harmless_faults_of_a_document_are_accepted(store: Store, changed: bytes) -> None:
-    publisher = Publisher(A)
-    publisher.documents[A] = changed
+        "c.test": _with(openapi="3.1.0", tags={"default": {"$ref": "nowhere"}}),
+        "d.test": b'{"openapi": "3.0.0", "openapi": "3.0.1", "info": null}\n',
+    }
+    keys = {group: f"apis/{group}/v1" for group in documents}
+    publisher = Publisher(*keys.values())
+    publisher.documents = {keys[group]: document for group, document in documents.items()}
     async with published(store, publisher) as (_, run):
-        await until(lambda: run.hash("a.test"), "it is there")
-        assert await run.document("a.test") == changed
+        await until(lambda: all(map(run.hash, documents)), "they are there")
+        assert {group: await run.document(group) for group in documents} == documents
         assert run.upstreams.warnings() == []
 
 
@@ -388,11 +400,8 @@ async def test_harmless_faults_of_a_document_are_accepted(store: Store, changed:
     ("reply", "reason"),
     [
         (DOWN, "GET /openapi/v3: got status 503, want 200, 304 or 404"),
-        (Answer(b"no", status=401), "got status 401"),
-        (Answer(b"no", status=403), "got status 403"),
         (Answer(b"<html>"), "want JSON"),
-        (document({}), "want an object with paths"),
-        (document({"paths": None}), "want an object"),
+        (document({"paths": None}), "want an object with paths"),
         (Answer(b"", "", 304), "got status 304"),
         (Answer(b'{"paths":{' + b" " * 40_000), "more than 32000 bytes"),
         (Answer(b"{}", stalls=True), "no whole answer within 0.4 s"),
@@ -427,7 +436,7 @@ def _noted(seen: list[str], run: Running) -> list[str]:
 
 async def test_unwanted_documents_of_a_huge_index_are_ignored(store: Store) -> None:
     publisher = Publisher(A)
-    paths = {f"apis/g{i}.test/v1": {"serverRelativeURL": "//evil"} for i in range(100_000)}
+    paths = {f"apis/g{i}.test/v1": {"serverRelativeURL": "//evil"} for i in range(20_000)}
     paths[A] = {"serverRelativeURL": publisher.url(A)}
     publisher.replies[V3] = document({"paths": paths})
     async with published(store, publisher, limits=replace(TIGHT, openapi_s=20.0)) as (server, run):
@@ -465,16 +474,12 @@ def _schemas(**schemas: object) -> bytes:
     return json.dumps({"openapi": "3.0.0", "components": {"schemas": schemas}}).encode()
 
 
-def _refs(count: int) -> list[object]:
-    return [{"$ref": f"#/components/schemas/A/{number}"} for number in range(count)]
+def _refs(numbers: range) -> list[object]:
+    return [{"$ref": f"#/components/schemas/A/{number}"} for number in numbers]
 
 
-def test_references_are_bounded() -> None:
-    some = {f"S{number}": _refs(10_000) for number in range(3)}
-    check(_schemas(A={}, **some))
-    many = {
-        f"S{number}": [{"$ref": f"#/components/schemas/A/{number}-{i}"} for i in range(9_000)]
-        for number in range(12)
-    }
-    with pytest.raises(UpstreamFailed, match="more than 100000 references"):
-        check(_schemas(A={}, **many))
+def test_different_references_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(answers, "MAX_REFS", 100)
+    check(_schemas(A={}, **{f"S{number}": _refs(range(100)) for number in range(3)}))
+    with pytest.raises(UpstreamFailed, match="more than 100 references"):
+        check(_schemas(A={}, B=_refs(range(60)), C=_refs(range(50, 110))))

@@ -2,13 +2,16 @@
 
 import asyncio
 import json
+import os
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from apidiscovery_service.errors import DiscoveryError
+from apidiscovery_service.sources.upstreams.failure import UpstreamFailed
 from apidiscovery_service.sources.upstreams.openapi import record, rounds
+from apidiscovery_service.sources.upstreams.openapi.answers import split_document
 from apidiscovery_service.sources.upstreams.poller import Poller
 from apidiscovery_service.store import Fenced, Guard, Store
 from apidiscovery_service.store.sqlite import SqliteStore
@@ -81,14 +84,24 @@ async def test_the_v2_document_of_an_old_server_is_split(store: Store) -> None:
 
 
 @pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        ({"swagger": "3.0"}, "swagger: want '2.0'"),
+        ({**_v2("/apis/a.test/v1/"), "definitions": {"A": {"$ref": 1}}}, "must be a string"),
+        ({**_v2(), "info": json.loads("[" * 250 + "]" * 250)}, "nest more than 200"),
+    ],
+)
+def test_a_malformed_v2_document_is_refused(content: dict[str, object], reason: str) -> None:
+    with pytest.raises(UpstreamFailed, match=reason):
+        split_document(json.dumps(content).encode())
+
+
+@pytest.mark.parametrize(
     ("reply", "reason"),
     [
         (Answer(b"garbage"), "GET /openapi/v2: want JSON: character 0"),
-        (document({"swagger": "3.0"}), "swagger: want '2.0'"),
         (Answer(b"{}", "text/html"), "got Content-Type 'text/html'"),
         (DOWN, "GET /openapi/v2: got status 503"),
-        (document({**_v2("/apis/a.test/v1/"), "definitions": {"A": {"$ref": 1}}}), "/openapi/v2"),
-        (document({**_v2(), "info": json.loads("[" * 250 + "]" * 250)}), "nest more than 200"),
         (Answer(b'{"swagger":"2.0"' + b" " * 40_000), "more than 32000 bytes"),
     ],
 )
@@ -314,9 +327,8 @@ async def test_a_poller_without_its_claim_writes_no_document(store: Store) -> No
 
 
 async def test_a_large_document_is_cut_and_read_whole(store: Store) -> None:
-    publisher = Publisher(A)
-    noise = {f"x-{i}": sha512(str(i).encode()) for i in range(30_000)}
-    publisher.documents[A] = json.dumps({"openapi": "3.0.0", **noise}).encode()
+    publisher, random = Publisher(A), os.urandom(1_500_000)  # it can hardly be compressed
+    publisher.documents[A] = json.dumps({"openapi": "3.0.0", "x": random.hex()}).encode()
     async with published(store, publisher, limits=replace(TIGHT, openapi_s=20.0)) as (_, run):
         await until(lambda: run.hash("a.test"), "it is there")
         assert len((await store.list(record.DOCUMENTS)).entries) > 1
@@ -359,9 +371,7 @@ async def _is_empty(store: Store) -> bool:
     return not (await store.list("upstream-openapi/")).entries
 
 
-async def test_the_successor_of_a_removed_document_is_read(
-    store: Store,
-) -> None:
+async def test_the_successor_of_a_removed_document_is_read(store: Store) -> None:
     publisher = Publisher(A)
     async with FakeApiServer(publisher) as server:
         spec = publishing(server.url)

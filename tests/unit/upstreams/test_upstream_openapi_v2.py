@@ -7,12 +7,13 @@ from dataclasses import replace
 import pytest
 from apidiscovery_service.openapi import body
 from apidiscovery_service.openapi.making import DocumentUnavailable
-from apidiscovery_service.sources.upstreams.openapi import v2
+from apidiscovery_service.sources.upstreams.openapi import record, v2
 from apidiscovery_service.sources.upstreams.openapi.cluster_documents import (
     ClusterDocuments,
     OfCluster,
 )
 from apidiscovery_service.sources.upstreams.openapi.record import OwnV2, UpstreamForm
+from apidiscovery_service.sources.upstreams.record_store import BadRecord
 from apidiscovery_service.sources.upstreams.spec import VersionFilter
 from apidiscovery_service.store import Store
 from fake_api_server import DOWN, NOT_FOUND, Answer, Request, aggregated, document
@@ -132,14 +133,11 @@ async def test_the_v2_document_is_requested_from_time_to_time(
     [
         DOWN,
         NOT_FOUND,
-        Answer(b"", status=500),
         Answer(b"{}"),
         Answer(b'{"swagger": "2.0"'),
-        Answer(b"", "application/json"),
         Answer(b"<html>", "text/html"),
-        Answer(b"", "", 301, {"Location": "http://127.0.0.1:1/"}),
     ],
-    ids=["down", "404-once", "500", "other", "half", "empty", "html", "redirect"],
+    ids=["down", "404-once", "other", "half", "html"],
 )
 async def test_a_failure_keeps_the_v2_document(store: Store, failed: Answer) -> None:
     publisher = Publisher(A)
@@ -184,7 +182,10 @@ async def test_a_cluster_may_lack_a_v2_document(store: Store) -> None:
         assert await whole(run) == b""
 
 
-async def test_two_answers_remove_the_v2_document(store: Store) -> None:
+async def test_two_answers_remove_the_v2_document(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(record, "_SWEPT_AFTER_S", 0.0)
     publisher = Publisher(A)
     publisher.replies[V2] = Answer(v2_document("one"))
     async with published(store, publisher) as (server, run):
@@ -219,9 +220,8 @@ async def test_one_empty_index_removes_nothing(store: Store) -> None:
         (V3, Answer(b"", status=500), "got status 500"),
         (V3, document({"paths": {}}), "an index without documents"),
         (f"{V3}/{A}", Answer(b"", status=500), "got status 500"),
-        (f"{V3}/{A}", Answer(b"{"), "want JSON"),
     ],
-    ids=["index", "empty", "document", "half"],
+    ids=["index", "empty", "document"],
 )
 async def test_no_documents_are_listed_after_failures_alone(
     store: Store, path: str, failed: Answer, told: str
@@ -303,7 +303,7 @@ async def test_a_damaged_v2_document_is_an_error(store: Store) -> None:
     ]
     await store.put(entry.key, entry.value[:-1] + b"?")
     async with running(store, publishing(url)) as again:
-        with pytest.raises(Exception, match=r"unpacked|hash"):
+        with pytest.raises(BadRecord):
             await whole(again)
 
 

@@ -49,6 +49,24 @@ async def claimed(store: Store) -> Guard:
     return Guard(claim.key, claim.created)
 
 
+async def writing(store: Store, name: str = "x", guard: Guard | None = None) -> DocumentsWriter:
+    """Return a writer that has read its index."""
+    writer = DocumentsWriter(store, name, guard or await claimed(store))
+    await writer.load()
+    return writer
+
+
+async def publish(writer: DocumentsWriter, document: Packed) -> None:
+    """Write a document, and an index that names it alone."""
+    await writer.put(document)
+    await writer.save(naming(document))
+
+
+def keys_of(document: Packed, name: str = "x") -> list[str]:
+    """Return the keys of an upstream with one small document."""
+    return [record.piece_keys(name, document.hash, 1)[0], f"upstream-openapi/indexes/{name}"]
+
+
 async def keys(store: Store) -> list[str]:
     return [entry.key for entry in (await store.list("upstream-openapi/")).entries]
 
@@ -121,38 +139,27 @@ def test_a_document_is_unpacked_as_it_was(document: bytes) -> None:
 
 
 async def test_documents_are_written_before_the_index_that_names_them() -> None:
-    store = MemoryStore()
-    writer, document = DocumentsWriter(store, "x", await claimed(store)), pack(b"{}")
-    await writer.load()
-    await writer.put(document)
-    await writer.save(naming(document))
-    index, (piece,) = (
-        await store.get("upstream-openapi/indexes/x"),
-        (await store.list(record.DOCUMENTS)).entries,
-    )
-    assert index is not None
+    store, document = MemoryStore(), pack(b"{}")
+    writer = await writing(store)
+    await publish(writer, document)
+    piece, index = (await store.list("upstream-openapi/")).entries
+    assert [piece.key, index.key] == keys_of(document)
     assert index.revision > piece.revision
     assert writer.published.is_clean
     assert writer.published.documents == naming(document).documents
 
 
 async def test_a_replaced_document_stays_for_some_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
-    store = MemoryStore()
-    writer = DocumentsWriter(store, "x", await claimed(store))
-    old, new = pack(b"{}"), pack(b"[]")
-    await writer.load()
-    for document in (old, new):
-        await writer.put(document)
-        await writer.save(naming(document))
+    store, new = MemoryStore(), pack(b"[]")
+    writer = await writing(store)
+    for document in (pack(b"{}"), new):
+        await publish(writer, document)
     await writer.sweep()
     assert len(await keys(store)) == 3
     assert not writer.published.is_clean
     monkeypatch.setattr(record, "_SWEPT_AFTER_S", 0.0)
     await writer.sweep()
-    assert await keys(store) == [
-        record.piece_keys("x", new.hash, 1)[0],
-        "upstream-openapi/indexes/x",
-    ]
+    assert await keys(store) == keys_of(new)
     assert writer.published.is_clean
 
 
@@ -162,14 +169,11 @@ async def test_old_documents_are_removed_while_new_ones_come(
     now = 0.0
     monkeypatch.setattr(record, "monotonic", lambda: now)
     store = MemoryStore()
-    writer = DocumentsWriter(store, "x", await claimed(store))
-    await writer.load()
+    writer = await writing(store)
     for number in range(30):
         now += 2.0
         await writer.sweep()
-        document = pack(str(number).encode())
-        await writer.put(document)
-        await writer.save(naming(document))
+        await publish(writer, pack(str(number).encode()))
         assert len(await keys(store)) <= 8
     assert len(await keys(store)) > 5
 
@@ -179,11 +183,9 @@ async def test_documents_of_an_index_that_may_be_written_stay(
 ) -> None:
     now = 0.0
     monkeypatch.setattr(record, "monotonic", lambda: now)
-    store = DisturbedStore(MemoryStore())
-    writer, old, new = DocumentsWriter(store, "x", await claimed(store)), pack(b"{}"), pack(b"[]")
-    await writer.load()
-    await writer.put(old)
-    await writer.save(naming(old))
+    store, old, new = DisturbedStore(MemoryStore()), pack(b"{}"), pack(b"[]")
+    writer = await writing(store)
+    await publish(writer, old)
     await writer.put(new)
     await writer.save(naming(old))
     store.after = failing("put", INDEX_RECORDS.prefix)  # it is written, and fails all the same
@@ -193,13 +195,10 @@ async def test_documents_of_an_index_that_may_be_written_stay(
     now += 60.0
     await writer.sweep()
     # A reader of the index with the new document has some seconds left.
-    assert record.piece_keys("x", new.hash, 1)[0] in await keys(store)
+    assert keys_of(new)[0] in await keys(store)
     now += 60.0
     await writer.sweep()
-    assert await keys(store) == [
-        record.piece_keys("x", old.hash, 1)[0],
-        "upstream-openapi/indexes/x",
-    ]
+    assert await keys(store) == keys_of(old)
 
 
 async def test_documents_of_a_process_that_died_are_removed_by_the_next(
@@ -207,42 +206,28 @@ async def test_documents_of_a_process_that_died_are_removed_by_the_next(
 ) -> None:
     monkeypatch.setattr(record, "_SWEPT_AFTER_S", 0.0)
     store = MemoryStore()
-    first = DocumentsWriter(store, "x", await claimed(store))
-    await first.load()
+    first = await writing(store)
     await first.put(pack(b"{}"))  # and no index that names it
-    second = DocumentsWriter(store, "x", await claimed(store))
-    await second.load()
+    second = await writing(store)
     await second.sweep()
     assert await keys(store) == ["upstream-openapi/indexes/x"]
     assert second.published.is_clean
 
 
 async def test_a_document_in_the_store_is_not_written_again() -> None:
-    store = MemoryStore()
-    writer, document = DocumentsWriter(store, "x", await claimed(store)), pack(b"{}")
-    await writer.load()
-    await writer.put(document)
-    await writer.save(naming(document))
+    store, document = MemoryStore(), pack(b"{}")
+    writer = await writing(store)
+    await publish(writer, document)
     before = (await store.list("")).revision
-    await writer.put(document)
-    await writer.save(naming(document))
-    again = DocumentsWriter(store, "x", Guard("claims/upstreams/x", 1))
-    await again.load()
-    await again.put(document)
-    await again.save(naming(document))
+    await publish(writer, document)
+    await publish(await writing(store, guard=Guard("claims/upstreams/x", 1)), document)
     assert (await store.list("")).revision == before
 
 
-async def test_who_has_lost_the_claim_writes_and_removes_nothing() -> None:
-    store = MemoryStore()
-    first, document, other = (
-        DocumentsWriter(store, "x", await claimed(store)),
-        pack(b"{}"),
-        pack(b"[]"),
-    )
-    await first.load()
-    await first.put(document)
-    await first.save(naming(document))
+async def test_a_writer_that_has_lost_the_claim_writes_and_removes_nothing() -> None:
+    store, other = MemoryStore(), pack(b"[]")
+    first = await writing(store)
+    await publish(first, pack(b"{}"))
     await store.delete("claims/upstreams/x")
     await claimed(store)
     before = (await store.list("upstream-openapi/")).entries
@@ -259,15 +244,9 @@ async def test_remove_deletes_everything_of_one_upstream() -> None:
     store, document = MemoryStore(), pack(b"{}")
     guard = await claimed(store)
     for name in ("x", "x-2"):
-        writer = DocumentsWriter(store, name, guard)
-        await writer.load()
-        await writer.put(document)
-        await writer.save(naming(document))
+        await publish(await writing(store, name, guard), document)
     await DocumentsWriter(store, "x", guard).remove()
-    assert await keys(store) == [
-        record.piece_keys("x-2", document.hash, 1)[0],
-        "upstream-openapi/indexes/x-2",
-    ]
+    assert await keys(store) == keys_of(document, "x-2")
 
 
 async def test_documents_are_listed_once_the_index_is_complete() -> None:

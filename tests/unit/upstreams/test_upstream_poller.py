@@ -85,7 +85,7 @@ async def _until_state(store: Store, spec: UpstreamSpec, state: str) -> Root:
 
 
 @given(GROUPS)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25)
 def test_a_record_is_read_as_it_was_written(group: Group) -> None:
     versions = {version.version: _with_kinds(version) for version in group.versions}
     groups = (Group(group.name, tuple(versions.values())),) if versions else ()
@@ -119,8 +119,8 @@ def _large() -> Known:
     """Return content that does not fit into one value of the store."""
     none = GroupVersionKind("", "", "")
     resources = tuple(
-        Resource(os.urandom(500).hex(), none, "Cluster", "", None, storage_version_hash="x" * 12)
-        for _ in range(6_000)
+        Resource(os.urandom(50_000).hex(), none, "Cluster", "", None, storage_version_hash="x" * 12)
+        for _ in range(60)
     )
     return Known(1, (replace(_ROOT, groups=(Group("a.test", (Version("v1", resources),)),)),))
 
@@ -249,25 +249,6 @@ async def test_a_record_is_written_only_when_something_changed() -> None:
             after = await store.get(KNOWN_RECORDS.key(spec.id))
     assert before is not None
     assert before == after
-
-
-async def test_an_etag_survives_a_restart() -> None:
-    store = MemoryStore()
-    async with FakeApiServer(conditional(aggregated(item("a.test"), etag='"A"'))) as server:
-        spec = spec_of(server.url)
-        async with polling(store, spec):
-            first = await _until_state(store, spec, "Current")
-        before = await kept(store, spec)
-        server.requests.clear()
-        async with polling(store, spec_of(server.url)):
-            await until(lambda: len(server.requests) >= 2, "polls")
-            after = await kept(store, spec)
-    assert server.requests[0].headers["if-none-match"] == '"A"'
-    assert before is not None
-    assert after is not None
-    # Only the claim differs.
-    assert after.claim > before.claim
-    assert after.roots == (first,)
 
 
 async def test_failure_and_recovery_are_recorded_with_time_and_error() -> None:

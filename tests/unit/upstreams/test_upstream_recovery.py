@@ -4,8 +4,7 @@ import asyncio
 import socket
 import ssl
 import time
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -155,10 +154,32 @@ async def test_the_error_names_an_unknown_host() -> None:
     assert await _error("http://nosuch.invalid") == "name not known: nosuch.invalid"
 
 
-async def test_the_error_of_https_to_a_port_without_tls_says_so() -> None:
-    async with _answering(b"HTTP/1.1 400 Bad Request\r\n\r\n") as url:
-        error = await _error(url.replace("http:", "https:"))
-    assert error == "this port does not speak TLS; want an http:// URL"
+@pytest.mark.parametrize(
+    ("scheme", "answer", "error"),
+    [
+        pytest.param(
+            "https",
+            b"HTTP/1.1 400 Bad Request\r\n\r\n",
+            "this port does not speak TLS; want an http:// URL",
+            id="https",
+        ),
+        pytest.param(
+            "http",
+            b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n",
+            "this port speaks TLS; want an https:// URL",
+            id="http, as the server says",
+        ),
+    ],
+)
+async def test_the_error_of_a_wrong_scheme_names_the_right_one(
+    scheme: str, answer: bytes, error: str
+) -> None:
+    async def handle(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(answer)
+        await writer.drain()
+
+    async with listening(handle) as port:
+        assert await _error(f"{scheme}://127.0.0.1:{port}") == error
 
 
 async def test_the_error_of_http_to_a_port_with_tls_says_so(tmp_path: Path) -> None:
@@ -199,12 +220,6 @@ def _certificates(run: Running) -> Certificates:
     return next((status.certificates for status in run.upstreams.states()), Certificates())
 
 
-async def test_the_error_repeats_that_the_server_wants_tls() -> None:
-    raw = b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n"
-    async with _answering(raw) as url:
-        assert await _error(url) == "this port speaks TLS; want an https:// URL"
-
-
 async def test_the_error_of_http_to_a_grpc_port_says_so() -> None:
     server = grpc.aio.server()
     port = server.add_insecure_port("127.0.0.1:0")
@@ -213,15 +228,3 @@ async def test_the_error_of_http_to_a_grpc_port_says_so() -> None:
         assert await _error(f"http://127.0.0.1:{port}") == GRPC_PORT
     finally:
         await server.stop(None)
-
-
-@asynccontextmanager
-async def _answering(raw: bytes) -> AsyncGenerator[str]:
-    """Run a server with one answer to everything; yield its URL."""
-
-    async def answer(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.write(raw)
-        await writer.drain()
-
-    async with listening(answer) as port:
-        yield f"http://127.0.0.1:{port}"

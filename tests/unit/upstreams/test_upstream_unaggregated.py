@@ -1,6 +1,6 @@
 """The lists that are served of an upstream are its own, to the byte."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 
 import pytest
@@ -26,7 +26,12 @@ from repository import GOLDEN
 from upstream_setup import Running, item, mirrored, resource_list, running, spec_of, until
 
 _GOLDEN = GOLDEN / "upstream-lists"
-_LISTS = [("", "v1"), ("apps", "v1"), ("monitoring.coreos.com", "v1")]
+_LISTS: Mapping[Target, str] = {
+    APIGroupList(): "apis.json",
+    APIResourceList("", "v1"): "api__v1.json",
+    APIResourceList("apps", "v1"): "apis__apps__v1.json",
+    APIResourceList("monitoring.coreos.com", "v1"): "apis__monitoring.coreos.com__v1.json",
+}
 _REPRESENTATION = Representation(JSON)
 
 
@@ -53,23 +58,15 @@ def _is(run: Running, target: Target, name: str) -> Callable[[], Awaitable[bool]
     return look
 
 
-@pytest.mark.parametrize(("group", "version"), _LISTS)
-async def test_a_list_is_the_upstreams_to_the_byte(group: str, version: str) -> None:
-    name = f"{f'apis__{group}' if group else 'api'}__{version}.json"
-    async with FakeApiServer(_recorded) as server:
-        spec = spec_of(server.url, core_paths=("/api",))
-        async with running(MemoryStore(), spec) as run:
-            await until(_is(run, APIResourceList(group, version), name), "it is the same")
-
-
-async def test_the_list_of_groups_is_the_upstreams_to_the_byte() -> None:
-    async with mirrored(MemoryStore(), _recorded) as (_, run):
-        await until(_is(run, APIGroupList(), "apis.json"), "it is the same")
+async def test_lists_are_the_upstreams_to_the_byte() -> None:
+    async with mirrored(MemoryStore(), _recorded, core_paths=("/api",)) as (_, run):
+        for target, name in _LISTS.items():
+            await until(_is(run, target, name), f"{name} is the same")
 
 
 async def test_details_of_lists_survive_the_upstream_and_a_restart() -> None:
     store, target = MemoryStore(), APIResourceList("monitoring.coreos.com", "v1")
-    name = "apis__monitoring.coreos.com__v1.json"
+    name = _LISTS[target]
     async with FakeApiServer(_recorded) as server:
         spec = spec_of(server.url)
         async with running(store, spec) as run:
