@@ -1,5 +1,6 @@
 """Whatever a client sends, it is told what is wrong with it, and the next one is served."""
 
+import socket
 from collections.abc import Iterator
 
 import httpx2
@@ -261,8 +262,6 @@ def test_what_is_hardly_http_is_refused(port: int, sent: bytes, statuses: set[in
 
 
 def test_a_connection_that_ends_early_harms_nobody(port: int) -> None:
-    import socket
-
     for sent in (b"", b"GET /ap", b"POST /apis HTTP/1.1\r\nContent-Length: 9\r\n\r\nab"):
         with socket.create_connection(("127.0.0.1", port), 5) as connection:
             connection.sendall(sent)
@@ -345,9 +344,7 @@ def test_over_http_2_too(port: int) -> None:
             client.get("/apis", headers={"x-large": "a" * 70_000}).status_code,
             client.get("/apis/nope").status_code,
             client.get("/apis/apps/v1/nope").status_code,
-            client.get("/apis", headers=[("accept", "application/json"), ("accept", AGG)]),
         ]
-    assert statuses[:-1] == [400, 405, 431, 404, 404]
-    last = statuses[-1]
-    assert isinstance(last, httpx2.Response)
-    assert last.headers["content-type"] == "application/json"
+        twice = client.get("/apis", headers=[("accept", "application/json"), ("accept", AGG)])
+    assert statuses == [400, 405, 431, 404, 404]
+    assert twice.headers["content-type"] == "application/json"

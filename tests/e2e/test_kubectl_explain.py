@@ -64,7 +64,7 @@ MANIFESTS = {
 }
 
 # What kubectl says of those that it cannot even send.
-UNUSABLE = ('no matches for kind "Deployment" in version "apps/v7"', "Object 'Kind' is missing")
+UNUSABLE = ('no matches for kind "Deployment" in version "apps/v7"', "kind not set")
 
 
 @pytest.fixture(scope="module", name="server")
