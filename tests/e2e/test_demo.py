@@ -14,7 +14,7 @@ import httpx2
 import pytest
 from apidiscovery_service.app.settings import Address
 from command_line import run
-from programs import kubectl
+from programs import kubectl, run_apidiscovery
 from server import COMMAND, environment, eventually
 
 _READY_S = 90.0  # it takes some seconds on a machine that does nothing else
@@ -94,12 +94,12 @@ def test_an_address_that_others_can_reach_is_refused(capsys: pytest.CaptureFixtu
 
 @pytest.mark.parametrize("family", [socket.AF_INET, socket.AF_INET6], ids=["IPv4", "IPv6"])
 def test_an_address_in_use_is_reported_before_anything_starts(
-    family: socket.AddressFamily, capsys: pytest.CaptureFixture[str]
+    family: socket.AddressFamily, tmp_path: Path
 ) -> None:
     host = "127.0.0.1" if family is socket.AF_INET else "::1"
     with socket.create_server((host, 0), family=family) as taken:
         address = Address(host, taken.getsockname()[1])
-        outcome = run(capsys, "demo", "--http", str(address))
+        outcome = run_apidiscovery(tmp_path, "demo", "--http", str(address))
     assert outcome.exit_code == 1
     assert outcome.stderr == (
         f"error: --http {address}: Address already in use; give another address, such as"
