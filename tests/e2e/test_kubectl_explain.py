@@ -5,6 +5,7 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -108,7 +109,7 @@ def fixture_reference(server: Server) -> Iterator[FakeApiServer]:
 def fixture_kubectl(tmp_path_factory: pytest.TempPathFactory) -> Kubectl:
     """Return what runs kubectl against a URL, with a cache for the whole module."""
     folder = tmp_path_factory.mktemp("kubectl")
-    return lambda url, *args: programs.kubectl(folder, "--server", url, *args)
+    return partial(programs.kubectl, folder, "--server")
 
 
 @pytest.mark.parametrize(
