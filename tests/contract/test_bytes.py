@@ -1,11 +1,9 @@
 """Responses equal those of Kubernetes' own handler for the same documents, byte for byte."""
 
 import gzip
-import json
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -170,22 +168,3 @@ def test_version_is_that_of_the_release_of_the_catalogue(server: Server) -> None
     told = ("major", "minor", "emulationMinor", "minCompatibilityMinor")
     assert {name: ours[name] for name in told} == {name: recorded[name] for name in told}
     assert (ours["gitCommit"], ours["buildDate"]) == ("", "1970-01-01T00:00:00Z")
-
-
-def test_a_list_keeps_the_order_of_its_groups_and_versions(tmp_path: Path) -> None:
-    """Neither names nor priorities that Kubernetes gives to its own groups change it."""
-    order = ["zoo.example.com", "apps", "batch", "aaa.example.com", "apiregistration.k8s.io"]
-    versions = [
-        {"version": version, "freshness": "Current"} for version in ("v1alpha1", "v2", "v1beta1")
-    ]
-    document = {
-        "kind": "APIGroupDiscoveryList",
-        "apiVersion": "apidiscovery.k8s.io/v2",
-        "metadata": dict[str, str](),
-        "items": [{"metadata": {"name": name}, "versions": versions} for name in order],
-    }
-    manifest = tmp_path / "order.json"
-    manifest.write_text(json.dumps(document))
-    with serving(tmp_path, "--manifests", str(manifest)) as started:
-        served = get(started.http_port, "/apis", content_type("v2.json")).json()
-    assert served == document

@@ -3,26 +3,27 @@
 import json
 import socket
 from collections.abc import Iterator
-from contextlib import ExitStack
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any, cast
 
 import pytest
-from fake_api_server import Answer, FakeApiServer, aggregated, document, status
+from fake_api_server import FakeApiServer, aggregated, document, status
 from raw_http import AGG, PBAGG, get
 from server import Server, eventually, serving
 
 API_SERVICE = """
 apiVersion: apiregistration.k8s.io/v1
 kind: APIService
-metadata: {name: v1.remote.example.com}
+metadata: {{name: v1.{name}.example.com}}
 spec:
-  group: remote.example.com
+  group: {name}.example.com
   version: v1
   groupPriorityMinimum: 2000
   versionPriority: 20
-  service: {namespace: remote, name: server}
+  service: {{namespace: remote, name: {name}}}
 ---
+"""
+DEFINITION = """
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
 metadata: {name: crontabs.stable.example.com}
@@ -49,26 +50,45 @@ LISTED = {
 }
 AGGREGATED_ANSWER = aggregated(
     {
-        "metadata": {"name": "remote.example.com"},
+        "metadata": {"name": "new.example.com"},
         "versions": [{"version": "v1", "resources": [GIZMOS], "freshness": "Stale"}],
     }
 )
 
 
-@pytest.fixture(name="stack")
-def fixture_stack() -> Iterator[ExitStack]:
-    with ExitStack() as stack:
-        yield stack
+OLD_ANSWERS = {
+    "/apis": status(406, "NotAcceptable", "only these: application/json"),
+    "/apis/old.example.com/v1": document(
+        {"kind": "APIResourceList", "groupVersion": "old.example.com/v1", "resources": [LISTED]}
+    ),
+}
 
 
-def started(stack: ExitStack, folder: Path, remote: str) -> Server:
-    """Serve built-ins, a definition and an APIService whose server is at `remote`."""
-    (folder / "f.yaml").write_text(API_SERVICE, encoding="utf-8")
-    (folder / "config.yaml").write_text(
-        json.dumps({"services": {"remote/server": remote}}), encoding="utf-8"
-    )
-    flags = ("--catalog", "kubernetes", "--manifests", str(folder / "f.yaml"), "--store", "memory")
-    return stack.enter_context(serving(folder, *flags, "--config", str(folder / "config.yaml")))
+@dataclass(frozen=True, slots=True)
+class Remotes:
+    """A server of built-ins, a definition and three APIServices, and two of their servers.
+
+    Of the third APIService nobody listens.
+    """
+
+    server: Server
+    new: FakeApiServer
+    old: FakeApiServer
+
+
+@pytest.fixture(scope="module", name="remotes")
+def fixture_remotes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Remotes]:
+    folder = tmp_path_factory.mktemp("remotes")
+    with FakeApiServer({"/apis": AGGREGATED_ANSWER}) as new, FakeApiServer(OLD_ANSWERS) as old:
+        urls = {"down": nobody(), "new": new.url, "old": old.url}
+        manifests, config = folder / "f.yaml", folder / "config.json"
+        texts = [API_SERVICE.format(name=name) for name in urls]
+        manifests.write_text("".join([*texts, DEFINITION]), encoding="utf-8")
+        services = {f"remote/{name}": url for name, url in urls.items()}
+        config.write_text(json.dumps({"services": services}), encoding="utf-8")
+        flags = ("--catalog", "kubernetes", "--manifests", str(manifests), "--store", "memory")
+        with serving(folder, *flags, "--config", str(config)) as server:
+            yield Remotes(server, new, old)
 
 
 def nobody() -> str:
@@ -83,37 +103,41 @@ def groups(server: Server) -> dict[str, list[dict[str, Any]]]:
     return {item["metadata"]["name"]: item["versions"] for item in items}
 
 
-def is_current(server: Server) -> bool:
-    return bool(groups(server)["remote.example.com"][0]["freshness"] == "Current")
+def current(server: Server, name: str) -> dict[str, Any]:
+    """Wait until the version of a group is current; return it."""
+
+    def look() -> dict[str, Any] | None:
+        (version,) = groups(server)[f"{name}.example.com"]
+        return version if version["freshness"] == "Current" else None
+
+    return eventually(look, 5, f"{name} is current")
 
 
-def test_the_versions_of_a_remote_that_is_down_are_stale(stack: ExitStack, tmp_path: Path) -> None:
-    server = started(stack, tmp_path, nobody())
+def test_the_versions_of_a_remote_that_is_down_are_stale(remotes: Remotes) -> None:
+    server = remotes.server
     names = list(groups(server))
     assert names[0] == "apiregistration.k8s.io"
-    assert names[-2:] == ["remote.example.com", "stable.example.com"]
+    assert names[-4:] == [f"{name}.example.com" for name in ("down", "new", "old", "stable")]
 
-    assert groups(server)["remote.example.com"] == [{"version": "v1", "freshness": "Stale"}]
+    assert groups(server)["down.example.com"] == [{"version": "v1", "freshness": "Stale"}]
     protobuf = get(server.http_port, "/apis", PBAGG).body
     assert bytes.fromhex("0a0276311a055374616c65") in protobuf
 
-    missing = get(server.http_port, "/apis/remote.example.com/v1")
+    missing = get(server.http_port, "/apis/down.example.com/v1")
     assert (missing.status, missing.body) == (503, b"service unavailable\n")
     assert missing.content_type == ["text/plain; charset=utf-8"]
     plain = cast("list[dict[str, Any]]", get(server.http_port, "/apis").json()["groups"])
-    assert "remote.example.com" in [group["name"] for group in plain]
+    assert "down.example.com" in [group["name"] for group in plain]
     assert get(server.http_port, "/readyz").status == 200
 
 
-def test_a_remote_is_asked_as_kube_aggregator_asks(stack: ExitStack, tmp_path: Path) -> None:
-    remote = stack.enter_context(FakeApiServer({"/apis": AGGREGATED_ANSWER}))
-    server = started(stack, tmp_path, remote.url)
-    eventually(lambda: is_current(server), 5, "the remote group-version is current")
-
+def test_a_remote_is_asked_as_kube_aggregator_asks(remotes: Remotes) -> None:
+    (resource,) = current(remotes.server, "new")["resources"]
+    assert resource["responseKind"] == {"group": "", "version": "", "kind": ""}
     # The list besides, for its storage version hashes.
-    assert remote.paths[0] == "/apis"
-    assert set(remote.paths) <= {"/apis", "/apis/remote.example.com/v1"}
-    headers = remote.requests[0].headers
+    assert remotes.new.paths[0] == "/apis"
+    assert set(remotes.new.paths) <= {"/apis", "/apis/new.example.com/v1"}
+    headers = remotes.new.requests[0].headers
     accepted = headers["accept"].split(",")
     assert accepted[0] == AGG
     assert "application/json" not in accepted
@@ -121,23 +145,9 @@ def test_a_remote_is_asked_as_kube_aggregator_asks(stack: ExitStack, tmp_path: P
     assert headers["x-remote-group"] == "system:masters"
     assert "authorization" not in headers
 
-    (version,) = groups(server)["remote.example.com"]
-    (resource,) = version["resources"]
-    assert resource["responseKind"] == {"group": "", "version": "", "kind": ""}
 
-
-def test_an_old_remote_is_read_and_converted(stack: ExitStack, tmp_path: Path) -> None:
-    listed = {"kind": "APIResourceList", "groupVersion": "remote.example.com/v1"}
-    routes: dict[str, Answer] = {
-        "/apis": status(406, "NotAcceptable", "only these: application/json"),
-        "/apis/remote.example.com/v1": document({**listed, "resources": [LISTED]}),
-    }
-    remote = stack.enter_context(FakeApiServer(routes))
-    server = started(stack, tmp_path, remote.url)
-    eventually(lambda: is_current(server), 5, "the remote group-version is converted")
-
-    (version,) = groups(server)["remote.example.com"]
-    assert version == {
+def test_an_old_remote_is_read_and_converted(remotes: Remotes) -> None:
+    assert current(remotes.server, "old") == {
         "version": "v1",
         "resources": [
             {
@@ -150,6 +160,6 @@ def test_an_old_remote_is_read_and_converted(stack: ExitStack, tmp_path: Path) -
         ],
         "freshness": "Current",
     }
-    assert remote.paths[:2] == ["/apis", "/apis/remote.example.com/v1"]
-    assert remote.requests[1].headers["accept"] == "application/json"
-    assert "x-remote-group" not in remote.requests[1].headers
+    assert remotes.old.paths[:2] == ["/apis", "/apis/old.example.com/v1"]
+    assert remotes.old.requests[1].headers["accept"] == "application/json"
+    assert "x-remote-group" not in remotes.old.requests[1].headers

@@ -10,11 +10,13 @@ from typing import Any, cast
 import pytest
 from certificates import Authority
 from cluster_files import contexts, kubeconfig, mounted, replaced
+from command_line import run
 from fake_api_server import Answer, FakeApiServer, Request, Respond, aggregated, served_group
 from metrics_text import total
-from programs import apidiscovery, run_apidiscovery
 from raw_http import AGG, get
 from server import Serve, Server, eventually, refused
+
+Capture = pytest.CaptureFixture[str]
 
 NONE = ("--catalog", "none", "--store", "memory")
 SEEN_S = 30.0  # on a loaded machine; else about a second
@@ -59,8 +61,18 @@ def verbose(server: Server) -> str:
     return answer.body.decode()
 
 
-def sources(server: Server, home: Path) -> str:
-    return apidiscovery(home, server.grpc, "get", "sources").stdout
+def sources(server: Server, capsys: Capture) -> str:
+    return run(capsys, "get", "sources", "--grpc-server", server.grpc).stdout
+
+
+def touching(proof: Path) -> dict[str, Any]:
+    """Return the plugin of a user that makes a file."""
+    return {
+        "apiVersion": "client.authentication.k8s.io/v1",
+        "command": "/usr/bin/touch",
+        "args": [str(proof)],
+        "interactiveMode": "Never",
+    }
 
 
 @pytest.fixture(name="east")
@@ -76,7 +88,7 @@ def fixture_west() -> Iterator[FakeApiServer]:
 
 
 def test_files_of_a_folder_are_clusters(
-    serve: Serve, tmp_path: Path, east: FakeApiServer, west: FakeApiServer
+    serve: Serve, capsys: Capture, tmp_path: Path, east: FakeApiServer, west: FakeApiServer
 ) -> None:
     folder = tmp_path / "clusters"
     folder.mkdir()
@@ -88,12 +100,12 @@ def test_files_of_a_folder_are_clusters(
     replaced(folder / "west.kubeconfig", kubeconfig(west.url))
     shows(server, "west", "west.example.com")
     eventually(lambda: groups(server) == ["east.example.com", "west.example.com"], SEEN_S, "merged")
-    assert "upstream:west" in sources(server, tmp_path)
+    assert "upstream:west" in sources(server, capsys)
 
     replaced(folder / "west.kubeconfig", "a: [")
     eventually(lambda: "west.kubeconfig:2: no YAML" in verbose(server), SEEN_S, "it is told")
     shows(server, "west", "west.example.com")
-    listed = sources(server, tmp_path)
+    listed = sources(server, capsys)
     assert f"clusters:{folder}/west.kubeconfig" in listed
     assert "its last good content is kept" in server.log()
 
@@ -104,11 +116,18 @@ def test_files_of_a_folder_are_clusters(
     (folder / "west.kubeconfig").unlink()
     is_gone(server, "west")
     assert groups(server) == ["east.example.com"]
-    assert "west" not in sources(server, tmp_path)
+    assert "west" not in sources(server, capsys)
     metrics = get(server.http_port, "/metrics").body.decode()
     assert 'upstream="east"' in metrics
     assert 'upstream="west"' not in metrics
     assert 'source="upstream:west"' not in metrics
+
+    # A file that somebody dropped runs nothing.
+    proof = tmp_path / "proof"
+    replaced(folder / "evil.yaml", kubeconfig("https://127.0.0.1:1", exec=touching(proof)))
+    eventually(lambda: "may not run a program" in verbose(server), SEEN_S, "it is told")
+    assert get(server.http_port, "/clusters/evil/apis").status == 404
+    assert not proof.exists()
 
 
 def test_rotated_credentials_are_used_and_nothing_is_lost(serve: Serve, tmp_path: Path) -> None:
@@ -171,7 +190,7 @@ def test_contexts_that_fit_are_clusters(
 
 
 def test_options_go_by_name_and_a_cluster_has_the_last_word(
-    serve: Serve, tmp_path: Path, east: FakeApiServer, west: FakeApiServer
+    serve: Serve, capsys: Capture, tmp_path: Path, east: FakeApiServer, west: FakeApiServer
 ) -> None:
     folder = tmp_path / "clusters"
     folder.mkdir()
@@ -190,43 +209,18 @@ cluster-options:
     shows(server, "prod-east", "east.example.com")
     shows(server, "prod-west", "west.example.com")
     eventually(lambda: groups(server) == ["east.example.com"], SEEN_S, "one is merged")
-    rows = run_apidiscovery(tmp_path, "get", "sources", "-s", server.grpc).stdout.splitlines()
+    rows = sources(server, capsys).splitlines()
     shown = {row.split()[0]: "- (not merged)" in row for row in rows}
     assert shown["upstream:prod-east"] is False
     assert shown["upstream:prod-west"] is True
     eventually(lambda: west.paths.count("/apis") > 5, SEEN_S, "it is polled often")
 
 
-def test_a_dropped_file_runs_nothing(serve: Serve, tmp_path: Path, east: FakeApiServer) -> None:
-    folder = tmp_path / "clusters"
-    folder.mkdir()
-    (folder / "east.yaml").write_text(kubeconfig(east.url))
-    server = serve(*NONE, "--clusters", str(folder))
-    shows(server, "east", "east.example.com")
-    proof = tmp_path / "proof"
-    plugin = {
-        "apiVersion": "client.authentication.k8s.io/v1",
-        "command": "/usr/bin/touch",
-        "args": [str(proof)],
-        "interactiveMode": "Never",
-    }
-    replaced(folder / "evil.yaml", kubeconfig("https://127.0.0.1:1", exec=plugin))
-    eventually(lambda: "may not run a program" in verbose(server), SEEN_S, "it is told")
-    assert get(server.http_port, "/clusters/evil/apis").status == 404
-    assert not proof.exists()
-
-
-def test_a_trusted_one_does(serve: Serve, tmp_path: Path) -> None:
+def test_a_trusted_file_runs_its_program(serve: Serve, tmp_path: Path) -> None:
     folder = tmp_path / "clusters"
     folder.mkdir()
     proof = tmp_path / "proof"
-    plugin = {
-        "apiVersion": "client.authentication.k8s.io/v1",
-        "command": "/usr/bin/touch",
-        "args": [str(proof)],
-        "interactiveMode": "Never",
-    }
-    (folder / "own.yaml").write_text(kubeconfig("https://127.0.0.1:1", exec=plugin))
+    (folder / "own.yaml").write_text(kubeconfig("https://127.0.0.1:1", exec=touching(proof)))
     serve(*NONE, "--clusters", str(folder), "--trust-clusters")
     eventually(proof.exists, SEEN_S, "the plugin runs")
 

@@ -21,9 +21,10 @@ from connectrpc.protocol import ProtocolType
 from openapi_process import publication
 from programs import curl, run_shell
 from repository import EXAMPLES
-from server import Serve, Server, serving
+from server import Server, serving
 
 DEADLINE_S = 20.0
+PAGE = "http://localhost:5173"
 DISCOVERY = "apidiscovery.service.v1.DiscoveryService"
 READ = f"/{DISCOVERY}/GetDiscovery?connect=v1&encoding=json&message=%7B%7D"
 
@@ -58,8 +59,9 @@ PROTOCOLS = pytest.mark.parametrize(
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """Return a server without a gRPC port."""
-    with serving(tmp_path_factory.mktemp("server"), "--grpc", "off", "--store", "memory") as one:
+    """Return a server without a gRPC port, which pages of one origin may call."""
+    flags = ("--grpc", "off", "--store", "memory", "--cors-origin", PAGE)
+    with serving(tmp_path_factory.mktemp("server"), *flags) as one:
         yield one
 
 
@@ -156,11 +158,9 @@ def test_curl_reads_and_is_told_that_nothing_has_changed(server: Server, tmp_pat
     assert again.stdout == "304"
 
 
-def test_pages_are_allowed_by_a_flag(serve: Serve, tmp_path: Path) -> None:
-    page = "http://localhost:5173"
-    server = serve("--grpc", "off", "--store", "memory", "--cors-origin", page)
-    answer = curl(tmp_path, "-i", "-H", f"Origin: {page}", f"{server.url}{READ}")
-    assert f"access-control-allow-origin: {page}\n" in answer.stdout.replace("\r", "")
+def test_pages_are_allowed_by_a_flag(server: Server, tmp_path: Path) -> None:
+    answer = curl(tmp_path, "-i", "-H", f"Origin: {PAGE}", f"{server.url}{READ}")
+    assert f"access-control-allow-origin: {PAGE}\n" in answer.stdout.replace("\r", "")
 
 
 def test_the_example_in_python(server: Server, tmp_path: Path) -> None:

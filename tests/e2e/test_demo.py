@@ -13,6 +13,7 @@ from pathlib import Path
 import httpx2
 import pytest
 from apidiscovery_service.app.settings import Address
+from command_line import run
 from programs import kubectl, run_apidiscovery
 from server import COMMAND, environment, eventually
 
@@ -85,8 +86,8 @@ def test_something_changes_while_it_runs(demo: httpx2.Client) -> None:
     )
 
 
-def test_an_address_that_others_can_reach_is_refused(tmp_path: Path) -> None:
-    outcome = run_apidiscovery(tmp_path, "demo", "--http", "0.0.0.0:0")
+def test_an_address_that_others_can_reach_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    outcome = run(capsys, "demo", "--http", "0.0.0.0:0")
     assert outcome.exit_code == 2
     assert "want a loopback address" in outcome.stderr
 

@@ -126,8 +126,8 @@ def over_both(clusters: Clusters, timeout_s: float | None = None) -> Generator[t
         yield http, pushed
 
 
-def test_names_are_resolved_in_each_cluster(clusters: Clusters) -> None:
-    with over_both(clusters) as fleets:
+def test_names_are_resolved_in_each_cluster(steady: Clusters) -> None:
+    with over_both(steady) as fleets:
         for fleet in fleets:
             assert fleet.best_common_version("wd").version == "v1"
             assert fleet.best_common_version("Widget", ["west"]).version == "v2"
@@ -141,15 +141,12 @@ def test_names_are_resolved_in_each_cluster(clusters: Clusters) -> None:
             assert set(caught.value.missing) == {"east", "west"}
             with pytest.raises(KeyError):
                 fleet.best_common_version("widgets", ["south"])
-        clusters.west.add(CRONTABS)
-        for fleet in fleets:
-            assert list(fleet.wait_for("crontabs", in_all=False)) == ["west"]
 
 
-def test_a_cluster_that_died_is_served_as_it_was_and_makes_unsure(
+def test_a_cluster_and_then_the_service_die_and_empty_nothing(
     clusters: Clusters, capsys: Capture
 ) -> None:
-    with over_both(clusters) as fleets:
+    with over_both(clusters, timeout_s=2) as fleets:
         before = [fleet.matrix() for fleet in fleets]
         clusters.west.down()
         clusters.until("Stale")
@@ -163,7 +160,13 @@ def test_a_cluster_that_died_is_served_as_it_was_and_makes_unsure(
             with pytest.raises(NotYetServed) as caught:
                 fleet.wait_for("widgets", timeout_s=0.1)
             assert set(caught.value.missing) == {"west"}
-    comparing_tells_of_the_dead(clusters, capsys)
+        comparing_tells_of_the_dead(clusters, capsys)
+        clusters.server.stop()
+        for fleet, known in zip(fleets, before, strict=True):
+            after, again = fleet.matrix(), fleet.matrix()
+            assert after.rows == known.rows
+            assert {column.freshness for column in after.columns} == {Freshness.STALE}
+            assert [c.since for c in after.columns] == [c.since for c in again.columns]
 
 
 def comparing_tells_of_the_dead(clusters: Clusters, capsys: Capture) -> None:
@@ -185,44 +188,44 @@ def comparing_tells_of_the_dead(clusters: Clusters, capsys: Capture) -> None:
     )
 
 
-@each_scheme
-async def test_a_watch_tells_changes_and_survives_the_service(
-    clusters: Clusters, scheme: str
-) -> None:
-    async with (
-        AsyncFleet.of_server(clusters.url(scheme)) as fleet,
-        aclosing(fleet.watch(interval_s=0.1)) as deltas,
-        asyncio.timeout(60),
-    ):
-        first = await anext(deltas)
-        matrix = applied(Matrix((), ()), first)
+async def test_a_watch_tells_changes_and_survives_the_service(clusters: Clusters) -> None:
+    """Over HTTP and over gRPC, at the same time."""
+    stopped = asyncio.Event()
+    seen = asyncio.Barrier(3)
+
+    async def see(scheme: str) -> None:
+        async with (
+            AsyncFleet.of_server(clusters.url(scheme)) as fleet,
+            aclosing(fleet.watch(interval_s=0.1)) as deltas,
+        ):
+            first = await anext(deltas)
+            matrix = applied(Matrix((), ()), first)
+            await seen.wait()
+            told = [await anext(deltas)]
+            while not told[-1].rows:  # such as a release that is learned of later
+                told.append(await anext(deltas))
+            for delta in told:
+                matrix = applied(matrix, delta)
+            assert matrix == await fleet.matrix()
+            assert list(await fleet.wait_for("crontabs", in_all=False)) == ["west"]
+            await seen.wait()
+            await stopped.wait()
+            rows = matrix.rows
+            while {column.freshness for column in matrix.columns} != {Freshness.STALE}:
+                matrix = applied(matrix, await anext(deltas))
+        assert [row.resource for row in first.rows] == ["pods", "widgets"]
+        assert [row.resource for row in told[-1].rows] == ["crontabs"]
+        assert [column.name for column in told[-1].columns] == ["west"]
+        assert matrix.rows == rows
+
+    async with asyncio.timeout(60), asyncio.TaskGroup() as tasks:
+        for scheme in ("http", "grpc"):
+            tasks.create_task(see(scheme))
+        await seen.wait()
         clusters.west.add(CRONTABS)
-        told = [await anext(deltas)]
-        while not told[-1].rows:  # such as a release that is learned of later
-            told.append(await anext(deltas))
-        for delta in told:
-            matrix = applied(matrix, delta)
-        assert matrix == await fleet.matrix()
+        await seen.wait()
         await asyncio.to_thread(clusters.server.stop)
-        rows = matrix.rows
-        while {column.freshness for column in matrix.columns} != {Freshness.STALE}:
-            matrix = applied(matrix, await anext(deltas))
-
-    assert [row.resource for row in first.rows] == ["pods", "widgets"]
-    assert [row.resource for row in told[-1].rows] == ["crontabs"]
-    assert [column.name for column in told[-1].columns] == ["west"]
-    assert matrix.rows == rows
-
-
-def test_a_service_that_is_gone_empties_nothing(clusters: Clusters) -> None:
-    with over_both(clusters, timeout_s=2) as fleets:
-        before = [fleet.matrix() for fleet in fleets]
-        clusters.server.stop()
-        for fleet, known in zip(fleets, before, strict=True):
-            after, again = fleet.matrix(), fleet.matrix()
-            assert after.rows == known.rows
-            assert {column.freshness for column in after.columns} == {Freshness.STALE}
-            assert [c.since for c in after.columns] == [c.since for c in again.columns]
+        stopped.set()
 
 
 @each_scheme

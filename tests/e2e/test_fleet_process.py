@@ -3,14 +3,13 @@
 import json
 from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 from typing import Any, cast
 
 import pytest
 from fake_api_server import Answer, FakeApiServer, aggregated, served_group
 from programs import Kubectl
 from raw_http import AGG, get
-from server import Serve, Server, eventually
+from server import Server, eventually, serving
 
 SEEN_S = 20.0
 DOWN = Answer(b"try again later\n", "text/plain", 503)
@@ -49,7 +48,7 @@ def cluster(told: str, *groups: dict[str, Any], release: str) -> dict[str, Answe
     }
 
 
-@pytest.fixture(name="clusters")
+@pytest.fixture(scope="module", name="clusters")
 def fixture_clusters() -> Iterator[dict[str, FakeApiServer]]:
     east = cluster("As east tells it.", served_group("own.test", "owns"), release="v1.36.2")
     west = cluster("As west tells it.", release="v1.31.0")
@@ -57,8 +56,11 @@ def fixture_clusters() -> Iterator[dict[str, FakeApiServer]]:
         yield {"east": first, "west": second}
 
 
-@pytest.fixture(name="server")
-def fixture_server(serve: Serve, tmp_path: Path, clusters: dict[str, FakeApiServer]) -> Server:
+@pytest.fixture(scope="module", name="server")
+def fixture_server(
+    clusters: dict[str, FakeApiServer], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Server]:
+    folder = tmp_path_factory.mktemp("fleet")
     config = {
         "store": "memory",
         "upstreams": {
@@ -66,10 +68,10 @@ def fixture_server(serve: Serve, tmp_path: Path, clusters: dict[str, FakeApiServ
         },
         "views": {"none": {"of": "union", "clusters": "region=none"}},
     }
-    (tmp_path / "config.yaml").write_text(json.dumps(config), encoding="utf-8")
-    server = serve("--config", str(tmp_path / "config.yaml"))
-    eventually(lambda: states(server) == ["Current", "Current"], SEEN_S, "both are read")
-    return server
+    (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    with serving(folder, "--config", str(folder / "config.json")) as server:
+        eventually(lambda: states(server) == ["Current", "Current"], SEEN_S, "both are read")
+        yield server
 
 
 def columns(server: Server) -> list[dict[str, Any]]:
@@ -106,26 +108,6 @@ def test_the_fleet_is_served_side_by_side(server: Server) -> None:
     assert version["gitVersion"] == "v1.31.0"
 
 
-def test_a_change_is_seen_and_a_failure_empties_nothing(
-    server: Server, clusters: dict[str, FakeApiServer]
-) -> None:
-    etag = get(server.http_port, "/fleet/matrix").etag
-    answers = cast("dict[str, Answer]", clusters["west"].answers)
-    shared, new = served_group("shared.test", "shareds"), served_group("new.test", "news")
-    clusters["west"].answers = {**answers, "/apis": aggregated(shared, new)}
-    eventually(lambda: "New" in kinds(server), SEEN_S, "the new kind is in the matrix")
-    assert get(server.http_port, "/fleet/matrix").etag != etag
-    assert "new.test" in served(server, "union")
-
-    clusters["west"].answers = DOWN
-    eventually(lambda: states(server) == ["Current", "Stale"], SEEN_S, "one is stale")
-    west = columns(server)[1]
-    assert west["since"]
-    assert "503" in west["reason"]
-    assert kinds(server)["New"] == "Different"
-    assert served(server, "union") == ["shared.test", "new.test", "own.test"]
-
-
 def documents(server: Server, view: str) -> object:
     return get(server.http_port, f"/views/{view}/openapi/v3").json()["paths"]
 
@@ -143,3 +125,24 @@ def test_kubectl_reads_a_view(server: Server, kubectl: Kubectl) -> None:
         told = kubectl(url, view, "explain", "shared")
         assert told.exit_code == 0, told.stderr
         assert "As east tells it." in told.stdout
+
+
+def test_a_change_is_seen_and_a_failure_empties_nothing(
+    server: Server, clusters: dict[str, FakeApiServer]
+) -> None:
+    """Last of this file: it changes a cluster."""
+    etag = get(server.http_port, "/fleet/matrix").etag
+    answers = cast("dict[str, Answer]", clusters["west"].answers)
+    shared, new = served_group("shared.test", "shareds"), served_group("new.test", "news")
+    clusters["west"].answers = {**answers, "/apis": aggregated(shared, new)}
+    eventually(lambda: "New" in kinds(server), SEEN_S, "the new kind is in the matrix")
+    assert get(server.http_port, "/fleet/matrix").etag != etag
+    assert "new.test" in served(server, "union")
+
+    clusters["west"].answers = DOWN
+    eventually(lambda: states(server) == ["Current", "Stale"], SEEN_S, "one is stale")
+    west = columns(server)[1]
+    assert west["since"]
+    assert "503" in west["reason"]
+    assert kinds(server)["New"] == "Different"
+    assert served(server, "union") == ["shared.test", "new.test", "own.test"]

@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import Outcome
+from command_line import Outcome, run
 from fake_api_server import Answer, FakeApiServer, aggregated, openapi_routes
-from programs import run_apidiscovery
 from raw_http import get
 from server import Server, eventually, serving
 from upstream_setup import item
@@ -52,10 +51,10 @@ class Remembered:
 
     server: Server
     between: str
-    home: Path
+    capsys: pytest.CaptureFixture[str]
 
     def run(self, *args: str) -> Outcome:
-        return run_apidiscovery(self.home, *args)
+        return run(self.capsys, *args)
 
     def history(self, *flags: str) -> str:
         done = self.run("history", "--grpc-server", self.server.grpc, "--fields", *flags)
@@ -67,8 +66,8 @@ class Remembered:
         return found
 
 
-@pytest.fixture(scope="module", name="kept")
-def fixture_kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Remembered]:
+@pytest.fixture(scope="module", name="served")
+def fixture_served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, str]]:
     folder = tmp_path_factory.mktemp("kept")
     quick = {"poll-interval": "200ms", "openapi-interval": "200ms"}
     with FakeApiServer(routes("v1", size={"type": "integer"}, name={"type": "string"})) as east:
@@ -84,7 +83,12 @@ def fixture_kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Remembere
             eventually(
                 lambda: remembered(server, b'{"size": {"type": "string"', b"v2"), SEEN_S, "as it is"
             )
-            yield Remembered(server, between, folder)
+            yield server, between
+
+
+@pytest.fixture(name="kept")
+def fixture_kept(served: tuple[Server, str], capsys: pytest.CaptureFixture[str]) -> Remembered:
+    return Remembered(*served, capsys)
 
 
 def remembered(server: Server, schema: bytes, version: bytes) -> str | None:
@@ -185,24 +189,15 @@ def test_a_time_that_cannot_be_shown_says_why(kept: Remembered) -> None:
     assert "west: the service knows no such cluster; it knows east" in unknown.stderr
 
 
-def test_a_server_without_a_history_says_so(tmp_path: Path) -> None:
-    own = ("--catalog", "none", "--store", "memory", "--history", "off")
-    with (
-        FakeApiServer(routes("v1")) as east,
-        serving(tmp_path, *own, "--upstream", f"east={east.url}") as server,
-    ):
-        sides = ("cluster:east@2026-11-20", "cluster:east")
-        done = run_apidiscovery(tmp_path, "diff", *sides, "--server", server.url)
-        assert done.exit_code == 2
-        assert "this server keeps no history; start it with --history" in done.stderr
-
-
-def test_manifests_are_checked_against_a_cluster_of_a_service(kept: Remembered) -> None:
-    (kept.home / "widget.yaml").write_text(MANIFEST)
+def test_manifests_are_checked_against_a_cluster_of_a_service(
+    kept: Remembered, tmp_path: Path
+) -> None:
+    file = tmp_path / "widget.yaml"
+    file.write_text(MANIFEST)
 
     def check(against: str) -> Outcome:
-        file = str(kept.home / "widget.yaml")
-        return kept.run("check", "-f", file, "--against", against, "--server", kept.server.url)
+        flags = ("--against", against, "--server", kept.server.url)
+        return kept.run("check", "-f", str(file), *flags)
 
     now = check("cluster:east")
     assert (now.exit_code, now.stderr) == (1, "")
@@ -210,6 +205,6 @@ def test_manifests_are_checked_against_a_cluster_of_a_service(kept: Remembered) 
     assert now.stdout.splitlines()[-1].startswith("cluster:east: 1 object, 1 error")
     then = check(f"cluster:east@{kept.between}")
     assert (then.exit_code, then.stderr) == (0, "")
-    nowhere = kept.run("check", "-f", "-", "--against", "cluster:east")
+    nowhere = kept.run("check", "-f", str(file), "--against", "cluster:east")
     assert nowhere.exit_code == 2
     assert "cluster:east: which service knows it? want --server URL" in nowhere.stderr

@@ -5,10 +5,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from programs import run_apidiscovery
+import pytest
+from command_line import run
 from raw_http import get
 from real_cluster import definition
 from server import Server, eventually, serving
+
+Capture = pytest.CaptureFixture[str]
 
 SEEN_S = 20.0
 KEY = "apis/example.com/v1"
@@ -38,15 +41,17 @@ def now() -> str:
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
-def changes(server: Server, folder: Path) -> list[dict[str, Any]]:
+def changes(server: Server, capsys: Capture) -> list[dict[str, Any]]:
     flags = ("--grpc-server", server.grpc, "--cluster", "-", "--fields", "-o", "json")
-    done = run_apidiscovery(folder, "history", *flags)
+    done = run(capsys, "history", *flags)
     assert (done.exit_code, done.stderr) == (0, "")
     found: list[dict[str, Any]] = json.loads(done.stdout)["changes"]
     return [one for one in found if KEY in " ".join(one["changes"])]
 
 
-def test_a_changed_schema_is_told_field_by_field_and_was_what_it_was(tmp_path: Path) -> None:
+def test_a_changed_schema_is_told_field_by_field_and_was_what_it_was(
+    capsys: Capture, tmp_path: Path
+) -> None:
     path = tmp_path / "widgets.json"
     write(path, "integer")
     own = ("--catalog", "none", "--store", f"sqlite:{tmp_path}/state.db", "--manifests", str(path))
@@ -62,8 +67,8 @@ def test_a_changed_schema_is_told_field_by_field_and_was_what_it_was(tmp_path: P
         then = eventually(as_it_was, SEEN_S, "it is remembered")
         write(path, "string")
         eventually(lambda: size_of(server, SCHEMA) == "string", SEEN_S, "as it is")
-        eventually(lambda: len(changes(server, tmp_path)) == 2, SEEN_S, "it is told")
-        last, first = changes(server, tmp_path)
+        eventually(lambda: len(changes(server, capsys)) == 2, SEEN_S, "it is told")
+        last, first = changes(server, capsys)
         assert first["changes"] == [f"{KEY}: schemas added"]
         assert last["changes"] == [f"{KEY}: schemas changed: 1 breaking in 1 kind"]
         (field,) = last["fields"]["changes"]
@@ -85,5 +90,5 @@ def test_a_changed_schema_is_told_field_by_field_and_was_what_it_was(tmp_path: P
         assert b"spec.size" in page.body
     with serving(tmp_path, *own) as server:
         eventually(lambda: size_of(server, SCHEMA) == "string", SEEN_S, "it serves again")
-        assert len(changes(server, tmp_path)) == 2
+        assert len(changes(server, capsys)) == 2
         assert size_of(server, f"{SCHEMA}?at={then}") == "integer"

@@ -9,11 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import grpc
+import pytest
 from apidiscovery.service.v1 import history_pb2, history_pb2_grpc
+from command_line import run
 from fake_api_server import FakeApiServer, aggregated
-from programs import run_apidiscovery, running
+from programs import running
 from raw_http import get
 from server import Server, eventually, serving
+
+Capture = pytest.CaptureFixture[str]
 
 SEEN_S = 20.0
 GROUP = history_pb2.HISTORY_CHANGE_KIND_GROUP
@@ -63,8 +67,8 @@ def kinds(change: history_pb2.HistoryChange) -> list[str]:
     return [one.response_kind.kind for version in versions for one in version.resources]
 
 
-def told(server: Server, folder: Path, *flags: str) -> str:
-    done = run_apidiscovery(folder, "history", "--grpc-server", server.grpc, *flags)
+def told(server: Server, capsys: Capture, *flags: str) -> str:
+    done = run(capsys, "history", "--grpc-server", server.grpc, *flags)
     assert (done.exit_code, done.stderr) == (0, ""), done
     return done.stdout
 
@@ -79,7 +83,9 @@ def until(server: Server, wanted: Sequence[str]) -> None:
     eventually(is_there, SEEN_S, f"{wanted} are remembered")
 
 
-def test_a_change_is_told_in_words_in_every_format(tmp_path: Path) -> None:
+def test_a_change_is_told_in_words_in_every_format_and_to_a_watch(
+    capsys: Capture, tmp_path: Path
+) -> None:
     with (
         FakeApiServer(routes("Widget", "Tool")) as upstream,
         following(tmp_path / "server", upstream.url) as server,
@@ -87,22 +93,31 @@ def test_a_change_is_told_in_words_in_every_format(tmp_path: Path) -> None:
         until(server, ["Widget", "Tool"])
         upstream.answers = routes("Widget")
         until(server, ["Widget"])
-        head, *lines = told(server, tmp_path, "--cluster", "east").splitlines()
+        head, *lines = told(server, capsys, "--cluster", "east").splitlines()
         assert head.split() == ["TIME", "CLUSTER", "CAUSE", "CHANGE"]
         assert "tools.v1.a.test: removed: Tool is not served any more" in lines[0]
         assert any(line.endswith("answers") and "cluster" in line for line in lines)
-        assert told(server, tmp_path, "--kind", "widget", "--cluster", "east").count("\n") == 2
-        newest, *_ = json.loads(told(server, tmp_path, "-o", "json"))["changes"]
+        assert told(server, capsys, "--kind", "widget", "--cluster", "east").count("\n") == 2
+        newest, *_ = json.loads(told(server, capsys, "-o", "json"))["changes"]
         assert newest["changes"] == ["tools.v1.a.test: removed: Tool is not served any more"]
         assert newest["findings"][0]["severity"] == "breaking"
-        assert told(server, tmp_path, "-o", "name", "--limit", "0").startswith("changes/")
-        table = told(server, tmp_path, "-o", "markdown").splitlines()
+        assert told(server, capsys, "-o", "name", "--limit", "0").startswith("changes/")
+        table = told(server, capsys, "-o", "markdown").splitlines()
         assert table[:2] == ["| Time | Cluster | Cause | Change |", "|---|---|---|---|"]
-        assert told(server, tmp_path, "--since", "1h", "--until", "0s", "-o", "name")
+        assert told(server, capsys, "--since", "1h", "--until", "0s", "-o", "name")
         # What this server merges is a cluster without a name.
-        merged = json.loads(told(server, tmp_path, "--cluster", "-", "-o", "json"))["changes"]
+        merged = json.loads(told(server, capsys, "--cluster", "-", "-o", "json"))["changes"]
         assert {one["cluster"] for one in merged} == {""}
         assert {one["cause"] for one in merged} == {"upstream:east"}
+        words = ("history", "--grpc-server", server.grpc, "--cluster", "east", "--watch")
+        with running(tmp_path, *words, "--group", "a.test", "-o", "json") as watching:
+            assert watching.stdout is not None
+            for wanted in ("a.test: added with v1", newest["changes"][0]):
+                assert json.loads(watching.stdout.readline())["changes"] == [wanted]
+            upstream.answers = routes("Widget", "Gadget")
+            line = json.loads(watching.stdout.readline())
+            assert line["changes"] == ["gadgets.v1.a.test: added: Gadget"]
+            watching.send_signal(signal.SIGTERM)
 
 
 def test_the_page_leaves_out_what_no_client_sees(tmp_path: Path) -> None:
@@ -130,35 +145,25 @@ def test_the_page_leaves_out_what_no_client_sees(tmp_path: Path) -> None:
         assert beside in get(server.http_port, "/ui/history?all=1").body
 
 
-def test_trouble_says_what_to_do(tmp_path: Path) -> None:
+def test_without_a_history_it_says_what_to_do(capsys: Capture, tmp_path: Path) -> None:
+    """On the command line, of a cluster at a time, and over HTTP."""
     with (
         FakeApiServer(routes("Widget")) as upstream,
         following(tmp_path / "server", upstream.url, "--history", "off") as server,
     ):
-        done = run_apidiscovery(tmp_path, "history", "--grpc-server", server.grpc)
+        done = run(capsys, "history", "--grpc-server", server.grpc)
         assert done.exit_code == 1
         assert "start it with --history" in done.stderr
-        done = run_apidiscovery(
-            tmp_path, "history", "--grpc-server", server.grpc, "--since", "soon"
-        )
+        done = run(capsys, "history", "--grpc-server", server.grpc, "--since", "soon")
         assert done.exit_code == 2
         assert "such as 7d or 12h" in done.stderr
-
-
-def test_a_watch_on_the_command_line_tells_each_change(tmp_path: Path) -> None:
-    with (
-        FakeApiServer(routes("Widget")) as upstream,
-        following(tmp_path / "server", upstream.url) as server,
-    ):
-        until(server, ["Widget"])
-        words = ("history", "--grpc-server", server.grpc, "--cluster", "east", "--watch")
-        with running(tmp_path, *words, "--group", "a.test", "-o", "json") as watching:
-            assert watching.stdout is not None
-            assert json.loads(watching.stdout.readline())["changes"] == ["a.test: added with v1"]
-            upstream.answers = routes("Widget", "Gadget")
-            line = json.loads(watching.stdout.readline())
-            assert line["changes"] == ["gadgets.v1.a.test: added: Gadget"]
-            watching.send_signal(signal.SIGTERM)
+        sides = ("cluster:east@2026-11-20", "cluster:east")
+        done = run(capsys, "diff", *sides, "--server", server.url)
+        assert done.exit_code == 2
+        assert "this server keeps no history; start it with --history" in done.stderr
+        answer = get(server.http_port, "/apis?at=2026-11-20T10:00:00Z")
+        assert answer.status == 400
+        assert "keeps no history" in str(answer.json()["message"])
 
 
 def test_what_was_written_survives_a_kill_and_nothing_is_written_twice(tmp_path: Path) -> None:

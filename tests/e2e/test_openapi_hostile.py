@@ -106,20 +106,20 @@ def refusal(server: Server, crd: dict[str, Any]) -> str:
     return error.details() or ""
 
 
-@pytest.mark.parametrize("name", TAKEN)
-def test_a_schema_at_its_limit_is_served_whole(server: Server, name: str) -> None:
-    group = f"{name}.taken.example.com"
-    apply(server, definition(group, TAKEN[name]))
-    answer = document(server, f"apis/{group}/v1")
-    assert "x-apidiscovery-generated" not in answer.json()
-    assert f"/apis/{group}/v1/things" in get(server.http_port, "/openapi/v2").body.decode()
-
-
-@pytest.mark.parametrize("name", REFUSED)
-def test_a_schema_beyond_a_limit_is_refused_with_its_place(server: Server, name: str) -> None:
-    schema, reason = REFUSED[name]
-    told = refusal(server, definition(f"{name}.refused.example.com", schema))
-    assert reason in told
+def test_schemas_at_limits_are_served_whole_and_keep_nobody_waiting(server: Server) -> None:
+    with polled(server) as answers:
+        for name, schema in TAKEN.items():
+            group = f"{name}.taken.example.com"
+            apply(server, definition(group, schema))
+            answer = document(server, f"apis/{group}/v1")
+            assert "x-apidiscovery-generated" not in answer.json()
+            merged = get(server.http_port, "/openapi/v2").body.decode()
+            assert f"/apis/{group}/v1/things" in merged
+        for name, (schema, reason) in REFUSED.items():
+            assert reason in refusal(server, definition(f"{name}.refused.example.com", schema))
+    assert len(answers) >= MIN_POLLS
+    assert {answer.status for answer in answers} == {200}
+    assert rss_kib(server) < MAX_RSS_KIB
 
 
 @pytest.mark.parametrize(
@@ -171,12 +171,16 @@ def hostile_document(group: str, schema: object) -> bytes:
 UPSTREAM_REFUSED = {
     "deep": (hostile_document("deep.up.example.com", deep(400)), "nest"),
     "deepest": (b'{"a":' * 20_000 + b"1" + b"}" * 20_000, "nest"),
-    "lists": (b'{"x-a":[' + b"[]," * 6_000_000 + b"1]}", "more than"),
+    "lists": (b'{"x-a":[' + b"[]," * 5_100_000 + b"1]}", "more than"),
     "cut": (hostile_document("cut.up.example.com", wide(5000))[:-9], "want JSON"),
     "spaces": (b" " * (8 * 1024 * 1024), "want JSON"),
+    "paths": (
+        b'{"openapi": "3.0.0", "paths": []}',
+        "upstream far: OpenAPI: GET /openapi/v3/apis/paths.up.example.com/v1",
+    ),
 }
 UPSTREAM_TAKEN = {
-    "wide": hostile_document("wide.up.example.com", wide(60_000)),
+    "wide": hostile_document("wide.up.example.com", wide(20_000)),
     "long": hostile_document("long.up.example.com", {"description": '"' * 1_000_000}),
     "texts": hostile_document("texts.up.example.com", {"description": "<&>\n" * 30_000}),
     "levels": hostile_document("levels.up.example.com", deep(150)),
@@ -223,20 +227,8 @@ def is_refused(server: Server, group: str, reason: str) -> bool:
     return any(group in line and reason in line for line in lines)
 
 
-def test_everybody_is_answered_while_the_hostile_set_is_worked_through(server: Server) -> None:
-    with polled(server) as answers:
-        for name, schema in TAKEN.items():
-            apply(server, definition(f"{name}.polled.example.com", schema))
-            get(server.http_port, "/openapi/v2")
-        for schema, _ in REFUSED.values():
-            refusal(server, definition("never.example.com", schema))
-    assert len(answers) >= MIN_POLLS
-    assert {answer.status for answer in answers} == {200}
-    assert rss_kib(server) < MAX_RSS_KIB
-
-
 def test_a_large_merged_document_is_the_same_in_every_coding_and_in_parts(server: Server) -> None:
-    apply(server, *(definition(f"{name}.merged.example.com", one) for name, one in TAKEN.items()))
+    apply(server, *(definition(f"{name}.taken.example.com", one) for name, one in TAKEN.items()))
     path, port = "/openapi/v2", server.http_port
     whole = get(port, path)
     assert len(whole.body) > WHOLE_BYTES
@@ -247,7 +239,7 @@ def test_a_large_merged_document_is_the_same_in_every_coding_and_in_parts(server
     head = request(port, path, method="HEAD")
     assert (head.status, head.body) == (200, b"")
     assert head.values("content-length") == [str(len(whole.body))]
-    begin, end = WHOLE_BYTES - 5, WHOLE_BYTES + 300_000
+    begin, end = WHOLE_BYTES - 5, WHOLE_BYTES + 200_000
     part = request(port, path, [("Range", f"bytes={begin}-{end - 1}")])
     assert (part.status, part.body) == (206, whole.body[begin:end])
     assert part.values("content-range") == [f"bytes {begin}-{end - 1}/{len(whole.body)}"]

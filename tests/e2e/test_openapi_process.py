@@ -1,6 +1,5 @@
 """OpenAPI of a real server: what is told is described at once, and by every replica."""
 
-import json
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -36,7 +35,6 @@ from server import Serve, Server, eventually, serving
 GENERATED = "x-apidiscovery-generated"
 # Until what one process has written is served by another.
 SHARED_S = 1.0
-MADE_WITHIN_S = 30.0  # every document, on a slow machine
 
 CRONTAB = "apis/stable.example.com/v1"
 NONE = ("--catalog", "none")
@@ -96,19 +94,6 @@ def test_what_is_published_again_without_its_document_has_a_generated_one(server
     assert is_not_found(server, key)
 
 
-def test_a_document_outlives_kill_9(serve: Serve, tmp_path: Path) -> None:
-    store = ("--store", f"sqlite:{tmp_path / 'store.sqlite'}")
-    first = serve(*NONE, *store)
-    key = publish(first, "kept.example.com", describing("kept.example.com"))
-    apply(first, crontabs("kept.example.org"))
-    before = index(first), document(first, key).body
-    first.process.kill()
-    first.process.wait()
-    again = serve(*NONE, *store)
-    assert (index(again), document(again, key).body) == before
-    assert before[0].keys() >= {key, "apis/kept.example.org/v1"}
-
-
 def test_the_document_of_an_owner_who_is_silent_stays(server: Server) -> None:
     group = "silent.example.com"
     request = publication(group, describing(group))
@@ -154,6 +139,15 @@ def test_a_definition_has_its_document_as_soon_as_it_is_applied(server: Server) 
     withdraw(server, registry_pb2.REGISTRATION_KIND_CUSTOM_RESOURCE_DEFINITION, f"crontabs.{group}")
     assert is_not_found(server, key)
     assert is_not_found(server, f"apis/{group}/v1beta1")
+
+
+def test_a_definition_has_a_schema_at_once(server: Server) -> None:
+    path = "/schemas/fresh.example.com/thing_v1.json"
+    assert get(server.http_port, path).status == 404
+    apply(server, simple("things", "fresh.example.com"))
+    answer = get(server.http_port, path)
+    assert (answer.status, answer.json()["title"]) == (200, "Thing fresh.example.com/v1")
+    assert b"fresh.example.com/thing_v1.json" in get(server.http_port, "/schemas/").body
 
 
 def test_a_definition_whose_names_are_taken_has_no_document(server: Server) -> None:
@@ -204,37 +198,8 @@ def test_servers_of_one_store_state_the_same(serve: Serve, tmp_path: Path) -> No
     apply(other, crontabs("stable.example.com"))
     eventually(lambda: CRONTAB in index(one), SHARED_S, "what the other wrote is described")
     eventually(lambda: key in index(other), SHARED_S, "what the one wrote is described")
-    answers = [get(server.http_port, INDEX) for server in (one, other)]
-    assert answers[0].body == answers[1].body
-    assert answers[0].etag == answers[1].etag
+    for path, accept in ((INDEX, None), ("/apis", AGG)):
+        answers = [get(server.http_port, path, accept) for server in (one, other)]
+        assert answers[0].body == answers[1].body
+        assert answers[0].etag == answers[1].etag
     assert document(one, key).body == document(other, key).body
-
-
-def whole_index(server: Server) -> bytes:
-    """Return the index once every document is made; nothing before, when some have no hash."""
-    body = get(server.http_port, INDEX).body
-    return body if body.count(b"?hash=") == body.count(b"serverRelativeURL") else b""
-
-
-def test_servers_of_the_same_manifests_state_the_same_in_whatever_order_they_stand(
-    serve: Serve, tmp_path: Path
-) -> None:
-    definitions = [
-        crontabs("stable.example.com"),
-        simple("gears", "stable.example.com", kind="Gear"),
-        simple("wheels", "a.example", kind="Wheel"),
-    ]
-    servers: list[Server] = []
-    for name, order in (("one", definitions), ("other", definitions[::-1])):
-        folder = tmp_path / name
-        folder.mkdir()
-        for number, definition in enumerate(order):
-            (folder / f"{number}.json").write_text(json.dumps(definition))
-        servers.append(serve(*NONE, "--store", "memory", "--manifests", str(folder)))
-    assert eventually(
-        lambda: whole_index(servers[0]), MADE_WITHIN_S, "every document has a hash"
-    ) == (eventually(lambda: whole_index(servers[1]), MADE_WITHIN_S, "every document has a hash"))
-    assert index(servers[0]).keys() >= {CRONTAB, f"{CRONTAB}beta1", "apis/a.example/v1"}
-    assert (
-        f"{CRONTAB}/namespaces/{{namespace}}/gears" in document(servers[1], CRONTAB).body.decode()
-    )

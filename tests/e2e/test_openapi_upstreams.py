@@ -13,7 +13,6 @@ from fake_api_server import (
     Answer,
     FakeApiServer,
     aggregated,
-    document,
     openapi_routes,
     served_group,
     sha512,
@@ -28,6 +27,8 @@ from server import DRAIN_S, Serve, Server, eventually, serving
 INDEX = "/openapi/v3"
 PROTOBUF = "application/com.github.proto-openapi.spec.v3.v1.0+protobuf"
 KEY = "apis/batch/v1"
+MADE = "apis/far.example.com/v1"
+PACKAGES = ("cert-manager", "gateway-api")
 
 SEEN_S = 20.0
 VISIBLE_S = 1.0
@@ -132,20 +133,25 @@ def often(folder: Path, **upstreams: str) -> str:
 # Another server like this one.
 
 
-@pytest.fixture(scope="module", name="packages")
-def fixture_packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("packages")
-    for package in sorted((GOLDEN / "crds" / "manifests").glob("*.gz")):
-        (folder / package.stem).write_bytes(gzip.decompress(package.read_bytes()))
+def packaged(name: str, folder: Path) -> Path:
+    """Write the definitions of a project into a folder; return the folder."""
+    packed = GOLDEN / "crds" / "manifests" / f"{name}.yaml.gz"
+    (folder / packed.stem).write_bytes(gzip.decompress(packed.read_bytes()))
     return folder
 
 
 @pytest.fixture(scope="module", name="upstream")
-def fixture_upstream(packages: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    folder = tmp_path_factory.mktemp("upstream")
-    flags = (*NONE, "--store", "memory", "--manifests", str(packages))
-    with serving(folder, *flags) as started:
-        yield started
+def fixture_upstream(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """Return a server of definitions, and of a group whose document it makes from discovery."""
+    folder, manifests = tmp_path_factory.mktemp("upstream"), tmp_path_factory.mktemp("packages")
+    for name in PACKAGES:
+        packaged(name, manifests)
+    routes = {"/api": EMPTY_CORE, "/apis": aggregated(served_group("far.example.com", "widgets"))}
+    with FakeApiServer(routes) as fake:
+        own = ("--manifests", str(manifests), "--upstream", f"far={fake.url}")
+        with serving(folder, *NONE, "--store", "memory", *own) as started:
+            eventually(lambda: MADE in urls(started.http_port), SEEN_S, "all are listed")
+            yield started
 
 
 @pytest.fixture(scope="module", name="mirror")
@@ -158,7 +164,7 @@ def fixture_mirror(upstream: Server, tmp_path_factory: pytest.TempPathFactory) -
 
 
 def test_a_mirror_has_the_index_of_what_it_mirrors(upstream: Server, mirror: Server) -> None:
-    assert len(urls(upstream.http_port)) > 10
+    assert len(urls(upstream.http_port)) > 5
     assert index(mirror).body == index(upstream).body
     assert index(mirror).etag == index(upstream).etag
 
@@ -171,29 +177,16 @@ def test_a_mirror_has_the_same_documents_in_either_form(upstream: Server, mirror
             assert (theirs.status, ours.status) == (200, 200), key
             assert ours.body == theirs.body, key
             assert (ours.content_type, ours.etag) == (theirs.content_type, theirs.etag), key
+    assert b'"x-apidiscovery-generated"' in get(mirror.http_port, f"{INDEX}/{MADE}").body
 
 
-@pytest.mark.parametrize("what", ["certificate.spec", "httproute", "prometheus.spec.storage"])
+@pytest.mark.parametrize("what", ["certificate.spec", "widget"])
 def test_a_mirror_explains_what_its_upstream_does(
     upstream: Server, mirror: Server, tmp_path: Path, what: str
 ) -> None:
     ours = explain(tmp_path, mirror.url, what)
     assert ours == explain(tmp_path, upstream.url, what)
-    assert "FIELDS:" in ours
-
-
-def test_what_is_made_from_discovery_is_passed_on_as_it_is(serve: Serve, tmp_path: Path) -> None:
-    routes = {"/api": EMPTY_CORE, "/apis": aggregated(served_group("east.example.com", "widgets"))}
-    with FakeApiServer(routes) as fake:
-        first = serve(*NONE, "--store", "memory", "--upstream", f"far={fake.url}")
-        eventually(lambda: "apis/east.example.com/v1" in urls(first.http_port), SEEN_S, "listed")
-        second = serve(*NONE, "--store", "memory", "--upstream", f"near={first.url}")
-        has_documents(second, *hashes(first).values())
-        body = get(second.http_port, f"{INDEX}/apis/east.example.com/v1").body
-        assert b'"x-apidiscovery-generated"' in body
-        assert body == get(first.http_port, f"{INDEX}/apis/east.example.com/v1").body
-        assert index(second).body == index(first).body
-        assert "KIND:" in explain(tmp_path, second.url, "widget")
+    assert "KIND:" in ours
 
 
 # A server that has no OpenAPI v3.
@@ -230,9 +223,10 @@ def test_an_old_servers_one_document_becomes_those_of_group_versions(
 # What is gone, and what changes.
 
 
-def test_what_an_upstream_published_outlives_it(
-    packages: Path, serve: Serve, tmp_path: Path
-) -> None:
+def test_what_an_upstream_published_outlives_it(serve: Serve, tmp_path: Path) -> None:
+    packages = tmp_path / "packages"
+    packages.mkdir()
+    packaged("cert-manager", packages)
     manifest = tmp_path / "widgets.json"
     own = {"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2"}
     manifest.write_text(json.dumps({**own, "items": [served_group("own.example.com", "widgets")]}))
@@ -352,27 +346,18 @@ def test_a_server_behind_an_apiservice_has_its_documents_passed_on(
         eventually(
             lambda: total(without.http_port, polls, upstream="default/remote:443"), SEEN_S, "asked"
         )
-        assert get(without.http_port, INDEX).status == 404
+        for path in (INDEX, f"{INDEX}/api/v1", "/openapi/v2"):
+            answer = get(without.http_port, path)
+            assert (answer.status, answer.body) == (404, b"404 page not found\n")
+        assert b"openapi" not in get(without.http_port, "/").body
         without.stop()
         assert len([path for path in fake.paths if path.startswith("/openapi")]) == before
-
-
-def test_documents_that_are_wrong_are_told_of_and_replaced(serve: Serve) -> None:
-    routes = widget_routes(east="fine", west="fine")
-    routes[f"{INDEX}/apis/west.example.com/v1"] = document({"openapi": "3.0.0", "paths": []})
-    with FakeApiServer(routes) as fake:
-        server = serve(*NONE, "--store", "memory", "--upstream", f"far={fake.url}")
-        has_documents(server, sha512(widget_document("east.example.com", "fine")))
-        report = get(server.http_port, "/readyz?verbose").body.decode()
-        assert "upstream far: OpenAPI: GET /openapi/v3/apis/west.example.com/v1" in report
-        west = get(server.http_port, f"{INDEX}/apis/west.example.com/v1")
-        assert b'"x-apidiscovery-generated"' in west.body
 
 
 def _slow_to_read() -> bytes:
     """Return a document of which every bit is allowed, and which takes many seconds to read."""
     schema = b'{"properties":{"a":' * 60 + b"{}" + b"}}" * 60
-    schemas = b",".join(b'"s%d":%s' % (number, schema) for number in range(20_000))
+    schemas = b",".join(b'"s%d":%s' % (number, schema) for number in range(8_000))
     return b'{"openapi":"3.0.0","components":{"schemas":{' + schemas + b"}}}"
 
 

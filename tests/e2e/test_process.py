@@ -8,7 +8,7 @@ import signal
 import socket
 import subprocess
 import textwrap
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import cast
@@ -20,7 +20,7 @@ import pytest
 from apidiscovery.service.v1 import discovery_pb2, discovery_pb2_grpc
 from metrics_text import total
 from raw_http import AGG, get
-from server import DRAIN_S, Serve, Server, eventually, refused
+from server import DRAIN_S, Serve, Server, eventually, refused, serving
 
 H2_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes.fromhex("000000040000000000")
 
@@ -61,12 +61,13 @@ def write(path: Path, text: str) -> None:
 # Stopping.
 
 
-@pytest.mark.parametrize("by", [signal.SIGTERM, signal.SIGINT], ids=lambda by: by.name)
 async def test_idle_connections_do_not_delay_the_end_and_a_watch_ends_with_unavailable(
-    serve: Serve, by: signal.Signals
+    serve: Serve,
 ) -> None:
-    """The caller that watches then goes on at another replica."""
+    """The caller that watches then goes on at another replica; nothing but the store is left."""
     server = serve()
+    assert json.loads(server.ready_file.read_bytes()) == {"http": server.http, "grpc": server.grpc}
+    assert server.ready_file.read_bytes().endswith(b"\n")
     async with (
         grpc.aio.insecure_channel(server.grpc) as channel,
         httpx2.AsyncClient(base_url=server.url, trust_env=False) as client,
@@ -76,12 +77,18 @@ async def test_idle_connections_do_not_delay_the_end_and_a_watch_ends_with_unava
         watch = stub.WatchDiscovery(discovery_pb2.WatchDiscoveryRequest())
         first = await anext(aiter(watch))
         assert first.changes.etag
-        stopping = asyncio.create_task(asyncio.to_thread(server.stop, by))
+        stopping = asyncio.create_task(asyncio.to_thread(server.stop))
         with pytest.raises(grpc.aio.AioRpcError) as caught:
             await anext(aiter(watch))
         assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
         assert caught.value.details() == "the server is stopping"
         assert await stopping < DRAIN_S
+    left = sorted(path.name for path in server.ready_file.parent.iterdir())
+    assert left == [".local", "stderr"]
+    for address in (server.http, server.grpc):
+        host, _, port = address.rpartition(":")
+        with pytest.raises(ConnectionRefusedError), socket.create_connection((host, int(port))):
+            pass
 
 
 def test_clients_that_never_read_are_cut_off(serve: Serve) -> None:
@@ -99,22 +106,6 @@ def test_clients_that_never_read_are_cut_off(serve: Serve) -> None:
         assert server.stop(within_s=DRAIN_S + 9) < DRAIN_S + 4
 
 
-def test_after_the_end_nothing_is_left(serve: Serve) -> None:
-    server = serve()
-    assert json.loads(server.ready_file.read_bytes()) == {"http": server.http, "grpc": server.grpc}
-    assert server.ready_file.read_bytes().endswith(b"\n")
-    server.stop()
-    assert not server.ready_file.exists()
-    # The store stays, in the home of whoever ran it.
-    left = sorted(path.name for path in server.ready_file.parent.iterdir())
-    assert left == [".local", "stderr"]
-    with (
-        pytest.raises(ConnectionRefusedError),
-        socket.create_connection(("127.0.0.1", server.http_port)),
-    ):
-        pass
-
-
 # Starting.
 
 
@@ -127,18 +118,13 @@ async def test_the_addresses_are_those_that_answer(server: Server) -> None:
     assert f'"{answer.etag}"' == get(server.http_port, "/apis", AGG).etag
 
 
-async def test_http_can_be_off(serve: Serve) -> None:
+async def test_http_can_be_off_and_sigint_ends_a_server(serve: Serve) -> None:
     server = serve("--http", "off")
     assert json.loads(server.ready_file.read_bytes()) == {"http": None, "grpc": server.grpc}
     async with grpc.aio.insecure_channel(server.grpc) as channel:
         stub = discovery_pb2_grpc.DiscoveryServiceStub(channel)
         assert (await stub.GetDiscovery(discovery_pb2.GetDiscoveryRequest())).etag
-
-
-def test_grpc_can_be_off(serve: Serve) -> None:
-    server = serve("--grpc", "off")
-    assert json.loads(server.ready_file.read_bytes()) == {"http": server.http, "grpc": None}
-    assert get(server.http_port, "/readyz").body == b"ok"
+    server.stop(signal.SIGINT)
 
 
 def test_file_variables_and_flags_are_put_together(serve: Serve, tmp_path: Path) -> None:
@@ -184,6 +170,7 @@ def test_variables_alone_are_enough(serve: Serve, tmp_path: Path) -> None:
         "APIDISCOVERY_FEATURE_GATES": "AggregatedDiscoveryEndpoint=false",
     }
     server = serve(env=variables, addresses=False)
+    assert json.loads(server.ready_file.read_bytes()) == {"http": server.http, "grpc": None}
     assert groups(server) == ["one.example.com", "two.example.com"]
     assert get(server.http_port, "/apis", AGG).status == 406
 
@@ -239,32 +226,29 @@ def test_a_ready_file_that_cannot_be_written(tmp_path: Path) -> None:
 # Following manifests.
 
 
-@pytest.fixture
-def watched(serve: Serve, tmp_path: Path) -> tuple[Server, Path]:
-    """Return a server of a directory with one manifest, and the manifest."""
-    folder = tmp_path / "manifests"
-    folder.mkdir()
-    path = folder / "one.yaml"
-    path.write_text(manifest("one.example.com"))
-    return serve("--manifests", str(folder)), path
+@pytest.fixture(scope="module")
+def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, Path]]:
+    """Return a server of a folder of manifests, and the folder."""
+    folder = tmp_path_factory.mktemp("manifests")
+    (folder / "one.yaml").write_text(manifest("one.example.com"))
+    with serving(tmp_path_factory.mktemp("watching"), "--manifests", str(folder)) as server:
+        yield server, folder
 
 
 def test_an_edit_shows_within_a_second(watched: tuple[Server, Path]) -> None:
-    server, path = watched
-    assert groups(server) == ["one.example.com"]
+    server, folder = watched
+    path = folder / "edited.yaml"
     two, three, more = (manifest(f"{name}.example.com") for name in ("two", "three", "more"))
     steps: list[tuple[Callable[[], object], list[str]]] = [
-        (lambda: write(path, two), ["two.example.com"]),
-        (lambda: path.write_text(three), ["three.example.com"]),
-        (
-            lambda: write(path.with_name("more.yml"), more),
-            ["more.example.com", "three.example.com"],
-        ),
-        (path.unlink, ["more.example.com"]),
+        (lambda: write(path, two), ["one", "two"]),
+        (lambda: path.write_text(three), ["one", "three"]),
+        (lambda: write(path.with_name("more.yml"), more), ["more", "one", "three"]),
+        (path.unlink, ["more", "one"]),
+        (path.with_name("more.yml").unlink, ["one"]),
     ]
-    for edit, want in steps:
+    for edit, names in steps:
         edit()
-        _serves(server, want)
+        _serves(server, [f"{name}.example.com" for name in names])
 
 
 def _serves(server: Server, want: list[str]) -> None:
@@ -272,8 +256,8 @@ def _serves(server: Server, want: list[str]) -> None:
 
 
 def test_a_broken_manifest_keeps_its_last_good_content(watched: tuple[Server, Path]) -> None:
-    server, path = watched
-    port = server.http_port
+    server, folder = watched
+    path, port = folder / "one.yaml", server.http_port
     good = get(port, "/apis", AGG)
     labels = {"file": str(path)}
 

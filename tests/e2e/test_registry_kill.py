@@ -8,13 +8,16 @@ from pathlib import Path
 import grpc
 import grpc.aio
 from apidiscovery.service.v1 import registry_pb2, registry_pb2_grpc
-from openapi_process import publication
+from openapi_process import apply, crontabs, describing, document, publication, publish
 from raw_http import get
-from server import Serve
+from server import Serve, Server
 
-_ROUNDS = 3
+_ROUNDS = 2
 _WORKERS = 4
 _KILL_AFTER_S = 0.4
+
+DEFINED = "kept.example.org"
+DEFINITION = f"crontabs.{DEFINED}"
 
 
 def request(name: str) -> registry_pb2.PublishRequest:
@@ -50,8 +53,10 @@ async def registered(target: str) -> dict[str, int]:
 async def test_nothing_that_was_acknowledged_is_lost_by_kill(serve: Serve, tmp_path: Path) -> None:
     flags = ("--catalog", "none", "--store", f"sqlite:{tmp_path / 'store.sqlite'}")
     acknowledged: dict[str, int] = {}
+    documents: dict[str, bytes] = {}
     for number in range(_ROUNDS):
         server = await asyncio.to_thread(serve, *flags)
+        documents = documents or await asyncio.to_thread(described, server)
         workers = [
             asyncio.create_task(
                 publish_until_it_ends(server.grpc, f"r{number}-w{worker}", acknowledged)
@@ -70,4 +75,14 @@ async def test_nothing_that_was_acknowledged_is_lost_by_kill(serve: Serve, tmp_p
     assert len(acknowledged) > _ROUNDS * _WORKERS
     assert acknowledged.items() <= found.items()
     served = json.loads((await asyncio.to_thread(get, server.http_port, "/apis")).body)
-    assert {group["name"] for group in served["groups"]} == {f"{n}.example.com" for n in found}
+    groups = {f"{n}.example.com" for n in found if n != DEFINITION}
+    assert {group["name"] for group in served["groups"]} == groups | {DEFINED}
+    for key, body in documents.items():
+        assert (await asyncio.to_thread(document, server, key)).body == body
+
+
+def described(server: Server) -> dict[str, bytes]:
+    """Publish a group with its document, and define a kind; return the documents of both."""
+    published = publish(server, "kept.example.com", describing("kept.example.com"))
+    apply(server, crontabs(DEFINED))
+    return {key: document(server, key).body for key in (published, f"apis/{DEFINED}/v1")}

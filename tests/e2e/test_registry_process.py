@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, TypeAlias, cast
 
 import pytest
-from command_line import Outcome
-from programs import apidiscovery, kubectl
+from command_line import Outcome, run
+from programs import kubectl
 from raw_http import AGG, get, request
 from repository import GOLDEN
 from server import Server, eventually, serving
@@ -56,6 +56,7 @@ spec:
 """
 
 Call: TypeAlias = Callable[..., Outcome]
+Capture: TypeAlias = pytest.CaptureFixture[str]
 
 
 @pytest.fixture(scope="module", name="server")
@@ -67,8 +68,12 @@ def fixture_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]
 
 
 @pytest.fixture(name="call")
-def fixture_call(server: Server, tmp_path: Path) -> Call:
-    return lambda *args: apidiscovery(tmp_path, server.grpc, *args)
+def fixture_call(
+    server: Server, capsys: Capture, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> Call:
+    """Return what calls a command in the folder of the test."""
+    monkeypatch.chdir(tmp_path)
+    return lambda *args: run(capsys, *args, "--grpc-server", server.grpc)
 
 
 def write(folder: Path, name: str, text: str) -> str:
@@ -314,11 +319,3 @@ def test_what_an_owner_registered_is_stale_when_it_is_silent_and_then_gone(
     assert seen == ["Current", "Stale", ""]
     assert time.monotonic() - began > 2
     assert call("get", "groups", "leased").exit_code == 1
-
-
-def test_a_server_that_is_not_there_is_named(tmp_path: Path) -> None:
-    write(tmp_path, "list.yaml", group_list("any.example.com"))
-    outcome = apidiscovery(tmp_path, "127.0.0.1:1", "apply", "-f", "list.yaml")
-    assert outcome.exit_code == 1
-    assert "127.0.0.1:1" in outcome.stderr
-    assert "Traceback" not in outcome.stderr

@@ -1,21 +1,18 @@
-"""Schemas of a real process: of what it serves, of clusters and views, and of former times."""
+"""Schemas of a real process: of its catalogue, of clusters and views, and of former times."""
 
 import json
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import pytest
 from apidiscovery_client.openapi.json_documents import load
 from apidiscovery_client.openapi.json_schema import Kind, json_schema
 from crd_manifests import simple
 from fake_api_server import Answer, FakeApiServer, aggregated, openapi_routes
 from jsonschema import Draft7Validator  # type: ignore[import-untyped] # it has no types here
-from openapi_process import apply
 from raw_http import RawResponse, get
 from schema_kinds import document_of
-from server import Serve, Server, eventually, serving
+from server import Serve, Server, eventually
 from upstream_setup import item
 
 DRAFT7: Any = Draft7Validator
@@ -32,13 +29,6 @@ NAMED: dict[str, Any] = {"apiVersion": "apps/v1", "kind": "Deployment", "metadat
 DEPLOYMENT = {**NAMED, "spec": SPEC}
 MISSPELT = {**NAMED, "spec": {**SPEC, "replcas": 3}}
 MISTYPED = {**NAMED, "spec": {**SPEC, "replicas": "three"}}
-
-
-@pytest.fixture(scope="module", name="server")
-def fixture_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    folder = tmp_path_factory.mktemp("schemas")
-    with serving(folder, "--catalog", "kubernetes", "--store", "memory") as server:
-        yield server
 
 
 def ask(server: Server, path: str, *lines: tuple[str, str]) -> RawResponse:
@@ -83,14 +73,6 @@ def test_a_schema_is_what_the_client_makes_of_the_document(server: Server) -> No
     for strict in (False, True):
         served = ask(server, f"/schemas/batch/job_v1.json?strict={str(strict).lower()}").json()
         assert served == json_schema(document, Kind("batch", "v1", "Job"), strict=strict)
-
-
-def test_a_definition_has_a_schema_at_once(server: Server) -> None:
-    assert ask(server, "/schemas/fresh.example.com/thing_v1.json").status == 404
-    apply(server, simple("things", "fresh.example.com"))
-    answer = ask(server, "/schemas/fresh.example.com/thing_v1.json")
-    assert (answer.status, answer.json()["title"]) == (200, "Thing fresh.example.com/v1")
-    assert b"fresh.example.com/thing_v1.json" in ask(server, "/schemas/").body
 
 
 def routes(**properties: object) -> dict[str, Answer]:
@@ -161,13 +143,3 @@ def remembered(server: Server, wanted: set[str]) -> str | None:
 def spec_of(answer: RawResponse) -> set[str]:
     properties: Any = answer.json()["properties"]
     return set(properties["spec"]["properties"])
-
-
-def test_a_cluster_that_has_never_answered_has_no_empty_index(serve: Serve) -> None:
-    server = serve(
-        "--catalog", "none", "--store", "memory", "--upstream", "east=http://127.0.0.1:1"
-    )
-    for path in ("schemas/", "schemas", "schemas/apps/deployment_v1.json"):
-        answer = ask(server, f"/clusters/east/{path}")
-        assert answer.status == 503, path
-        assert "OpenAPI of cluster east is not known yet" in str(answer.json()["message"])

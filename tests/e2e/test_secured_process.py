@@ -15,10 +15,10 @@ import pytest
 from apidiscovery.service.v1 import discovery_pb2, discovery_pb2_grpc, openapi_pb2
 from apidiscovery.service.v1.openapi_pb2_grpc import OpenAPIServiceStub
 from certificates import Authority, KeyPair
-from command_line import Outcome
+from command_line import Outcome, run
 from etcd import EtcdServer
 from fake_api_server import FakeApiServer, builtin
-from programs import apidiscovery, curl, kubectl, run_apidiscovery
+from programs import curl, kubectl
 from server import STOP_S, Serve, Server, eventually, refused, serving
 
 TOKENS = {
@@ -137,14 +137,6 @@ class Secured:
             ]
         return [*flags, "--token", TOKENS[who]] if who else flags
 
-    def call(self, who: str, *args: str) -> Outcome:
-        """Return what `apidiscovery ARGS` gives over gRPC with TLS."""
-        return apidiscovery(self.folder, self.grpc, *args, *self.credentials(who))
-
-    def apply(self, group: str, who: str) -> Outcome:
-        (self.folder / "list.yaml").write_text(LIST.replace("GROUP", group))
-        return self.call(who, "apply", "-f", "list.yaml", "--name", group.partition(".")[0])
-
 
 def write_tokens(file: Path, *users: str) -> None:
     groups = {"rita": "readers", "temp": "readers"}
@@ -181,6 +173,28 @@ def fixture_secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secure
             "foreign-certificate": other.client("carl", ["publishers"]),
         }
         yield Secured(server, folder, authority, pair, certificates)
+
+
+@pytest.fixture(name="call")
+def fixture_call(secured: Secured, capsys: pytest.CaptureFixture[str]) -> Callable[..., Outcome]:
+    """Return what calls a command as somebody, over gRPC with TLS."""
+
+    def call(who: str, *args: str) -> Outcome:
+        return run(capsys, *args, "--grpc-server", secured.grpc, *secured.credentials(who))
+
+    return call
+
+
+@pytest.fixture(name="apply")
+def fixture_apply(call: Callable[..., Outcome], tmp_path: Path) -> Callable[[str, str], Outcome]:
+    """Return what registers a group as somebody."""
+
+    def apply(group: str, who: str) -> Outcome:
+        file = tmp_path / "list.yaml"
+        file.write_text(LIST.replace("GROUP", group))
+        return call(who, "apply", "-f", str(file), "--name", group.partition(".")[0])
+
+    return apply
 
 
 # Reading.
@@ -248,10 +262,11 @@ def test_kubectl_is_refused(secured: Secured, who: str, error: str, tmp_path: Pa
         ("ada", "any.example.org"),
     ],
 )
-def test_who_may_publish_a_group_publishes_it(secured: Secured, who: str, group: str) -> None:
-    outcome = secured.apply(group, who)
+def test_who_may_publish_a_group_publishes_it(
+    secured: Secured, apply: Callable[[str, str], Outcome], who: str, group: str
+) -> None:
     name = group.partition(".")[0]
-    assert outcome == Outcome(0, f"groups/{name} created\n", "")
+    assert apply(group, who) == Outcome(0, f"groups/{name} created\n", "")
     eventually(
         lambda: f'"{group}"' in secured.get("/apis", "rita").stdout,
         VISIBLE_S,
@@ -271,17 +286,17 @@ def test_who_may_publish_a_group_publishes_it(secured: Secured, who: str, group:
     ],
 )
 def test_who_may_not_publish_a_group_is_refused(
-    secured: Secured, who: str, group: str, reason: str
+    secured: Secured, apply: Callable[[str, str], Outcome], who: str, group: str, reason: str
 ) -> None:
-    outcome = secured.apply(group, who)
+    outcome = apply(group, who)
     assert (outcome.exit_code, outcome.stdout) == (1, "")
     assert outcome.stderr.startswith(f"Error from server ({reason}): ")
     assert group not in secured.get("/apis", "rita").stdout
 
 
-def test_a_reader_may_list_and_nobody_may_not(secured: Secured) -> None:
-    assert secured.call("rita", "get", "sources").exit_code == 0
-    refused_listing = secured.call("", "get", "sources")
+def test_a_reader_may_list_and_nobody_may_not(call: Callable[..., Outcome]) -> None:
+    assert call("rita", "get", "sources").exit_code == 0
+    refused_listing = call("", "get", "sources")
     assert refused_listing.exit_code == 1
     assert "Unauthorized" in refused_listing.stderr
 
@@ -329,16 +344,15 @@ def code(secured: Secured, method: str, who: str) -> grpc.StatusCode:
 
 
 def test_clients_read_documents_with_what_says_who_they_are(
-    secured: Secured, tmp_path: Path
+    secured: Secured, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     for who in ("rita", "reader-certificate"):
         flags = ("--server", secured.url, *secured.credentials(who))
         told = kubectl(tmp_path, *flags, "explain", "deployment.spec.replicas")
         assert (told.exit_code, told.stderr) == (0, "")
-        ours = run_apidiscovery(tmp_path, "explain", "deployment.spec.replicas", *flags)
-        assert ours == told
+        assert run(capsys, "explain", "deployment.spec.replicas", *flags) == told
     flags = ("--server", secured.url, *secured.credentials("nemo"), "--no-cache")
-    refused_one = run_apidiscovery(tmp_path, "openapi", "get", "apps/v1", *flags)
+    refused_one = run(capsys, "openapi", "get", "apps/v1", *flags)
     assert (refused_one.exit_code, refused_one.stdout) == (1, "")
     assert '403: forbidden: User "nemo" cannot get path "/openapi/v3"' in refused_one.stderr
 
@@ -375,13 +389,12 @@ def test_a_certificate_that_is_replaced_is_shown_by_both_servers(secured: Secure
     fresh = secured.authority.server(SERVER_NAMES)
     for new, old in zip(fresh, secured.pair, strict=True):
         new.replace(old)
-    for port in ports:
-        shows_another(secured, port, before)
+    eventually(
+        lambda: before.isdisjoint({serial(secured, port) for port in ports}),
+        RELOADED_S,
+        "both show another",
+    )
     assert secured.status("/apis", "rita") == 200
-
-
-def shows_another(secured: Secured, port: int, before: set[int]) -> None:
-    eventually(lambda: serial(secured, port) not in before, RELOADED_S, "it is replaced")
 
 
 def test_no_secret_is_shown(secured: Secured) -> None:

@@ -4,13 +4,14 @@ import http.client
 import json
 import signal
 import socket
+import time
 from collections.abc import Generator
 
 import grpc
 import h2.connection
 from grpc_health.v1 import health_pb2
 from raw_http import get
-from server import Serve, eventually
+from server import STOP_S, Serve, eventually
 
 # Far longer than the test takes: a second signal ends it.
 LONG = "60s"
@@ -69,25 +70,22 @@ def request(state: h2.connection.H2Connection, stream: int) -> bytes:
     return state.data_to_send()
 
 
-def test_over_http_2_no_request_is_lost(serve: Serve) -> None:
+def test_over_http_2_no_request_is_lost_and_the_delay_ends_by_itself(serve: Serve) -> None:
     """The client is told to go away, and what it has sent until it knows is answered."""
-    server = serve()
+    server = serve("--shutdown-delay", "100ms", "--log-format", "json")
     state = h2.connection.H2Connection()
     state.initiate_connection()
     with socket.create_connection(("127.0.0.1", server.http_port), 10) as connection:
         received = frames(connection)
         connection.sendall(request(state, 1))
         assert (HEADERS, 1) in received
+        began = time.monotonic()
         server.process.send_signal(signal.SIGTERM)
         assert (GOAWAY, 0) in received
         connection.sendall(request(state, 3))
         assert (HEADERS, 3) in received
-    server.stop()
-
-
-def test_the_delay_is_in_the_log_and_ends_by_itself(serve: Serve) -> None:
-    server = serve("--shutdown-delay", "100ms", "--log-format", "json")
-    assert server.stop() >= 0.1
+    assert server.process.wait(STOP_S) == 0
+    assert time.monotonic() - began >= 0.1
     (stopping,) = (
         entry
         for entry in map(json.loads, server.log().splitlines())

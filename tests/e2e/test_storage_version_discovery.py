@@ -9,10 +9,11 @@ from typing import Any, cast
 import pytest
 from apidiscovery_releases import newest
 from apidiscovery_service.openapi.validation import validate
+from command_line import run
 from openapi_checks import errors, without_empty_defaults
 from openapi_documents import dangling
-from programs import kubectl, run_apidiscovery
-from raw_http import AGG, get
+from programs import kubectl
+from raw_http import AGG, get, request
 from repository import GOLDEN
 from server import Server, serving
 
@@ -120,7 +121,7 @@ def test_nothing_else_is_different(servers: Mapping[str, Server]) -> None:
     assert groups(servers["none"]).keys() == {GROUP, LEASES}
 
 
-def test_documents(on: Server, tmp_path: Path) -> None:
+def test_documents(on: Server, capsys: pytest.CaptureFixture[str]) -> None:
     """Valid by two validators, with every path that is served and no other."""
     index = read(on, "/openapi/v3")["paths"]
     key = f"apis/{GROUP}/v1alpha1"
@@ -138,13 +139,15 @@ def test_documents(on: Server, tmp_path: Path) -> None:
     assert not [
         path for path, item in named.items() if {"put", "post", "patch", "delete"} & {*item}
     ]
-    checked = run_apidiscovery(tmp_path, "openapi", "get", "-s", on.url, f"{GROUP}/v1alpha1")
+    checked = run(capsys, "openapi", "get", "-s", on.url, f"{GROUP}/v1alpha1")
     assert checked.exit_code == 0, checked.stderr
 
 
-def test_kubectl(on: Server, tmp_path: Path) -> None:
+def test_kubectl(servers: Mapping[str, Server], tmp_path: Path) -> None:
+    url = servers["kubernetes"].url
+
     def call(*args: str) -> str:
-        done = kubectl(tmp_path, "--server", on.url, *args)
+        done = kubectl(tmp_path, "--server", url, *args)
         assert (done.exit_code, done.stderr) == (0, "")
         return done.stdout
 
@@ -165,8 +168,7 @@ def test_without_the_gate_nothing_is_different(server: Server) -> None:
     answer = get(server.http_port, "/apis", AGG)
     recorded = newest().aggregated("/apis")
     assert answer.body == recorded
-    for path in (
-        f"/apis/{GROUP}/v1alpha1/storageversions",
-        f"/apis/{LEASES}/v1/leases",
-    ):
-        assert get(server.http_port, path).status == 404
+    for method in ("GET", "POST"):
+        answer = request(server.http_port, f"/apis/{GROUP}/v1alpha1/storageversions", method=method)
+        assert (answer.status, answer.body) == (404, b"404 page not found\n")
+    assert get(server.http_port, f"/apis/{LEASES}/v1/leases").status == 404

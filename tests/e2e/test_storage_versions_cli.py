@@ -12,8 +12,10 @@ import pytest
 from apidiscovery.service.v1 import storage_version_pb2 as pb
 from apidiscovery.service.v1 import storage_version_pb2_grpc
 from click import unstyle
-from command_line import Outcome
-from programs import apidiscovery, free_port, on_a_terminal
+from command_line import Outcome, run
+from object_server import PATH as OBJECTS
+from programs import free_port, on_a_terminal
+from raw_http import request
 from server import COMMAND, DRAIN_S, START_S, Serve, Server, environment, eventually, serving
 
 GATE = ("--feature-gates", "StorageVersionAPI=true")
@@ -53,17 +55,34 @@ class ApiServer:
         self._channel.close()
 
 
-@pytest.fixture(name="server")
-def fixture_server(tmp_path: Path) -> Iterator[Server]:
-    folder = tmp_path / "server"
-    folder.mkdir()
-    with serving(folder, "--catalog", "kubernetes", *GATE) as server:
+Join = Callable[[str], ApiServer]
+
+
+@pytest.fixture(scope="module", name="gated")
+def fixture_gated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """Return a server with the feature gate on; each test leaves it as it found it."""
+    with serving(tmp_path_factory.mktemp("gated"), "--store", "memory", *GATE) as server:
         yield server
 
 
+@pytest.fixture(name="join")
+def fixture_join(gated: Server) -> Iterator[Join]:
+    """Return what makes API servers members; at the end of the test nothing of them is left."""
+    joined: list[ApiServer] = []
+
+    def join(hostname: str) -> ApiServer:
+        joined.append(ApiServer(gated.grpc, hostname))
+        return joined[-1]
+
+    yield join
+    for one in joined:
+        one.departs()
+    assert request(gated.http_port, OBJECTS, method="DELETE").status == 200
+
+
 @pytest.fixture(name="cli")
-def fixture_cli(server: Server, tmp_path: Path) -> Cli:
-    return lambda *args: apidiscovery(tmp_path, server.grpc, "storage-versions", *args)
+def fixture_cli(gated: Server, capsys: pytest.CaptureFixture[str]) -> Cli:
+    return lambda *args: run(capsys, "storage-versions", *args, "--grpc-server", gated.grpc)
 
 
 class Running:
@@ -119,9 +138,9 @@ def on_terminal(folder: Path, address: str, *args: str, **env: str) -> str:
     return on_a_terminal(folder, "storage-versions", *args, "--grpc-server", address, env=env)
 
 
-def test_who_writes_what(server: Server, cli: Cli) -> None:
+def test_who_writes_what(join: Join, cli: Cli) -> None:
     """Discovery says apps/v1, and servers that write something else are shown to differ."""
-    first, second = ApiServer(server.grpc, "node-1"), ApiServer(server.grpc, "node-2")
+    first, second = join("node-1"), join("node-2")
     first.writes("v1beta1")
     second.writes("v1beta1")
     second.writes("v1", "daemonsets")
@@ -147,23 +166,23 @@ def test_who_writes_what(server: Server, cli: Cli) -> None:
     assert cli("apps.nothing").exit_code == 1
 
 
-def test_colours_are_for_terminals(server: Server, cli: Cli, tmp_path: Path) -> None:
-    ApiServer(server.grpc, "node-1").writes("v1")
+def test_colours_are_for_terminals(gated: Server, join: Join, cli: Cli, tmp_path: Path) -> None:
+    join("node-1").writes("v1")
     plain = cli().stdout
     assert "\x1b" not in plain
-    coloured = on_terminal(tmp_path, server.grpc)
+    coloured = on_terminal(tmp_path, gated.grpc)
     assert "\x1b[32mv1\x1b[0m" in coloured
     assert unstyle(coloured) == plain
-    assert on_terminal(tmp_path, server.grpc, NO_COLOR="1") == plain
-    assert on_terminal(tmp_path, server.grpc, "--color", "never") == plain
-    assert on_terminal(tmp_path, server.grpc, "--color", "always", NO_COLOR="1") == coloured
+    assert on_terminal(tmp_path, gated.grpc, NO_COLOR="1") == plain
+    assert on_terminal(tmp_path, gated.grpc, "--color", "never") == plain
+    assert on_terminal(tmp_path, gated.grpc, "--color", "always", NO_COLOR="1") == coloured
     assert cli("--color", "always").stdout == coloured
 
 
-def test_watch_ends_when_it_is_interrupted(server: Server, tmp_path: Path) -> None:
-    one = ApiServer(server.grpc, "node-1")
+def test_watch_ends_when_it_is_interrupted(gated: Server, join: Join, tmp_path: Path) -> None:
+    one = join("node-1")
     one.writes("v1beta1")
-    with running(tmp_path, server.grpc, "--watch") as command:
+    with running(tmp_path, gated.grpc, "--watch") as command:
         command.prints("v1beta1")
         one.writes("v1")
         command.prints("same")
@@ -173,13 +192,24 @@ def test_watch_ends_when_it_is_interrupted(server: Server, tmp_path: Path) -> No
         assert command.stdout.count("RESOURCE") == 2
 
 
-def test_watch_ends_when_the_server_has_gone(serve: Serve, tmp_path: Path) -> None:
+def test_a_watch_and_many_streams_end_with_their_server(serve: Serve, tmp_path: Path) -> None:
+    """It stops at once, not when the time for calls is over."""
     server = serve(*GATE)
     ApiServer(server.grpc, "node-1").writes("v1")
     args = (tmp_path, server.grpc, "--watch", "--request-timeout", "1s")
-    with running(*args) as command:
+    with running(*args) as command, grpc.insecure_channel(server.grpc) as channel:
         command.prints("NODE-1")
+        stub = storage_version_pb2_grpc.StorageVersionServiceStub(channel)
+        target = pb.AgreementTarget(name=DEPLOYMENTS, encoding_version="apps/v7")
+        calls = [
+            stub.WaitForAgreement(pb.WaitForAgreementRequest(targets=[target])) for _ in range(50)
+        ]
+        for call in calls:
+            next(call)
         assert server.stop() < DRAIN_S
+        for call in calls:
+            assert call.code() is grpc.StatusCode.UNAVAILABLE
+            assert call.details() == "the server is stopping"
         assert command.process.wait(LIMIT_S) == 1
         lines = command.stderr.splitlines()
     assert lines[0] == "warning: the server is stopping; trying again"
@@ -187,9 +217,9 @@ def test_watch_ends_when_the_server_has_gone(serve: Serve, tmp_path: Path) -> No
     assert len(lines) == 2
 
 
-def test_wait(server: Server, cli: Cli, tmp_path: Path) -> None:
+def test_wait(gated: Server, join: Join, cli: Cli, tmp_path: Path) -> None:
     """0 when all agree, 3 when the time has passed before, and who is waited for by hostname."""
-    first, second = ApiServer(server.grpc, "node-1"), ApiServer(server.grpc, "node-2")
+    first, second = join("node-1"), join("node-2")
     first.writes("v1")
     second.writes("v1beta1")
     outcome = cli("wait", "apps.deployments=apps/v1", "--timeout", "300ms")
@@ -199,9 +229,8 @@ def test_wait(server: Server, cli: Cli, tmp_path: Path) -> None:
         f"{LINE} waiting: agreeing node-1; lagging node-2\n"
         f"error: timed out waiting for agreement on {DEPLOYMENTS}\n",
     )
-    with running(tmp_path, server.grpc, "wait", "apps.deployments=apps/v1", "--timeout", "0") as (
-        command
-    ):
+    target = "apps.deployments=apps/v1"
+    with running(tmp_path, gated.grpc, "wait", target, "--timeout", "0") as command:
         command.prints("lagging node-2")
         second.writes("v1")
         assert command.process.wait(LIMIT_S) == 0
@@ -213,8 +242,8 @@ def test_wait(server: Server, cli: Cli, tmp_path: Path) -> None:
     assert bad.stderr.startswith("error: targets[")
 
 
-def test_wait_is_interrupted(server: Server, tmp_path: Path) -> None:
-    with running(tmp_path, server.grpc, "wait", DEPLOYMENTS, "--timeout", "0") as command:
+def test_wait_is_interrupted(gated: Server, tmp_path: Path) -> None:
+    with running(tmp_path, gated.grpc, "wait", DEPLOYMENTS, "--timeout", "0") as command:
         command.prints("no server has reported yet")
         command.process.send_signal(signal.SIGINT)
         assert command.process.wait(END_S) == 130
@@ -253,8 +282,8 @@ def running_wait(
         wait.__exit__(None, None, None)
 
 
-def test_a_server_that_departs_is_not_shown_for_long(server: Server, cli: Cli) -> None:
-    first, second = ApiServer(server.grpc, "node-1"), ApiServer(server.grpc, "node-2")
+def test_a_server_that_departs_is_not_shown_for_long(join: Join, cli: Cli) -> None:
+    first, second = join("node-1"), join("node-2")
     first.writes("v1")
     second.writes("v1beta1")
     second.departs()
@@ -266,28 +295,10 @@ def test_a_server_that_departs_is_not_shown_for_long(server: Server, cli: Cli) -
     assert cli().stdout.splitlines()[1].split() == [DEPLOYMENTS, "v1", "v1", "True", "same"]
 
 
-def test_the_gate_is_off(serve: Serve, tmp_path: Path) -> None:
-    outcome = apidiscovery(tmp_path, serve().grpc, "storage-versions")
-    assert outcome == Outcome(
+def test_the_gate_is_off(server: Server, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(capsys, "storage-versions", "--grpc-server", server.grpc) == Outcome(
         1,
         "",
         "Error from server (MethodNotAllowed): storage versions are not served: the feature gate"
         " StorageVersionAPI is off\n",
     )
-
-
-def test_many_streams_do_not_keep_the_server(serve: Serve) -> None:
-    """It stops at once, not when the time for calls is over."""
-    server = serve(*GATE)
-    with grpc.insecure_channel(server.grpc) as channel:
-        stub = storage_version_pb2_grpc.StorageVersionServiceStub(channel)
-        target = pb.AgreementTarget(name=DEPLOYMENTS)
-        calls = [
-            stub.WaitForAgreement(pb.WaitForAgreementRequest(targets=[target])) for _ in range(50)
-        ]
-        for call in calls:
-            next(call)
-        assert server.stop() < DRAIN_S
-        for call in calls:
-            assert call.code() is grpc.StatusCode.UNAVAILABLE
-            assert call.details() == "the server is stopping"

@@ -58,20 +58,19 @@ def kubectl(gated: Server, tmp_path: Path) -> Iterator[Kubectl]:
 
 
 @pytest.fixture
-def created(kubectl: Kubectl) -> Kubectl:
+def created(gated: Server, kubectl: Kubectl) -> Kubectl:
     """Return what runs kubectl where one object is."""
-    done = kubectl("create", "-f", "manifest.yaml")
-    assert done.stdout == f"{FULL}/{NAME} created\n"
+    body = json.dumps({"metadata": {"name": NAME, "labels": {"color": "red"}}}).encode()
+    assert request(gated.http_port, PATH, method="POST", body=body).status == 201
     return kubectl
 
 
-def labels(kubectl: Kubectl) -> dict[str, str]:
-    got = kubectl("get", "storageversion", NAME, "-o", "json")
-    metadata = cast("dict[str, Any]", json.loads(got.stdout))["metadata"]
+def labels(gated: Server) -> dict[str, str]:
+    metadata = cast("dict[str, Any]", get(gated.http_port, f"{PATH}/{NAME}").json()["metadata"])
     return cast("dict[str, str]", metadata.get("labels", {}))
 
 
-def test_get(created: Kubectl) -> None:
+def test_get_and_describe(gated: Server, created: Kubectl) -> None:
     header, row = created("get", "storageversions").stdout.splitlines()
     assert header.split() == ["NAME", "COMMONENCODINGVERSION", "STORAGEVERSIONS", "AGE"]
     assert row.split()[:3] == [NAME, "<unset>", "<unset>"]
@@ -79,30 +78,14 @@ def test_get(created: Kubectl) -> None:
     assert created("get", "storageversions", "--chunk-size=1", "--no-headers").stdout.split()[0]
     missing = created("get", "storageversion", "none.none", fails=True)
     assert "Error from server (NotFound)" in missing.stderr
-
-
-def test_get_as_yaml_and_json(created: Kubectl) -> None:
     text = created("get", "storageversion", NAME, "-o", "yaml").stdout
     assert text.startswith("apiVersion: internal.apiserver.k8s.io/v1alpha1\nkind: StorageVersion\n")
     value = json.loads(created("get", "storageversion", NAME, "-o", "json").stdout)
     assert (value["kind"], value["spec"], value["status"]) == ("StorageVersion", {}, {})
-
-
-def test_get_raw(gated: Server, created: Kubectl) -> None:
-    """It is what the server sends."""
     assert created("get", "--raw", PATH).stdout.encode() == get(gated.http_port, PATH).body
-
-
-def test_describe(created: Kubectl) -> None:
-    text = created("describe", "storageversion", NAME).stdout
-    assert f"Name:         {NAME}" in text
-    assert "color=red" in text
-
-
-def test_explain_and_api_resources(kubectl: Kubectl) -> None:
-    assert "StorageVersion" in kubectl("explain", "storageversions").stdout
-    listed = kubectl("api-resources", "--api-group=internal.apiserver.k8s.io", "-o", "name")
-    assert listed.stdout == "storageversions.internal.apiserver.k8s.io\n"
+    described = created("describe", "storageversion", NAME).stdout
+    assert f"Name:         {NAME}" in described
+    assert "color=red" in described
 
 
 def test_delete(created: Kubectl) -> None:
@@ -112,9 +95,10 @@ def test_delete(created: Kubectl) -> None:
     assert created("delete", "storageversions", "--all").stdout == "No resources found\n"
 
 
-def test_create_again(created: Kubectl) -> None:
-    done = created("create", "-f", "manifest.yaml", fails=True)
-    assert "Error from server (AlreadyExists)" in done.stderr
+def test_create(kubectl: Kubectl) -> None:
+    create = ("create", "-f", "manifest.yaml")
+    assert kubectl(*create).stdout == f"{FULL}/{NAME} created\n"
+    assert "Error from server (AlreadyExists)" in kubectl(*create, fails=True).stderr
 
 
 def test_create_with_a_field_that_is_not_there(kubectl: Kubectl, tmp_path: Path) -> None:
@@ -127,35 +111,35 @@ def test_create_with_a_field_that_is_not_there(kubectl: Kubectl, tmp_path: Path)
     assert 'Warning: unknown field "extra"' in lenient.stderr
 
 
-def test_dry_run(kubectl: Kubectl) -> None:
+def test_dry_run(gated: Server, kubectl: Kubectl) -> None:
     done = kubectl("create", "-f", "manifest.yaml", "--dry-run=server")
     assert done.stdout == f"{FULL}/{NAME} created (server dry run)\n"
-    assert kubectl("get", "storageversions").stdout == ""
+    assert get(gated.http_port, f"{PATH}/{NAME}").status == 404
 
 
-def test_replace(created: Kubectl, tmp_path: Path) -> None:
+def test_replace(gated: Server, created: Kubectl, tmp_path: Path) -> None:
     (tmp_path / "manifest.yaml").write_text(MANIFEST.replace("red", "green"))
     assert created("replace", "-f", "manifest.yaml").stdout == f"{FULL}/{NAME} replaced\n"
-    assert labels(created) == {"color": "green"}
+    assert labels(gated) == {"color": "green"}
 
 
-def test_apply(kubectl: Kubectl, tmp_path: Path) -> None:
+def test_apply(gated: Server, kubectl: Kubectl, tmp_path: Path) -> None:
     """It creates; its changes are strategic merge patches, which are not served."""
     apply = ("apply", "-f", "manifest.yaml")
     assert kubectl(*apply).stdout == f"{FULL}/{NAME} created\n"
     assert kubectl(*apply).stdout == f"{FULL}/{NAME} unchanged\n"
     (tmp_path / "manifest.yaml").write_text(MANIFEST.replace("color: red", "shape: round"))
     assert "application/merge-patch+json" in kubectl(*apply, fails=True).stderr
-    assert labels(kubectl) == {"color": "red"}
+    assert labels(gated) == {"color": "red"}
     server_side = kubectl(*apply, "--server-side", fails=True)
     assert "Server-side apply not available on the server" in server_side.stderr
 
 
-def test_patch(created: Kubectl) -> None:
+def test_patch(gated: Server, created: Kubectl) -> None:
     patch = json.dumps({"metadata": {"labels": {"color": "blue"}}})
     args = ("patch", "storageversion", NAME, "--type=merge", "-p", patch)
     assert created(*args).stdout == f"{FULL}/{NAME} patched\n"
-    assert labels(created) == {"color": "blue"}
+    assert labels(gated) == {"color": "blue"}
     assert created(*args).stdout == f"{FULL}/{NAME} patched (no change)\n"
 
 
@@ -166,16 +150,18 @@ def test_patch(created: Kubectl) -> None:
         ("strategic", {"metadata": {"labels": {"color": "blue"}}}),
     ],
 )
-def test_other_patches_say_which_one_is_served(created: Kubectl, kind: str, patch: object) -> None:
+def test_other_patches_say_which_one_is_served(
+    gated: Server, created: Kubectl, kind: str, patch: object
+) -> None:
     args = ("patch", "storageversion", NAME, f"--type={kind}", "-p", json.dumps(patch))
     refused = created(*args, fails=True)
     assert "accepted media types include: application/merge-patch+json" in refused.stderr
-    assert labels(created) == {"color": "red"}
+    assert labels(gated) == {"color": "red"}
 
 
-def test_label_and_annotate(created: Kubectl) -> None:
+def test_label_and_annotate(gated: Server, created: Kubectl) -> None:
     created("label", "storageversion", NAME, "shape=round", "color-")
-    assert labels(created) == {"shape": "round"}
+    assert labels(gated) == {"shape": "round"}
     assert created("annotate", "storageversion", NAME, "note=kept").stdout.endswith("annotated\n")
 
 
@@ -242,31 +228,18 @@ def test_leases(kubectl: Kubectl) -> None:
     assert "MethodNotAllowed" in made.stderr
 
 
-def test_a_watch_does_not_hold_up_the_end(tmp_path: Path) -> None:
-    """The server does not wait for watchers when it stops."""
+def test_objects_outlive_the_server_whose_end_waits_for_no_watch(tmp_path: Path) -> None:
+    store = ("--store", f"sqlite:{tmp_path / 'state.db'}")
+    body = json.dumps({"metadata": {"name": NAME}}).encode()
     with (
-        serving(tmp_path, *GATE) as server,
+        serving(subfolder(tmp_path, "first"), *GATE, *store) as server,
         socket.create_connection(("127.0.0.1", server.http_port), LIMIT_S) as connection,
     ):
+        assert request(server.http_port, PATH, method="POST", body=body).status == 201
+        before = get(server.http_port, f"{PATH}/{NAME}")
         connection.sendall(f"GET {PATH}?watch=1 HTTP/1.1\r\nHost: a\r\n\r\n".encode())
         assert connection.recv(1 << 16).startswith(b"HTTP/1.1 200 OK\r\n")
         assert server.stop() < DRAIN_S
-
-
-def test_without_the_gate_there_is_nothing(tmp_path: Path) -> None:
-    with serving(tmp_path, "--catalog", "none") as server:
-        for method in ("GET", "POST"):
-            answer = request(server.http_port, PATH, method=method)
-            assert (answer.status, answer.body) == (404, b"404 page not found\n")
-
-
-def test_objects_outlive_the_server(tmp_path: Path) -> None:
-    """With a store on disk they are there again, as they were."""
-    store = ("--store", f"sqlite:{tmp_path / 'state.db'}")
-    body = json.dumps({"metadata": {"name": NAME}}).encode()
-    with serving(subfolder(tmp_path, "first"), *GATE, *store) as server:
-        assert request(server.http_port, PATH, method="POST", body=body).status == 201
-        before = get(server.http_port, f"{PATH}/{NAME}")
     with serving(subfolder(tmp_path, "second"), *GATE, *store) as server:
         after = get(server.http_port, f"{PATH}/{NAME}")
     assert after.status == 200

@@ -16,55 +16,29 @@ from apidiscovery_etcd.rpc_pb2 import (
 )
 from apidiscovery_etcd.rpc_pb2_grpc import AuthStub
 from certificates import Authority, KeyPair
+from command_line import run
 from etcd import EtcdServer
 from openapi_process import groups, publish
-from programs import apidiscovery, beginning, free_port, unprivileged
+from programs import beginning, free_port, unprivileged
 from raw_http import AGG, get
-from server import Serve, Server, eventually, refused, serving
+from server import Serve, eventually, refused
 
 NONE = ("--catalog", "none")
 # Until what one process has written is served by another.
 SHARED_S = 1.0
 
 
-def kill(server: Server) -> None:
-    server.process.kill()
-    server.process.wait()
-
-
 # SQLite.
 
 
-def test_two_servers_on_one_file_see_each_others_writes(serve: Serve, tmp_path: Path) -> None:
-    store = f"sqlite:{tmp_path / 'store.sqlite'}"
-    one, other = (serve(*NONE, "--store", store) for _ in range(2))
-    publish(one, "one.example.com")
-    eventually(lambda: "one" in groups(other), SHARED_S, "what one wrote is there too")
-    publish(other, "other.example.com")
-    eventually(lambda: "other" in groups(one), SHARED_S, "what the other wrote is there too")
-    answers = [get(server.http_port, "/apis", AGG) for server in (one, other)]
-    assert answers[0].etag == answers[1].etag
-
-
-@pytest.mark.parametrize(
-    ("variable", "place"),
-    [
-        pytest.param("XDG_STATE_HOME", "apidiscovery/store.sqlite", id="state"),
-        pytest.param("HOME", ".local/state/apidiscovery/store.sqlite", id="home"),
-    ],
-)
 def test_without_a_flag_the_store_is_in_the_users_state_folder(
-    tmp_path: Path, variable: str, place: str
+    serve: Serve, tmp_path: Path
 ) -> None:
-    home = tmp_path / "of-the-user"
-    home.mkdir()
-    with serving(tmp_path, *NONE, env={variable: str(home)}) as server:
-        publish(server, "kept.example.com")
-        file = home / place
-        assert file.read_bytes().startswith(b"SQLite format 3\0")
-        assert (file.stat().st_mode & 0o777, file.parent.stat().st_mode & 0o777) == (0o600, 0o700)
-    with serving(tmp_path, *NONE, env={variable: str(home)}) as again:
-        assert groups(again) == {"kept"}
+    server = serve(*NONE, env={"XDG_STATE_HOME": str(tmp_path)})
+    publish(server, "kept.example.com")
+    file = tmp_path / "apidiscovery" / "store.sqlite"
+    assert file.read_bytes().startswith(b"SQLite format 3\0")
+    assert (file.stat().st_mode & 0o777, file.parent.stat().st_mode & 0o777) == (0o600, 0o700)
 
 
 def test_a_file_that_is_not_ours_is_refused_and_left_as_it_was(tmp_path: Path) -> None:
@@ -113,7 +87,7 @@ def test_a_store_in_a_folder_that_cannot_be_written_is_refused(tmp_path: Path) -
 
 
 def test_a_server_without_its_etcd_listens_says_so_and_becomes_ready_when_it_comes(
-    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     etcd = EtcdServer(tmp_path / "etcd")
     http, rpc = free_port(), free_port()
@@ -126,7 +100,7 @@ def test_a_server_without_its_etcd_listens_says_so_and_becomes_ready_when_it_com
         assert early.status == 503
         assert early.values("retry-after")
         assert discovery_code(rpc) is grpc.StatusCode.UNAVAILABLE
-        outcome = apidiscovery(tmp_path, f"127.0.0.1:{rpc}", "get", "groups")
+        outcome = run(capsys, "get", "groups", "--grpc-server", f"127.0.0.1:{rpc}")
         assert outcome.exit_code == 1
         assert "ServiceUnavailable" in outcome.stderr
         eventually(lambda: etcd.endpoint in log.read_text(), 10, "the log names etcd")

@@ -13,6 +13,7 @@ from typing import Any, cast
 import pytest
 from certificates import Authority
 from cluster_files import contexts
+from command_line import run
 from fake_api_server import (
     Answer,
     FakeApiServer,
@@ -23,7 +24,6 @@ from fake_api_server import (
     served_group,
 )
 from metrics_text import total
-from programs import apidiscovery
 from raw_http import AGG, get
 from repository import GOLDEN
 from server import Serve, Server, eventually, serving
@@ -98,15 +98,6 @@ def warnings(server: Server) -> list[str]:
 # By flags.
 
 
-def test_a_new_server_is_served_byte_for_byte(serve: Serve) -> None:
-    with FakeApiServer(builtin()) as upstream:
-        server = serve(*NONE, "--upstream", f"east={upstream.url}")
-        is_current(server, "apps/v1")
-        for path in ("api", "apis"):
-            wanted = (GOLDEN / "builtin" / f"{path}.v2.json").read_bytes()
-            assert get(server.http_port, f"/{path}", AGG).body == wanted
-
-
 def test_an_old_server_is_asked_for_each_group_version(serve: Serve) -> None:
     recorded = legacy()
     with FakeApiServer(recorded) as upstream:
@@ -121,24 +112,33 @@ def test_an_old_server_is_asked_for_each_group_version(serve: Serve) -> None:
     assert "pods" in resources(served(server, "/api")["/v1"])
 
 
-def test_contexts_of_a_kubeconfig_are_clusters(serve: Serve, tmp_path: Path) -> None:
-    with (
-        FakeApiServer({"/apis": aggregated(served_group("east.example.com", "ones"))}) as east,
-        FakeApiServer({"/apis": aggregated(served_group("west.example.com", "twos"))}) as west,
-    ):
+def test_contexts_are_clusters_and_upstreams_may_be_named_by_a_variable(
+    serve: Serve, tmp_path: Path
+) -> None:
+    names = ("east", "west", "north", "south")
+    with ExitStack() as stack:
+        urls = {
+            name: stack.enter_context(
+                FakeApiServer({"/apis": aggregated(served_group(f"{name}.example.com", "ones"))})
+            ).url
+            for name in names
+        }
         path = tmp_path / "kubeconfig"
-        path.write_text(contexts({"east": east.url, "west": west.url}))
-        file = str(path)
-        current = serve(*NONE, "--kubeconfig", file)
-        both = serve(*NONE, "--kubeconfig", file, "--context", "east", "--context", "west")
-        is_current(current, "east.example.com/v1")
-        is_current(both, "east.example.com/v1")
-        is_current(both, "west.example.com/v1")
-        assert "west.example.com/v1" not in served(current)
-        assert "/api" in east.paths
+        path.write_text(contexts({name: urls[name] for name in ("east", "west")}))
+        variables = {
+            "APIDISCOVERY_UPSTREAM": f"north={urls['north']} south={urls['south']}",
+            "APIDISCOVERY_STORE": "memory",
+        }
+        flags = ("--kubeconfig", str(path), "--context", "east", "--context", "west")
+        server = serve(*flags, env=variables)
+        for name in names:
+            is_current(server, f"{name}.example.com/v1")
+        assert not (server.ready_file.parent / ".local").exists()
 
 
-def test_there_is_no_answer_until_an_upstream_has_given_one(serve: Serve, tmp_path: Path) -> None:
+def test_there_is_no_answer_until_an_upstream_has_given_one(
+    serve: Serve, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     routes: dict[str, Answer] = {}
     config = tmp_path / "config.yaml"
     with FakeApiServer(routes) as upstream:
@@ -157,25 +157,12 @@ def test_there_is_no_answer_until_an_upstream_has_given_one(serve: Serve, tmp_pa
         assert ready.status == 500
         assert b"no upstream has answered: upstream:east is Stale since" in ready.body
         assert get(server.http_port, "/livez").status == 200
-        assert "Stale" in apidiscovery(tmp_path, server.grpc, "get", "sources").stdout
+        assert "Stale" in run(capsys, "get", "sources", "--grpc-server", server.grpc).stdout
         routes["/apis"] = aggregated()
         eventually(lambda: get(server.http_port, "/readyz").status == 200, SEEN_S, "it is ready")
         # Now it is known that there is nothing.
         assert items(server) == []
         assert get(server.http_port, "/apis", AGG).status == 200
-
-
-def test_with_a_local_source_upstreams_are_not_waited_for(serve: Serve) -> None:
-    server = serve(
-        *("--catalog", "kubernetes", "--store", "memory"), "--upstream", "east=http://127.0.0.1:9"
-    )
-    assert get(server.http_port, "/readyz").status == 200
-    assert "apps/v1" in served(server)
-    eventually(
-        lambda: [line for line in warnings(server) if "connection refused by 127.0.0.1:9" in line],
-        SEEN_S,
-        "it is warned of",
-    )
 
 
 # By keys.
@@ -334,10 +321,12 @@ def test_what_fails_is_told_of_and_blocks_nothing(configured: Configured) -> Non
     assert total(port, "apidiscovery_upstream_seconds_since_success", upstream="often") < 5
 
 
-def test_every_source_is_listed_with_its_address(configured: Configured, tmp_path: Path) -> None:
+def test_every_source_is_listed_with_its_address(
+    configured: Configured, capsys: pytest.CaptureFixture[str]
+) -> None:
     server = configured.server
     is_current(server, "good.example.com/v1")
-    shown = apidiscovery(tmp_path, server.grpc, "get", "sources", "-o", "json")
+    shown = run(capsys, "get", "sources", "--grpc-server", server.grpc, "-o", "json")
     listed = {source["name"]: source for source in json.loads(shown.stdout)["sources"]}
     secure = listed["upstream:secure"]
     assert secure["address"] == configured.secure.url
@@ -426,22 +415,7 @@ def test_a_service_is_verified_by_its_name_and_shown_who_asks(serve: Serve, tmp_
         server.stop()
 
 
-def test_upstreams_may_be_named_by_a_variable(serve: Serve) -> None:
-    with (
-        FakeApiServer({"/apis": aggregated(served_group("east.example.com", "ones"))}) as east,
-        FakeApiServer({"/apis": aggregated(served_group("west.example.com", "twos"))}) as west,
-    ):
-        variables = {
-            "APIDISCOVERY_UPSTREAM": f"east={east.url} west={west.url}",
-            "APIDISCOVERY_STORE": "memory",
-        }
-        server = serve(env=variables)
-        is_current(server, "east.example.com/v1")
-        is_current(server, "west.example.com/v1")
-        assert not (server.ready_file.parent / ".local").exists()
-
-
-def test_what_a_server_said_last_is_served_at_once_after_a_restart(
+def test_a_server_is_served_byte_for_byte_and_at_once_after_a_restart(
     serve: Serve, tmp_path: Path
 ) -> None:
     store = f"sqlite:{tmp_path / 'store.sqlite'}"
@@ -449,12 +423,14 @@ def test_what_a_server_said_last_is_served_at_once_after_a_restart(
         flags = ("--catalog", "none", "--store", store, "--upstream", f"east={upstream.url}")
         server = serve(*flags)
         is_current(server, "apps/v1")
-        before = get(server.http_port, "/apis", AGG)
+        for path in ("api", "apis"):
+            wanted = (GOLDEN / "builtin" / f"{path}.v2.json").read_bytes()
+            assert get(server.http_port, f"/{path}", AGG).body == wanted
         server.stop()
     again = serve(*flags)
     versions = served(again)
     assert {version["freshness"] for version in versions.values()} == {"Stale"}
-    current = before.body.replace(b'"freshness":"Current"', b'"freshness":"Stale"')
-    assert get(again.http_port, "/apis", AGG).body == current
+    stale = wanted.replace(b'"freshness":"Current"', b'"freshness":"Stale"')
+    assert get(again.http_port, "/apis", AGG).body == stale
     (line,) = eventually(lambda: warnings(again), SEEN_S, "it is warned of")
     assert line.startswith("upstream:east is Stale since ")

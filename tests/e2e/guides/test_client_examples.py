@@ -2,19 +2,12 @@
 
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from programs import free_port
 from repository import EXAMPLES
-from server import Server, environment, serving
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with serving(tmp_path_factory.mktemp("server")) as running:
-        yield running
+from server import Server, environment
 
 
 def test_the_asynchronous_example_asks_over_grpc(server: Server, tmp_path: Path) -> None:
@@ -52,7 +45,6 @@ def test_the_blocking_example_asks_twice_and_is_answered_by_304(
     ("name", "scheme"),
     [
         ("async_client.py", "grpc"),
-        ("async_client.py", "http"),
         ("client.py", "http"),
         ("with_kr8s.py", "http"),
         ("with_kubernetes.py", "http"),

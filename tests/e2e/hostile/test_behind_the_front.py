@@ -12,7 +12,7 @@ import socket
 import ssl
 import subprocess
 import sys
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,7 +24,7 @@ from apidiscovery_service.serving.front import Certificates, Front, FrontMetrics
 from apidiscovery_service.serving.http import HttpServer
 from apidiscovery_service.serving.http.messages import Receive, Scope, Send
 from certificates import Authority
-from server import Serve, Server
+from server import Server, serving
 
 from tools import find_tool
 
@@ -35,15 +35,18 @@ NOBODY = 65534
 NO_CONNECTION = 7  # of curl
 
 
-@pytest.fixture
-def secured(serve: Serve, tmp_path: Path) -> Server:
+@pytest.fixture(scope="module")
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """Return a server with TLS on both ports, and callers who are known by certificate."""
-    authority = Authority(tmp_path / "ca")
+    folder = tmp_path_factory.mktemp("secured")
+    authority = Authority(folder / "ca")
     pair = authority.server(["127.0.0.1"])
-    return serve(
+    with serving(
+        folder,
         *("--tls-cert-file", str(pair.cert_file), "--tls-private-key-file", str(pair.key_file)),
         *("--client-ca-file", str(authority.ca_file), "--store", "memory"),
-    )
+    ) as server:
+        yield server
 
 
 def inodes(process: int) -> set[str]:
@@ -80,7 +83,10 @@ def test_no_port_is_listened_on_behind_the_front(secured: Server) -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 def test_another_user_cannot_connect(secured: Server) -> None:
-    """It is the folder that keeps them out; this user connects, and is nobody to the server."""
+    """The folder keeps them out; this user connects, and is nobody to the server.
+
+    Last test of this server: it ends it.
+    """
     paths = listening_paths(secured.process.pid)
     assert len(paths) == 2
     for path in paths:

@@ -11,7 +11,8 @@ import pytest
 import yaml
 from apidiscovery_client import AsyncDiscoveryClient, DiscoveryClient, NotServed
 from certificates import Authority
-from programs import apidiscovery, free_port
+from command_line import run
+from programs import free_port
 from real_checks import ReleaseChecks
 from real_cluster import CRDS, RealCluster, definition, path_of, registered
 from server import eventually, serving
@@ -106,14 +107,15 @@ async def test_a_client_waits_for_a_definition_and_sees_it_come_and_go(
 
 
 def test_definitions_have_the_same_conditions_here_and_there(
-    cluster: RealCluster, tmp_path: Path
+    cluster: RealCluster, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     file = tmp_path / "crds.yaml"
     with serving(tmp_path, "--store", "memory") as server:
         for crd in CRDS:  # one after the other, as there
             file.write_text(yaml.safe_dump(crd), encoding="utf-8")
-            apidiscovery(tmp_path, server.grpc, "apply", "-f", str(file))
-        ours = json.loads(apidiscovery(tmp_path, server.grpc, "get", "crds", "-o", "json").stdout)
+            run(capsys, "apply", "-f", str(file), "--grpc-server", server.grpc)
+        listed = run(capsys, "get", "crds", "-o", "json", "--grpc-server", server.grpc)
+    ours = json.loads(listed.stdout)
     statuses = {one["metadata"]["name"]: one["status"] for one in ours["items"]}
     for crd in CRDS:
         theirs = cluster.get(path_of(crd)).json()

@@ -1,25 +1,35 @@
 """Every page in Chromium: quiet, accessible, fitting, and readable without scripts."""
 
-from collections.abc import Mapping
+import gzip
+import html
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
 import httpx2
 import pytest
+import yaml
 from browsing import visiting
+from fake_api_server import FakeApiServer, builtin
 from playwright.sync_api import Browser, expect
+from raw_http import RawResponse, get
+from repository import GOLDEN
 from server import Server, eventually, serving
 
+DEPLOYMENT = "/ui/kinds/apps/v1/Deployment"
+BUILT_S = 60.0
+_FRAGMENT = ("HX-Request", "true")
+_CRDS = GOLDEN / "crds" / "manifests" / "cert-manager.yaml.gz"
 _DIFF = "/ui/diff?from=kubernetes%3A1.34&to=kubernetes%3A1.36"
 # Fixed paths, which people keep and share.
 COMMON = (
     "/ui/",
     "/ui/groups",
     "/ui/groups/apps",
-    "/ui/groups/core",
     "/ui/kinds",
-    "/ui/kinds?q=deploy",
-    "/ui/kinds/apps/v1/Deployment",
+    DEPLOYMENT,
     "/ui/kinds/core/v1/Pod",
     "/ui/search?q=deploy",
     "/ui/search?q=nothing-has-this-name",
@@ -29,7 +39,6 @@ COMMON = (
 )
 OF_DEFINITIONS = (
     "/ui/",
-    "/ui/groups",
     "/ui/groups/cert-manager.io",
     "/ui/kinds/cert-manager.io/v1/Certificate",
     "/ui/search?q=renewBefore",
@@ -42,14 +51,40 @@ PATHS = {
     "definitions": OF_DEFINITIONS,
     "fleet": (
         "/ui/",
-        "/ui/kinds",
-        "/ui/groups",
         "/ui/fleet",
         "/ui/history",
         "/ui/sources",
         "/ui/search?q=pod",
     ),
 }
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, Server]]:
+    """Return servers of the built-in catalogue, of definitions, and of a half dead fleet."""
+    with ExitStack() as stack:
+        folder = tmp_path_factory.mktemp("served")
+        definitions = folder / "manifests"
+        definitions.mkdir()
+        (definitions / "crds.yaml").write_bytes(gzip.decompress(_CRDS.read_bytes()))
+        alive = stack.enter_context(FakeApiServer(builtin()))
+        flags = {
+            "catalogue": ("--store", "memory"),
+            "definitions": ("--store", "memory", "--manifests", str(definitions)),
+            "fleet": (
+                *("--store", "memory", "--upstream", f"east={alive.url}"),
+                *("--upstream", "gone=http://127.0.0.1:1"),
+            ),
+        }
+        yield {
+            name: stack.enter_context(serving(_made(folder / name), *each))
+            for name, each in flags.items()
+        }
+
+
+def _made(folder: Path) -> Path:
+    folder.mkdir()
+    return folder
 
 
 @pytest.fixture(params=PATHS)
@@ -190,3 +225,111 @@ def test_a_page_that_the_browser_has_is_not_sent_again(served: Mapping[str, Serv
         again = httpx2.get(url, headers={"if-none-match": first.headers["etag"]}, trust_env=False)
         assert (first.status_code, again.status_code, again.content) == (200, 304, b""), path
         assert again.headers["etag"] == first.headers["etag"]
+
+
+# --------------------------------------------------------------------------------------------------
+# Kinds and the search over plain HTTP, without any script.
+
+
+def page(server: Server, path: str, *lines: tuple[str, str]) -> RawResponse:
+    return get(server.http_port, path, "text/html", *lines)
+
+
+def text(server: Server, path: str, *lines: tuple[str, str]) -> str:
+    answer = page(server, path, *lines)
+    assert answer.status == 200, answer.body
+    return answer.body.decode()
+
+
+def fields(shown: str) -> list[str]:
+    """Return the paths of the fields that are shown."""
+    return [html.unescape(found) for found in re.findall(r'<li id="([^"]+)" class="field"', shown)]
+
+
+def test_a_kind_tells_its_names_and_opens_a_path(served: Mapping[str, Server]) -> None:
+    shown = text(served["catalogue"], f"{DEPLOYMENT}?field=spec.strategy.rollingUpdate")
+    assert "spec.strategy.rollingUpdate.maxSurge" in fields(shown)
+    for wanted in ("<code>deployments</code>", "<code>deploy</code>", "Namespaced", "scale"):
+        assert wanted in shown
+    command = "kubectl explain deployments.spec.strategy.rollingUpdate --api-version=apps/v1"
+    assert command in shown
+    assert 'href="/schemas/apps/deployment_v1.json"' in shown
+    assert page(served["catalogue"], "/schemas/apps/deployment_v1.json").status == 200
+
+
+def test_a_fragment_is_one_field(served: Mapping[str, Server]) -> None:
+    server, path = served["catalogue"], f"{DEPLOYMENT}?field=spec.strategy"
+    shown = text(server, path, _FRAGMENT)
+    assert fields(shown) == ["spec.strategy", "spec.strategy.rollingUpdate", "spec.strategy.type"]
+    assert "<html" not in shown
+    assert fields(text(server, f"{path}&open=no", _FRAGMENT)) == ["spec.strategy"]
+    assert page(server, f"{DEPLOYMENT}?field=spec.nothing", _FRAGMENT).status == 404
+
+
+def test_a_missing_field_is_told_and_the_rest_of_the_path_opened(
+    served: Mapping[str, Server],
+) -> None:
+    shown = text(served["catalogue"], f"{DEPLOYMENT}?field=spec.strategy.colour")
+    assert "There is no field <code>spec.strategy.colour</code>" in shown
+    assert "spec.strategy.type" in fields(shown)
+
+
+def test_an_example_is_a_manifest(served: Mapping[str, Server]) -> None:
+    shown = text(served["definitions"], "/ui/kinds/cert-manager.io/v1/Certificate")
+    (example,) = re.findall(r'<pre id="kind-example"[^>]*>(.*?)</pre>', shown, re.DOTALL)
+    found = yaml.safe_load(html.unescape(example))
+    assert (found["apiVersion"], found["kind"]) == ("cert-manager.io/v1", "Certificate")
+    assert {"issuerRef", "secretName"} <= set(found["spec"])
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/ui/kinds/apps/v1/Nothing",
+        "/ui/kinds/apps/v9/Deployment",
+        "/ui/kinds/nothing/v1/Deployment",
+        f"{DEPLOYMENT}?cluster=nowhere",
+    ],
+)
+def test_what_is_not_served_is_not_found(served: Mapping[str, Server], path: str) -> None:
+    assert page(served["catalogue"], path).status == 404
+
+
+def test_clusters_with_and_without_a_kind_are_told(served: Mapping[str, Server]) -> None:
+    shown = text(served["fleet"], DEPLOYMENT)
+    assert f'<a href="{DEPLOYMENT}?cluster=east">east</a>' in shown
+    assert re.search(r"<dt>Not known in</dt>\s*<dd>gone</dd>", shown)
+    other = text(served["fleet"], f"{DEPLOYMENT}?cluster=east")
+    assert "as cluster <strong>east</strong> serves it" in other
+
+
+def test_a_field_is_found_by_its_name_and_by_words(served: Mapping[str, Server]) -> None:
+    server = served["definitions"]
+
+    def found(query: str) -> str:
+        return text(server, f"/ui/search?q={query}", _FRAGMENT)
+
+    eventually(
+        lambda: "still being read" not in found("renewBefore"), BUILT_S, "the index is built"
+    )
+    link = "/ui/kinds/cert-manager.io/v1/Certificate?field=spec.renewBefore#spec.renewBefore"
+    for query in ("renewBefore", "renew+before", "certificate+renewBefore", "spec.renewBefore"):
+        assert link in found(query), query
+    assert "spec.renewBefore" in found("issued+certificate+expiry+renewed")
+    assert found("cert").index(">Certificate<") < found("cert").index(">CertificateRequest<")
+
+
+def test_a_search_says_whose_fields_are_not_known(served: Mapping[str, Server]) -> None:
+    def found() -> str:
+        return text(served["fleet"], "/ui/search?q=maxSurge", _FRAGMENT)
+
+    said = "The fields of 2 clusters are not known."  # `east` publishes no OpenAPI
+    eventually(lambda: said in found(), BUILT_S, "what is known is read")
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["%00", "%22", "*", "AND", "%22+OR+(", "x" * 5000, "%F0%9F%98%80", "%ff", "-", "name%3Ax", ""],
+)
+def test_any_text_has_an_answer(served: Mapping[str, Server], query: str) -> None:
+    assert page(served["definitions"], f"/ui/search?q={query}").status == 200
