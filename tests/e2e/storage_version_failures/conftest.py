@@ -12,7 +12,7 @@ from storage_version_cluster import Cluster
 SEED = 2339
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdServer]:
     with EtcdServer(tmp_path_factory.mktemp("etcd")) as server:
         yield server

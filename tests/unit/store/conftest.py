@@ -16,9 +16,9 @@ from etcd import EtcdServer
 Open = Callable[[], Awaitable[Store]]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdServer]:
-    """Return an etcd that is never interrupted."""
+    """Return an etcd that is never interrupted; while it runs, it takes 2 % of a core."""
     with EtcdServer(tmp_path_factory.mktemp("etcd")) as server:
         yield server
 
