@@ -6,6 +6,7 @@ from contextlib import aclosing
 from typing import cast
 
 import pytest
+from apidiscovery_service import workers
 from apidiscovery_service.access import Caller
 from apidiscovery_service.errors import InvalidFields
 from apidiscovery_service.kube.go_json import JSONValue
@@ -53,6 +54,14 @@ async def test_a_publication_is_served_once_it_is_acknowledged(replica: Replica)
     assert written.outcome is ApplyOutcome.CREATED
     assert replica.served() == {"east.example.com": CURRENT}
     assert replica.registry.sources == ("registrations:groups/east",)
+
+
+async def test_a_publication_without_documents_starts_no_worker(
+    replica: Replica, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(workers, "run", None)
+    written = await replica.registrations.publish(publication(), ANYBODY)
+    assert written.outcome is ApplyOutcome.CREATED
 
 
 async def test_other_replicas_serve_and_withdraw_a_publication() -> None:

@@ -134,10 +134,10 @@ class Registrations(Source):
             NotServed: It is written, and not served here yet.
             StoreUnavailable: It may not be written.
         """
+        # Most publications have no documents, and need no worker.
+        run = workers.run if publication.documents else asyncio.to_thread
         try:
-            groups, wrong = await workers.run(
-                published.checked, publication.groups, publication.documents
-            )
+            groups, wrong = await run(published.checked, publication.groups, publication.documents)
         except WorkerFailed as error:
             raise LimitExceeded(f"the documents cannot be looked at: {error}") from None
         _check([*publication_violations(publication), *wrong])
