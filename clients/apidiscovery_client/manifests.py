@@ -13,7 +13,7 @@ from typing import cast
 
 import yaml
 from apidiscovery_formats import yaml_text
-from apidiscovery_formats.manifest_text import Text, documents, is_like_json, lines
+from apidiscovery_formats.manifest_text import Text, documents, is_like_json, lines, members
 from apidiscovery_formats.openapi.pointers import Path
 from apidiscovery_formats.yaml_text import Budget, Unparsable
 
@@ -130,9 +130,7 @@ def _value(part: Text, path: str, budget: Budget) -> object:
     try:
         return _parsed(part.text, budget)
     except Unparsable as error:
-        end = len(part.text.rstrip())
-        line = part.first_line + min(error.line, part.text.count("\n", 0, end))
-        raise UnreadableManifest(f"{path}:{line}: {error}") from None
+        raise UnreadableManifest(f"{path}:{part.line_of(error)}: {error}") from None
 
 
 def _parsed(text: str, budget: Budget) -> object:
@@ -140,24 +138,13 @@ def _parsed(text: str, budget: Budget) -> object:
         return yaml_text.load(text, budget)
     budget.spend(1 + sum(map(text.count, ",[{")))
     try:
-        return json.loads(text, object_pairs_hook=_members)
+        return json.loads(text, object_pairs_hook=members)
     except RecursionError:
         raise Unparsable("nested too deeply") from None
     except json.JSONDecodeError as error:
         if len(text) > _MAX_LOCATED:
             raise Unparsable(f"no JSON: {error.msg}", error.lineno - 1) from None
         return yaml_text.load(text)  # YAML in flow style begins like JSON
-
-
-def _members(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    members = dict(pairs)
-    if len(members) < len(pairs):
-        seen = set[str]()
-        for name, _ in pairs:
-            if name in seen:
-                raise Unparsable(f"the key {name[:100]!r} is there twice")
-            seen.add(name)
-    return members
 
 
 def _objects(value: object, place: Path, part: Text, path: str) -> Iterator[tuple[Path, Fields]]:

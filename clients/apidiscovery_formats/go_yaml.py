@@ -18,7 +18,6 @@ here they are written like any other string.
 
 import re
 from collections.abc import Mapping, Sequence
-from enum import Enum
 from functools import cmp_to_key, lru_cache
 from types import NoneType
 from typing import NamedTuple
@@ -31,8 +30,10 @@ from apidiscovery_formats.yaml_scalars import (
     NOT_PLAIN,
     PRINTABLE,
     WORDS,
+    Style,
     escaped,
     is_number_or_date,
+    literal,
 )
 
 _BEST_WIDTH = 80  # columns: emitterc.go, yaml_emitter_emit_stream_start
@@ -186,17 +187,8 @@ def _float(value: float) -> str:
 # yaml_emitter_select_scalar_style, for what yaml_emitter_analyze_scalar found in the text.
 
 
-class _Style(Enum):
-    """How a string is written; the value is what stands before its text."""
-
-    PLAIN = ""
-    SINGLE_QUOTED = "'"
-    DOUBLE_QUOTED = '"'
-    LITERAL = "|"
-
-
 class _Scalar(NamedTuple):
-    style: _Style
+    style: Style
     body: str  # escaped, without its quotes, not yet folded
     whole: str | None  # with its quotes; None if it has line breaks wherever it stands
 
@@ -205,26 +197,26 @@ _ONLY_DOUBLE_QUOTED = re.compile(f"[^{PRINTABLE}]| [{BREAKS}]")
 _NOT_SINGLE_QUOTED = re.compile(f"[{BREAKS}] ")
 
 
-def _style(value: str) -> _Style:
+def _style(value: str) -> Style:
     if _ONLY_DOUBLE_QUOTED.search(value):
-        return _Style.DOUBLE_QUOTED
+        return Style.DOUBLE_QUOTED
     if "\n" in value:
-        return _Style.DOUBLE_QUOTED if value.endswith(" ") else _Style.LITERAL
+        return Style.DOUBLE_QUOTED if value.endswith(" ") else Style.LITERAL
     if _resolves(value):
-        return _Style.DOUBLE_QUOTED
+        return Style.DOUBLE_QUOTED
     if not NOT_PLAIN.search(value):
-        return _Style.PLAIN
-    return _Style.DOUBLE_QUOTED if _NOT_SINGLE_QUOTED.search(value) else _Style.SINGLE_QUOTED
+        return Style.PLAIN
+    return Style.DOUBLE_QUOTED if _NOT_SINGLE_QUOTED.search(value) else Style.SINGLE_QUOTED
 
 
 @lru_cache(maxsize=16_384)
 def _scalar(value: str) -> _Scalar:
     style = _style(value)
-    if style is _Style.LITERAL:
+    if style is Style.LITERAL:
         return _Scalar(style, value, None)
-    if style is _Style.DOUBLE_QUOTED:
+    if style is Style.DOUBLE_QUOTED:
         value = escaped(value)
-    elif style is _Style.SINGLE_QUOTED:
+    elif style is Style.SINGLE_QUOTED:
         value = value.replace("'", "''")
     quote = style.value
     return _Scalar(style, value, None if _KEPT_BREAK.search(value) else quote + value + quote)
@@ -255,18 +247,17 @@ def _resolves(value: str) -> bool:
 
 _LONE_SPACE = re.compile(r"(?<=[^ ]) (?=[^ ])")
 _FIRST_SPACE = re.compile(r"(?<=[^ ]) (?!\Z)")
-_LINE_START = re.compile(f"(?:\\A|(?<=[{BREAKS}]))(?=[^{BREAKS}])")
 
 
 def _string_line(value: str, column: int, indent: int) -> str:
     style, body, whole = _scalar(value)
     if whole is not None and column + len(whole) <= _BEST_WIDTH:
         return whole + "\n"
-    if style is _Style.LITERAL:
-        return _literal(body, indent)
+    if style is Style.LITERAL:
+        return literal(body, indent, _BEST_INDENT)
     quote = style.value
     column += len(quote)
-    if style is _Style.DOUBLE_QUOTED:
+    if style is Style.DOUBLE_QUOTED:
         text = _fold(body, column, indent, _FIRST_SPACE)
     else:
         text = _fold_lines(body, column, indent)
@@ -300,20 +291,6 @@ def _fold(text: str, column: int, indent: int, spaces: re.Pattern[str]) -> str:
             column += 1
     folded.append(text[done:])
     return "".join(folded)
-
-
-def _literal(value: str, indent: int) -> str:
-    """The block that begins with `|`, then a hint at indentation and one at the last breaks.
-
-    Nothing follows a last line that ends with a break of its own.
-    """
-    indentation = str(_BEST_INDENT) if value[0] in " " + BREAKS else ""
-    chomping, end = "", ""
-    if value[-1] not in BREAKS:
-        chomping, end = "-", "\n"
-    elif len(value) == 1 or value[-2] in BREAKS:
-        chomping = "+"
-    return f"|{indentation}{chomping}\n{_LINE_START.sub(' ' * indent, value)}{end}"
 
 
 # --------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""The text of manifests: its documents, and the lines of fields."""
+"""The text of manifests: documents, duplicate keys of JSON, and the lines of fields and errors."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import yaml
 
 from apidiscovery_formats.openapi.pointers import Path
+from apidiscovery_formats.yaml_text import Unparsable
 
 # The rest of the line belongs to the document.
 _SEPARATOR = re.compile(r"^---(?=[ \t\r\n]|\Z)", re.MULTILINE)
@@ -28,6 +29,14 @@ class Text:
     first_line: int
     text: str
 
+    def line_of(self, error: Unparsable) -> int:
+        """Return the line of an error in the file, from 1: at most the last that is not blank.
+
+        A parser reports what is missing at the end of the text.
+        """
+        last = self.text.count("\n", 0, len(self.text.rstrip()))
+        return self.first_line + min(error.line, last)
+
 
 def documents(text: str) -> Iterator[Text]:
     """Yield the documents that are not empty; empty ones count for the number."""
@@ -47,6 +56,22 @@ def documents(text: str) -> Iterator[Text]:
 def is_like_json(text: str) -> bool:
     """Return whether a text begins like JSON."""
     return bool(_LIKE_JSON.match(text))
+
+
+def members(pairs: Sequence[tuple[str, object]]) -> dict[str, object]:
+    """Return the JSON object of keys and values, as the `object_pairs_hook` of a decoder.
+
+    Raises:
+        Unparsable: It has a duplicate key; the line is not known.
+    """
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        seen = set[str]()
+        for name, _ in pairs:
+            if name in seen:
+                raise Unparsable(f"the key {name[:100]!r} is there twice")
+            seen.add(name)
+    return found
 
 
 @dataclass(slots=True)

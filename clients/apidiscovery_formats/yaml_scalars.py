@@ -1,4 +1,4 @@
-"""Rules for scalars that both versions of go-yaml share: quoting, escapes, numbers and dates.
+"""Rules for scalars that both versions of go-yaml share: styles, escapes, numbers and dates.
 
 Source: resolve.go, emitterc.go and yamlprivateh.go of gopkg.in/yaml.v2 and go.yaml.in/yaml/v3
 (v3.0.4), which agree in all that is here.
@@ -6,6 +6,7 @@ Source: resolve.go, emitterc.go and yamlprivateh.go of gopkg.in/yaml.v2 and go.y
 
 import math
 import re
+from enum import Enum
 
 # The line breaks that are printable (is_break and is_printable): others are only in double quotes.
 BREAKS = "\n\u2028\u2029"
@@ -60,6 +61,37 @@ def escaped(text: str) -> str:
     """Return a string escaped for double quotes, in one line."""
     # is_bom looks at the start of the string, whatever position it is asked about.
     return (_ANY if text.startswith("\ufeff") else _ESCAPED).sub(_escape, text)
+
+
+class Style(Enum):
+    """How a string is written; the value is the character before its text."""
+
+    PLAIN = ""
+    SINGLE_QUOTED = "'"
+    DOUBLE_QUOTED = '"'
+    LITERAL = "|"
+
+
+_LINE_START = re.compile(f"(?:\\A|(?<=[{BREAKS}]))(?=[^{BREAKS}])")
+
+
+def literal(text: str, lines: int, indent: int) -> str:
+    """Return the block that begins with `|`, and hints at indentation and at the last breaks.
+
+    Nothing follows a last line that ends with a break of its own.
+
+    Args:
+        text: The string; not empty.
+        lines: Columns before its lines.
+        indent: Columns of a level, the hint where the first line begins with a space or a break.
+    """
+    indentation = str(indent) if text[0] in " " + BREAKS else ""
+    chomping, end = "", ""
+    if text[-1] not in BREAKS:
+        chomping, end = "-", "\n"
+    elif len(text) == 1 or text[-2] in BREAKS:
+        chomping = "+"
+    return f"|{indentation}{chomping}\n{_LINE_START.sub(' ' * lines, text)}{end}"
 
 
 # Words that are not strings, beside numbers and dates: resolve.go, init.

@@ -21,8 +21,8 @@ MAX_DEPTH = 128
 # Including the values behind aliases: nine lines can expand to a thousand million values.
 MAX_VALUES = 5_000_000
 
-_STRING_TAGS = ("!", "tag:yaml.org,2002:str")
-_MERGE = "<<"
+STRING_TAGS = ("!", "tag:yaml.org,2002:str")
+MERGE = "<<"
 
 _WORDS: tuple[tuple[str, bool | None], ...] = (
     ("null", None),
@@ -33,10 +33,10 @@ _WORDS: tuple[tuple[str, bool | None], ...] = (
     ("no", False),
     ("off", False),
 )
-_CONSTANTS: dict[str, bool | None] = {
+CONSTANTS: dict[str, bool | None] = {
     form: value for word, value in _WORDS for form in (word, word.capitalize(), word.upper())
 }
-_CONSTANTS.update(dict.fromkeys(("", "~")))
+CONSTANTS.update(dict.fromkeys(("", "~")))
 _INTEGERS: tuple[tuple[re.Pattern[str], int], ...] = (
     (re.compile(r"[-+]?0b[01_]+"), 2),
     (re.compile(r"[-+]?0x[0-9a-fA-F_]+"), 16),
@@ -44,8 +44,8 @@ _INTEGERS: tuple[tuple[re.Pattern[str], int], ...] = (
     (re.compile(r"[-+]?[0-9][0-9_]*"), 10),
 )
 _FLOAT = re.compile(r"[-+]?(?:[0-9][0-9_]*(?:\.[0-9_]*)?|\.[0-9][0-9_]*)(?:[eE][-+]?[0-9]+)?")
-_NO_NUMBER = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
-_MAX_DIGITS = 400
+NO_NUMBER = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
+MAX_DIGITS = 400
 _INTEGER_LIMIT = 2**64
 _BEYOND_FLOATS = (math.inf, -math.inf)
 
@@ -111,13 +111,13 @@ def plain(text: str) -> _Scalar:
     """Return the value of an unquoted scalar.
 
     Raises:
-        ValueError: It is infinite, not a number, or longer than `_MAX_DIGITS`.
+        ValueError: It is infinite, not a number, or longer than `MAX_DIGITS`.
     """
-    if text in _CONSTANTS:
-        return _CONSTANTS[text]
+    if text in CONSTANTS:
+        return CONSTANTS[text]
     if text[0] not in "+-.0123456789":
         return text
-    if _NO_NUMBER.fullmatch(text):
+    if NO_NUMBER.fullmatch(text):
         raise ValueError(f"{text} is nothing that JSON has")
     number = _number(text)
     return text if number is None or number in _BEYOND_FLOATS else number
@@ -133,7 +133,7 @@ def _number(text: str) -> int | float | None:
 
 def _integer(digits: str, base: int) -> int | float:
     """Return an integer, as a float beyond 64 bits, as in Go."""
-    if len(digits) > _MAX_DIGITS:
+    if len(digits) > MAX_DIGITS:
         raise ValueError(f"a number of {len(digits)} digits")
     number = int(digits.replace("0o", "0") if base == 8 else digits, base)  # noqa: PLR2004
     if -_INTEGER_LIMIT // 2 <= number < _INTEGER_LIMIT:
@@ -267,7 +267,7 @@ class _Builder:
         if tag is not None:
             self._check_tag(tag)
         elif event.implicit[0]:
-            merge = value == _MERGE
+            merge = value == MERGE
             try:
                 value = plain(event.value)
             except ValueError as error:
@@ -277,7 +277,7 @@ class _Builder:
             self._anchors[event.anchor] = (value, 1)
 
     def _check_tag(self, tag: str) -> None:
-        if tag not in _STRING_TAGS:
+        if tag not in STRING_TAGS:
             raise Unparsable(f"no YAML: tags are not understood, got {tag!r}", self._line())
 
     def _begin(self, event: yaml.MappingStartEvent | yaml.SequenceStartEvent) -> None:

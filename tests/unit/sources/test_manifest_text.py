@@ -4,7 +4,7 @@ import json
 import re
 
 import pytest
-from apidiscovery_formats.manifest_text import documents, lines
+from apidiscovery_formats.manifest_text import Text, documents, lines, members
 from apidiscovery_formats.yaml_text import Budget, Unparsable
 from apidiscovery_service.sources.fields import Path
 from apidiscovery_service.sources.manifests.file import MAX_FLOW_CHARACTERS, parse
@@ -69,6 +69,17 @@ def test_text_that_is_no_json_has_a_reason(end: str, reason: str) -> None:
     text = json.dumps(WIDE | {"long": "x" * MAX_FLOW_CHARACTERS}, indent=1)[:-2]
     with pytest.raises(Unparsable, match=reason):
         parse(text + end, None)
+
+
+def test_members_have_each_key_once() -> None:
+    assert members([("a", 1), ("b", 2)]) == {"a": 1, "b": 2}
+    with pytest.raises(Unparsable, match="the key 'b' is there twice"):
+        members([("a", 1), ("b", 2), ("b", 2)])
+
+
+@pytest.mark.parametrize(("line", "of_file"), [(0, 5), (1, 6), (3, 6)])
+def test_an_error_is_in_a_line_of_the_file_that_is_not_blank(line: int, of_file: int) -> None:
+    assert Text(2, 5, "a: 1\nb: [\n\n\n").line_of(Unparsable("", line)) == of_file
 
 
 def test_commas_in_strings_are_not_counted() -> None:

@@ -12,25 +12,16 @@ from operator import itemgetter
 
 import yaml
 from apidiscovery_formats.go_text import quote
+from apidiscovery_formats.yaml_text import CONSTANTS, MAX_DIGITS, MERGE, NO_NUMBER, STRING_TAGS
 
 from apidiscovery_service.kube.objects import limits
 from apidiscovery_service.kube.objects.json_text import MAX_DEPTH, Number, Pairs, Tree
 
-_MEANINGS: tuple[tuple[str, bool | None], ...] = (
-    ("null", None),
-    *((word, True) for word in ("y", "yes", "true", "on")),
-    *((word, False) for word in ("n", "no", "false", "off")),
-)
-_WORDS: dict[str, bool | None] = {
-    form: meaning for word, meaning in _MEANINGS for form in (word, word.capitalize(), word.upper())
-} | {"": None, "~": None}
+# Other than to `apidiscovery_formats.yaml_text`, `y` and `n` are booleans.
+_WORDS: dict[str, bool | None] = CONSTANTS | {"y": True, "Y": True, "n": False, "N": False}
 _INTEGER = re.compile(r"([-+]?)(?:0([xX][0-9a-fA-F]+|[oO]?[0-7]+|[bB][01]+)|(0|[1-9][0-9]{0,18}))")
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
-_NO_NUMBER = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
-_STRING_TAGS = ("!", "tag:yaml.org,2002:str")
-_MERGE = "<<"
 _MAX_VALUES = 2 * limits.MAX_VALUES  # keys and values
-_MAX_DIGITS = 400
 _EXPONENT = 1e21  # from here on Go writes a float with an exponent
 
 
@@ -218,12 +209,12 @@ def _key(value: Tree, line: int) -> str:
 def _scalar(event: yaml.ScalarEvent, line: int) -> Tree:
     text: str = event.value
     if event.tag is not None:
-        if event.tag not in _STRING_TAGS:
+        if event.tag not in STRING_TAGS:
             raise NotYAML(f"yaml: line {line}: tag {event.tag} is not supported")
         return text
     if not event.implicit[0]:
         return text
-    if text == _MERGE:
+    if text == MERGE:
         return _Merge(text)
     return _WORDS[text] if text in _WORDS else _number(text, line)
 
@@ -233,7 +224,7 @@ def _number(text: str, line: int) -> str:
     if text[0] not in "+-.0123456789":
         return text
     plain = text.replace("_", "")
-    if _NO_NUMBER.fullmatch(text) or len(plain) > _MAX_DIGITS:
+    if NO_NUMBER.fullmatch(text) or len(plain) > MAX_DIGITS:
         raise NotYAML(f"yaml: line {line}: {text[:20]} is no number that JSON has")
     match = _INTEGER.fullmatch(plain)
     if match:

@@ -20,7 +20,6 @@ from apidiscovery_formats.yaml_text import Budget, Unparsable
 
 from apidiscovery_service.core.model import Offer
 from apidiscovery_service.errors import InvalidDocument
-from apidiscovery_service.kube.go_json import JSONValue
 from apidiscovery_service.sources.api_service import ApiService, read_api_service
 from apidiscovery_service.sources.crds.model import CustomResourceDefinition
 from apidiscovery_service.sources.crds.reading import read_applied_crd, read_crd
@@ -175,9 +174,7 @@ def _read(
         except InvalidField as error:
             errors += _placed(error, file, part, limits.located if limits else None)
         except Unparsable as error:
-            end = len(part.text.rstrip())
-            line = part.first_line + min(error.line, part.text.count("\n", 0, end))
-            errors.append(_invalid(file, str(error), part.number, line))
+            errors.append(_invalid(file, str(error), part.number, part.line_of(error)))
         if len(errors) > MAX_ERRORS:
             more = _invalid(file, f"has more errors than the {MAX_ERRORS} that are shown")
             errors[MAX_ERRORS:] = [more]
@@ -388,7 +385,7 @@ def parse(text: str, budget: Budget | None) -> object:
         _count_json(text, budget)
     try:
         value = cast("object", orjson.loads(text))
-        json.loads(text, object_pairs_hook=_refuse_duplicates)  # orjson keeps the last
+        json.loads(text, object_pairs_hook=_check_members)  # orjson keeps the last
     except orjson.JSONDecodeError as error:
         if len(text) <= MAX_FLOW_CHARACTERS:
             with suppress(Unparsable):  # YAML in flow style begins like JSON
@@ -396,25 +393,16 @@ def parse(text: str, budget: Budget | None) -> object:
         raise Unparsable(f"no JSON: {error.msg}", error.lineno - 1) from None
     except RecursionError:
         raise Unparsable("nested too deeply") from None
-    except _KeyTwice as error:
+    except Unparsable:
         if len(text) <= MAX_FLOW_CHARACTERS:
             _raise_with_line(text)
-        raise Unparsable(str(error)) from None
+        raise
     return value
 
 
-class _KeyTwice(Exception):
-    """An object has a duplicate key."""
-
-
-def _refuse_duplicates(members: list[tuple[str, JSONValue]]) -> None:
-    if len(dict(members)) == len(members):
-        return
-    seen: set[str] = set()
-    for name, _ in members:
-        if name in seen:
-            raise _KeyTwice(f"the key {name[:100]!r} is there twice")
-        seen.add(name)
+def _check_members(pairs: list[tuple[str, object]]) -> None:
+    """Refuse duplicate keys; returns nothing, so that no second value of the text is built."""
+    manifest_text.members(pairs)
 
 
 def _raise_with_line(text: str) -> None:
