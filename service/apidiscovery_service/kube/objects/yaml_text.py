@@ -17,7 +17,7 @@ from apidiscovery_formats.yaml_text import CONSTANTS, MAX_DIGITS, MERGE, NO_NUMB
 from apidiscovery_service.kube.objects import limits
 from apidiscovery_service.kube.objects.json_text import MAX_DEPTH, Number, Pairs, Tree
 
-# Other than to `apidiscovery_formats.yaml_text`, `y` and `n` are booleans.
+# Unlike in `apidiscovery_formats.yaml_text`, `y` and `n` are booleans.
 _WORDS: dict[str, bool | None] = CONSTANTS | {"y": True, "Y": True, "n": False, "N": False}
 _INTEGER = re.compile(r"([-+]?)(?:0([xX][0-9a-fA-F]+|[oO]?[0-7]+|[bB][01]+)|(0|[1-9][0-9]{0,18}))")
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
