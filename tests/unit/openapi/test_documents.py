@@ -311,9 +311,9 @@ async def test_groups_that_come_and_go_leave_nothing(*, asked_before: bool) -> N
         await documents.index()
     documents.changed(["warm.example"])
     with traced() as size:
-        for number in range(100_000):
+        for number in range(20_000):
             documents.changed([f"gone{number}.example"])
-        assert size() < 3_000_000
+        assert size() < 500_000
     recipes.texts["c.example"] = {"apis/c.example/v1": b"{}"}
     del recipes.texts["b.example"]
     documents.changed(["b.example", "c.example"])
@@ -467,7 +467,7 @@ async def test_documents_that_nobody_asked_for_take_no_memory_but_their_hash() -
         assert (size() - 2.5 * len(index.body)) / len(index.entries) < 1200
 
 
-async def test_a_document_that_no_worker_can_encode_is_told(
+async def test_the_reason_why_no_worker_can_encode_a_document_is_reported(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     recipes = FakeRecipes({"": {"api/v1": LARGE}})

@@ -157,7 +157,7 @@ def test_parameters_of_paths_are_those_of_all_operations() -> None:
     assert item["parameters"][0]["description"] == "name of the Widget"
 
 
-def test_the_document_says_that_and_why_it_is_made_up() -> None:
+def test_a_generated_document_is_marked_with_the_reason() -> None:
     document = made(why="for reasons")
     assert document[MARK] == "for reasons"
     assert list(document) == ["openapi", "info", "paths", "components", MARK]
@@ -210,7 +210,7 @@ def test_names_that_cannot_stand_in_a_path_are_left_out() -> None:
     assert set(operations(document)) == {("/fine/{name}", "get")}
 
 
-def test_resources_that_are_all_called_the_same_take_no_longer() -> None:
+def test_resources_that_have_one_name_take_linear_time() -> None:
     kinds = [GroupVersionKind("example.com", "v1", chr(number)) for number in range(0x4E00, 0x5E00)]
     version = Version(
         "v1",

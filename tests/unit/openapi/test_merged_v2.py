@@ -15,7 +15,7 @@ from apidiscovery_service.openapi.errors import InvalidOpenAPI
 from apidiscovery_service.openapi.v2 import merge as module
 from apidiscovery_service.openapi.v2.merge import Merged
 from downgraded import downgrade
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from openapi_documents import (
     PAIRS,
@@ -259,6 +259,10 @@ def test_the_first_document_with_a_path_wins_with_a_note() -> None:
         (b'{"openapi":"2.0"}', "$.openapi: must be '3.0.x', but is '2.0'"),
         (b'{"openapi":"3.0.0","paths":{"/a":[]}}', "$.paths['/a']: must be an object"),
         (b'{"openapi":' + b"[" * 500 + b"]" * 500 + b"}", "nests deeper than 200 levels"),
+        (
+            document("apis/b/v1", "B", A={"title": "b"}, B={KINDS: [{"group": 5}]})[1],
+            f"$.components.schemas.B['{KINDS}'][0].group: must be a string",
+        ),
     ],
 )
 def test_an_invalid_document_is_left_out_with_a_note(text: bytes, reason: str) -> None:
@@ -270,16 +274,6 @@ def test_an_invalid_document_is_left_out_with_a_note(text: bytes, reason: str) -
     (note,) = result.notes
     assert note.startswith("apis/b/v1: left out of the v2 document: ")
     assert reason in note
-
-
-def test_a_document_with_wrong_kinds_leaves_nothing_behind() -> None:
-    bad = document("apis/b/v1", "B", A={"title": "b"}, B={KINDS: [{"group": 5}]})
-    good = document("apis/a/v1", "A", A={"title": "a"})
-
-    result = merged([good, bad], INFO)
-
-    assert result.document == merged([good], INFO).document
-    assert f"$.components.schemas.B['{KINDS}'][0].group: must be a string" in result.notes[0]
 
 
 def test_notes_are_bounded() -> None:
@@ -302,7 +296,6 @@ SCHEMAS = st.fixed_dictionaries(
 DOCUMENTS = st.lists(st.tuples(NAMES, st.dictionaries(NAMES, SCHEMAS, min_size=3)), max_size=4)
 
 
-@settings(max_examples=200)
 @given(DOCUMENTS)
 def test_nothing_is_lost(given_documents: list[tuple[str, dict[str, Any]]]) -> None:
     documents = [
@@ -351,18 +344,16 @@ WHOLE = v3(
 )
 
 
-@settings(max_examples=300)
-@given(
-    st.sampled_from(places(WHOLE)),
-    st.sampled_from([None, True, 5, 1.5, "x", [], {}, [None], [{}], {"a": None}, {"$ref": 5}]),
+@pytest.mark.parametrize(
+    "other", [None, True, 5, 1.5, "x", [], {}, [None], [{}], {"a": None}, {"$ref": 5}], ids=repr
 )
-def test_a_value_of_another_type_is_noted_or_does_not_matter(
-    path: tuple[str | int, ...], other: Json
-) -> None:
-    result = merged([("a", go_json.dumps(replaced(WHOLE, path, other)))], INFO)
+def test_a_value_of_another_type_is_noted_or_does_not_matter(other: Json) -> None:
+    for path in places(WHOLE):
+        result = merged([("a", go_json.dumps(replaced(WHOLE, path, other)))], INFO)
 
-    assert bool(result.notes) == (b'"paths":{}' in result.document.unpacked().text) or other == {}
-    assert not dangling(orjson.loads(result.document.unpacked().text))
+        text = result.document.unpacked().text
+        assert bool(result.notes) == (b'"paths":{}' in text) or other == {}, path
+        assert not dangling(orjson.loads(text)), path
 
 
 def test_a_shared_header_is_not_repeated_without_limit() -> None:
@@ -375,7 +366,7 @@ def test_a_shared_header_is_not_repeated_without_limit() -> None:
         downgrade(v3(paths=paths, components=components))
 
 
-def test_a_long_chain_of_definitions_is_no_trouble() -> None:
+def test_a_long_chain_of_definitions_is_merged() -> None:
     schemas = {
         f"D{i}": {"properties": {"next": {"$ref": f"#/components/schemas/D{i + 1}"}}}
         for i in range(50_000)
