@@ -67,7 +67,7 @@ async def next_status(
 
 
 @each_service
-async def test_watch_of_health_sees_the_whole_life(service: str) -> None:
+async def test_a_watch_of_health_follows_a_server_from_start_to_stop(service: str) -> None:
     async with serving(CORE, ready=False) as served, channel_to(served) as channel:
         watch: grpc.aio.UnaryStreamMultiCallable[
             health_pb2.HealthCheckRequest, health_pb2.HealthCheckResponse
@@ -87,12 +87,11 @@ async def test_watch_of_health_sees_the_whole_life(service: str) -> None:
         await stopping
 
 
-@pytest.mark.parametrize("service", ["", SERVICE, REGISTRY], ids=["server", "first", "beside"])
-async def test_health_of_each_service_of_a_server(service: str) -> None:
+async def test_another_service_of_a_server_has_its_own_health() -> None:
     async with registry_server.serving(ready=False) as served:
-        assert await health_of(served, service) == NOT_SERVING
+        assert await health_of(served, REGISTRY) == NOT_SERVING
         await served.server.set_ready()
-        assert await health_of(served, service) == SERVING
+        assert await health_of(served, REGISTRY) == SERVING
 
 
 async def test_health_of_an_unknown_service_is_not_found(served: Served) -> None:
@@ -117,17 +116,15 @@ def reflect(target: str) -> tuple[list[str], DescriptorPool, list[FileDescriptor
         return services, pool, files
 
 
-async def test_reflection_lists_the_services(served: Served) -> None:
-    services, _, _ = await asyncio.to_thread(reflect, served.target)
+async def test_reflection_gives_the_services_and_the_protos_with_all_that_they_import(
+    served: Served,
+) -> None:
+    services, _, files = await asyncio.to_thread(reflect, served.target)
     assert services == [
         SERVICE,
         "grpc.health.v1.Health",
         "grpc.reflection.v1alpha.ServerReflection",
     ]
-
-
-async def test_reflection_gives_the_protos_with_all_that_they_import(served: Served) -> None:
-    _, _, files = await asyncio.to_thread(reflect, served.target)
     assert sorted(file.name for file in files) == [
         "apidiscovery/meta/v1/meta.proto",
         "apidiscovery/service/v1/discovery.proto",

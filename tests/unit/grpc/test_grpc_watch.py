@@ -8,7 +8,6 @@ import grpc
 import grpc.aio
 import pytest
 from apidiscovery.service.v1 import discovery_pb2
-from apidiscovery_service.sources.catalog import kubernetes_catalog
 from google.protobuf.duration_pb2 import Duration
 from grpc_contributions import APPS, CORE, EXAMPLES, one_group, resource
 from grpc_holding import Holding
@@ -27,9 +26,6 @@ SCOPE_CORE, SCOPE_GROUPS, SCOPE_ALL = (
     discovery_pb2.DISCOVERY_SCOPE_CORE,
     discovery_pb2.DISCOVERY_SCOPE_GROUPS,
     discovery_pb2.DISCOVERY_SCOPE_ALL,
-)
-each_scope = pytest.mark.parametrize(
-    "scope", [SCOPE_CORE, SCOPE_GROUPS, SCOPE_ALL], ids=["core", "groups", "all"]
 )
 # How much later than asked for a heartbeat may come on a busy machine.
 LATE_S = 0.7
@@ -56,46 +52,11 @@ async def watching(
             call.cancel()
 
 
-async def held_by(
-    served: Served, scope: discovery_pb2.DiscoveryScope.ValueType = SCOPE_ALL
-) -> Holding:
-    """Return what is served, as a client holds it."""
-    async with stub_of(served) as stub:
-        request = discovery_pb2.GetDiscoveryRequest(scope=scope)
-        return Holding.of(await stub.GetDiscovery(request, timeout=DEADLINE_S))
-
-
 async def round_trips(served: Served) -> None:
     """Let the server do what it has to: each of its watches runs many times over meanwhile."""
     async with stub_of(served) as stub:
         for _ in range(3):
             await stub.GetDiscovery(discovery_pb2.GetDiscoveryRequest(), timeout=DEADLINE_S)
-
-
-@each_scope
-async def test_first_message_brings_everything_to_a_caller_that_knows_nothing(
-    scope: discovery_pb2.DiscoveryScope.ValueType,
-) -> None:
-    async with serving(kubernetes_catalog()) as served:
-        async with watching(served, scope=scope) as call:
-            changes = await next_changes(call)
-        held = Holding()
-        held.apply(changes.delta)
-        assert held == await held_by(served, scope)
-        assert held.etag(scope) == changes.etag
-
-
-@each_scope
-async def test_first_message_comes_even_when_nothing_differs(
-    scope: discovery_pb2.DiscoveryScope.ValueType,
-) -> None:
-    async with serving(CORE, APPS) as served:
-        held = await held_by(served, scope)
-        async with watching(served, held, scope) as call:
-            changes = await next_changes(call)
-    assert changes.HasField("delta")
-    assert changes.delta.ByteSize() == 0
-    assert changes.etag == held.etag(scope)
 
 
 async def test_first_message_of_an_empty_server_has_the_etag_of_nothing() -> None:
@@ -196,11 +157,8 @@ async def test_changes_at_one_moment_arrive_as_one() -> None:
     assert not changes.delta.removed
 
 
-@each_scope
-async def test_resuming_at_another_server_with_the_same_content_sends_no_change(
-    scope: discovery_pb2.DiscoveryScope.ValueType,
-) -> None:
-    async with serving(CORE, APPS, *EXAMPLES) as one, watching(one, scope=scope) as call:
+async def test_resuming_at_another_server_with_the_same_content_sends_no_change() -> None:
+    async with serving(CORE, APPS, *EXAMPLES) as one, watching(one) as call:
         held = Holding()
         first = await next_changes(call)
         held.apply(first.delta)
@@ -208,8 +166,9 @@ async def test_resuming_at_another_server_with_the_same_content_sends_no_change(
     async with serving(*EXAMPLES[::-1], one_group("apps"), APPS, CORE) as other:
         other.registry.publish(one_group("gone.example.com"))
         other.registry.withdraw("source of gone.example.com")
-        async with watching(other, held, scope) as call:
+        async with watching(other, held) as call:
             again = await next_changes(call)
+    assert again.HasField("delta")
     assert again.delta.ByteSize() == 0
     assert again.etag == first.etag
 
@@ -247,7 +206,9 @@ async def test_resuming_with_another_scope_removes_nothing_outside_of_it(
     scope: discovery_pb2.DiscoveryScope.ValueType, removed: list[str]
 ) -> None:
     async with serving(CORE, APPS, *EXAMPLES[:2]) as served:
-        held = await held_by(served)
+        async with stub_of(served) as stub:
+            request = discovery_pb2.GetDiscoveryRequest()
+            held = Holding.of(await stub.GetDiscovery(request, timeout=DEADLINE_S))
         served.registry.withdraw(CORE.source, APPS.source, EXAMPLES[1].source)
         async with watching(served, held, scope) as call:
             first = await next_changes(call)

@@ -11,7 +11,6 @@ from unittest.mock import AsyncMock, MagicMock
 import betterproto
 import grpc
 import grpc.aio
-import grpclib
 import pytest
 from apidiscovery.openapi.v3 import openapi_pb2 as v3_pb2
 from apidiscovery.service.v1 import openapi_pb2, openapi_pb2_grpc
@@ -36,7 +35,6 @@ from google.rpc import (  # pyright: ignore[reportMissingTypeStubs] - typed, wit
 from grpc_errors import details_of, refusal, violations_of
 from grpc_server import DEADLINE_S, until
 from grpclib.client import Channel
-from grpclib.exceptions import GRPCError
 
 M = TypeVar("M")
 
@@ -484,16 +482,8 @@ async def test_betterproto_reads_index_document_and_bundle(served: Served) -> No
         assert headers == sorted(CONTENT.keys() - {"apis/apps/v1"})
 
 
-async def test_betterproto_gets_not_found(served: Served) -> None:
-    async with betterproto_stub_of(served) as stub:
-        with pytest.raises(GRPCError) as caught:
-            async for _ in stub.get_document(v1.GetDocumentRequest(key="none")):
-                pass
-    assert caught.value.status is grpclib.const.Status.NOT_FOUND
-
-
 # --------------------------------------------------------------------------------------------------
-# Behind it what is served in earnest.
+# Documents of recipes.
 
 
 class OneRecipe:
