@@ -183,7 +183,7 @@ async def test_stopping_ends_a_watch_that_is_not_read_when_the_grace_is_over() -
     async with serving(CORE) as served, stub_of(served) as stub:
         call = stub.WatchDiscovery(discovery_pb2.WatchDiscoveryRequest())
         await next_changes(call)
-        for number in range(60):
+        for number in range(40):
             bulk = f"{number}".ljust(1024 * 1024, "x")
             served.registry.publish(one_group("apps", resource("r", bulk)))
             for _ in range(20):
