@@ -106,7 +106,7 @@ async def test_watch_ends_with_unavailable_when_the_server_stops() -> None:
 async def test_a_document_above_the_default_limit_of_4_mib_passes() -> None:
     size = 5 * 1024 * 1024
     async with asyncio.timeout(DEADLINE_S), serving(large(size, 20, 10)) as served:
-        request = v1.GetDiscoveryRequest(scope=v1.DiscoveryScope.GROUPS)
+        request = v1.GetDiscoveryRequest(scope=v1.DiscoveryScope.from_string("GROUPS"))
         response = await get(served, request)
         message = await served.encoding.current.list_message(core=False)
         assert len(message) > size

@@ -105,9 +105,9 @@ async def test_changes_come_newest_first_with_their_groups(run: Remembered) -> N
     assert not (await listed(run))[0].HasField("group_after")
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 100])
-async def test_pages_of_any_size_have_every_change_once(run: Remembered, size: int) -> None:
-    assert await listed(run, page_size=size) == await listed(run)
+async def test_pages_of_any_size_have_every_change_once(run: Remembered) -> None:
+    for size in (1, 2, 3, 100):
+        assert await listed(run, page_size=size) == await listed(run), size
 
 
 async def test_selections(run: Remembered) -> None:

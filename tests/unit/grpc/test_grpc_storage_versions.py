@@ -5,7 +5,6 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import TypeAlias, cast
 
 import grpc
-import grpc.aio
 import pytest
 from apidiscovery.service.v1 import storage_version_pb2 as pb
 from apidiscovery_service.core.storage_version_hashes import storage_version_hash

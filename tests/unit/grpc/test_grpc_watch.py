@@ -5,11 +5,11 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 import grpc
-import grpc.aio
 import pytest
 from apidiscovery.service.v1 import discovery_pb2
 from google.protobuf.duration_pb2 import Duration
 from grpc_contributions import APPS, CORE, EXAMPLES, one_group, resource
+from grpc_errors import refusal
 from grpc_holding import Holding
 from grpc_server import (
     DEADLINE_S,
@@ -283,13 +283,15 @@ async def test_a_change_is_as_good_as_a_heartbeat() -> None:
         assert 0.9 < loop.time() - since < 1 + LATE_S
 
 
-async def test_a_watch_that_is_cancelled_is_forgotten() -> None:
+async def test_a_watch_that_is_cancelled_is_counted_and_forgotten() -> None:
     async with serving(CORE) as served:
         async with watching(served) as call:
             await next_changes(call)
             assert served.watchers == 1
             call.cancel()
             await until(lambda: served.watchers == 0, 2)
+        ended = "apidiscovery_grpc_requests_total"
+        await until(lambda: served.sample(ended, method="WatchDiscovery") == 1, 2)
         # And what comes later does not bring it back.
         served.registry.publish(APPS)
         await round_trips(served)
@@ -310,15 +312,12 @@ async def test_a_watch_past_its_deadline_is_forgotten() -> None:
     async with serving(CORE) as served, stub_of(served) as stub:
         call = stub.WatchDiscovery(discovery_pb2.WatchDiscoveryRequest(), timeout=0.3)
         await next_changes(call)
-        with pytest.raises(grpc.aio.AioRpcError) as caught:
-            await call.read()
-        assert caught.value.code() == grpc.StatusCode.DEADLINE_EXCEEDED
+        assert (await refusal(call.read())).code() == grpc.StatusCode.DEADLINE_EXCEEDED
         await until(lambda: served.watchers == 0, 2)
 
 
 async def test_a_watch_that_is_refused_was_never_there() -> None:
     async with serving(CORE) as served, stub_of(served) as stub:
         request = discovery_pb2.WatchDiscoveryRequest(heartbeat_interval=Duration())
-        with pytest.raises(grpc.aio.AioRpcError):
-            await stub.WatchDiscovery(request, timeout=DEADLINE_S).read()
+        await refusal(stub.WatchDiscovery(request).read())
         assert served.watchers == 0
