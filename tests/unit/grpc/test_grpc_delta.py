@@ -1,4 +1,4 @@
-"""Deltas of GetDiscovery: by their rule they lead from what is known to exactly what is served."""
+"""Deltas of GetDiscovery lead from the known groups to exactly the served ones."""
 
 import random
 from dataclasses import replace
@@ -54,7 +54,7 @@ async def assert_in_step(
     held: Holding,
     scope: discovery_pb2.DiscoveryScope.ValueType,
 ) -> None:
-    """Check that a client that follows deltas has what one that reads documents has."""
+    """Check that a client that applies deltas holds the same as one that reads documents."""
     response = await delta_to(stub, held.known, scope)
     held.apply(response.delta)
     document = await whole(stub, scope)

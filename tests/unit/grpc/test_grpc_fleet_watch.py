@@ -180,7 +180,7 @@ async def test_large_states_and_changes_come_in_parts(
         assert await taken(call, received) == served.fleet.scope().matrix()
 
 
-async def test_an_empty_fleet_is_told_too() -> None:
+async def test_the_first_message_of_an_empty_fleet_has_a_hash() -> None:
     async with serving() as served, stub_of(served) as stub, watching(stub) as call:
         first = await next_changes(call)
         assert first.hash
@@ -189,7 +189,7 @@ async def test_an_empty_fleet_is_told_too() -> None:
     assert [each.name for each in second.delta.clusters] == ["east"]
 
 
-async def test_watchers_are_counted_and_share_what_is_made(served: Served, stub: Stub) -> None:
+async def test_watchers_are_counted_and_get_the_same(served: Served, stub: Stub) -> None:
     async with watching(stub) as one, watching(stub) as other:
         received = [Received(), Received()]
         for call, each in zip((one, other), received, strict=True):

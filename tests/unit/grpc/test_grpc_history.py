@@ -1,4 +1,4 @@
-"""HistoryService: changes in pages and as they come, and what was served at a time."""
+"""HistoryService: changes in pages and in a watch, and earlier states."""
 
 import hashlib
 import sqlite3

@@ -132,7 +132,7 @@ class Watcher:
     messages: int = 0
 
     async def run(self, stub: "discovery_pb2_grpc.DiscoveryServiceAsyncStub") -> None:
-        """Follow until cancelled, going on from what it holds now and then."""
+        """Follow until cancelled; now and then, begin a new watch with the groups held."""
         while True:
             call = stub.WatchDiscovery(
                 discovery_pb2.WatchDiscoveryRequest(scope=self.scope, known_groups=self.held.known)

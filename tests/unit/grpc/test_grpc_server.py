@@ -139,7 +139,7 @@ async def test_reflection_gives_the_services_and_the_protos_with_all_that_they_i
 
 
 async def test_reflection_is_enough_to_call(served: Served) -> None:
-    """A client that has nothing but what reflection says reads a document."""
+    """A client without the protos reads a document."""
     _, pool, _ = await asyncio.to_thread(reflect, served.target)
     method = pool.FindServiceByName(SERVICE).FindMethodByName("GetDiscovery")
     assert method is not None

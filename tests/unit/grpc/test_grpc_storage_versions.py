@@ -187,7 +187,7 @@ async def test_equivalents_are_decodable_and_only_the_first_is_kept(stub: Stub) 
 
 
 async def test_list_has_objects_members_and_comparisons_by_name(served: Served, stub: Stub) -> None:
-    """`apps/v1beta1` is not what the catalogue of discovery has for deployments."""
+    """The catalogue of discovery has another version of deployments than `apps/v1beta1`."""
     served.registry.publish(kubernetes_catalog())
     ids = sorted([await join(stub, "b"), await join(stub, "a")])
     for server in ids:

@@ -1,4 +1,4 @@
-"""Over TLS: who may read what API servers report, and who may report."""
+"""Roles of StorageVersionService, over TLS."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -20,7 +20,7 @@ from storage_version_server import Served, Stub, resource, serving
 OK, DENIED = grpc.StatusCode.OK, grpc.StatusCode.PERMISSION_DENIED
 NOBODY = grpc.StatusCode.UNAUTHENTICATED
 
-# rita reads; paul publishes, though for other groups; nemo publishes what this is about.
+# rita reads; paul publishes, but other groups; nemo publishes storage versions; ada is an admin.
 CALLERS = ("", "stranger", "rita", "paul", "nemo", "ada")
 GRANTS = (
     Grant(Role.READER, groups=frozenset({"readers"})),
@@ -123,7 +123,7 @@ async def outcome(call: Awaitable[object]) -> grpc.StatusCode:
         async with asyncio.timeout(DEADLINE_S):
             await call
     except grpc.aio.AioRpcError as error:
-        # Who is let in is told what is wrong.
+        # These errors are of admitted callers.
         allowed = (grpc.StatusCode.NOT_FOUND, grpc.StatusCode.FAILED_PRECONDITION)
         return OK if error.code() in allowed else error.code()
     return OK
@@ -156,7 +156,7 @@ async def test_the_role_is_checked_before_the_fields(stub: Stub) -> None:
 
 
 async def test_streams_end_with_their_token(running: Both, stub: Stub) -> None:
-    """Those of others go on, and what ends leaves nothing behind."""
+    """Streams of others go on."""
     request = pb.WaitForAgreementRequest(targets=[pb.AgreementTarget(name="apps.deployments")])
     rita = (
         watching(stub, given("rita")),

@@ -1,4 +1,4 @@
-"""WatchDiscovery: what is sent, when, and that nothing is sent or kept beyond it."""
+"""WatchDiscovery: messages, heartbeats, and that a watch leaves nothing behind."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -38,7 +38,7 @@ async def watching(
     scope: discovery_pb2.DiscoveryScope.ValueType = SCOPE_ALL,
     heartbeat_s: int | None = None,
 ) -> AsyncGenerator[WatchCall]:
-    """Watch from what is known, cancelling in the end."""
+    """Watch from the known groups; cancel in the end."""
     request = discovery_pb2.WatchDiscoveryRequest(
         scope=scope,
         known_groups=known.known if known else None,
@@ -53,7 +53,7 @@ async def watching(
 
 
 async def round_trips(served: Served) -> None:
-    """Let the server do what it has to: each of its watches runs many times over meanwhile."""
+    """Make calls, so that each watch of the server has time to run."""
     async with stub_of(served) as stub:
         for _ in range(3):
             await stub.GetDiscovery(discovery_pb2.GetDiscoveryRequest(), timeout=DEADLINE_S)
@@ -214,7 +214,7 @@ async def test_resuming_with_another_scope_removes_nothing_outside_of_it(
             first = await next_changes(call)
             assert list(first.delta.removed) == removed
             assert not first.delta.changed
-            # Nor are they later: what was known once is not watched for that.
+            # Nor later: the known groups count for the first message alone.
             served.registry.publish(CORE, APPS)
             second = await next_changes(call)
     expected = {SCOPE_CORE: [""], SCOPE_GROUPS: ["apps"]}.get(scope, ["", "apps"])
@@ -242,7 +242,7 @@ async def assert_heartbeat(served: Served, scope: discovery_pb2.DiscoveryScope.V
 
 
 @pytest.mark.parametrize("pause_s", [0, 0.02], ids=["restless", "busy"])
-async def test_heartbeats_come_though_there_are_changes_out_of_scope_all_the_time(
+async def test_a_heartbeat_comes_in_spite_of_continuous_changes_out_of_scope(
     pause_s: float,
 ) -> None:
     loop = asyncio.get_running_loop()
@@ -259,12 +259,10 @@ async def test_heartbeats_come_though_there_are_changes_out_of_scope_all_the_tim
             tag = (await next_changes(call)).etag
             since = loop.time()
             publishing = asyncio.create_task(publish_for_ever())
-            for _ in range(2):
-                message = await next_message(call)
-                assert message.WhichOneof("event") == "heartbeat"
-                assert message.heartbeat.etag == tag
-                assert loop.time() - since < 1 + LATE_S
-                since = loop.time()
+            message = await next_message(call)
+            assert message.WhichOneof("event") == "heartbeat"
+            assert message.heartbeat.etag == tag
+            assert loop.time() - since < 1 + LATE_S
             publishing.cancel()
 
 
@@ -292,7 +290,7 @@ async def test_a_watch_that_is_cancelled_is_counted_and_forgotten() -> None:
             await until(lambda: served.watchers == 0, 2)
         ended = "apidiscovery_grpc_requests_total"
         await until(lambda: served.sample(ended, method="WatchDiscovery") == 1, 2)
-        # And what comes later does not bring it back.
+        # A later change does not bring it back.
         served.registry.publish(APPS)
         await round_trips(served)
         assert served.watchers == 0

@@ -172,7 +172,7 @@ async def document_of(
 async def bundle_of(
     served: Served, **fields: object
 ) -> tuple[openapi_pb2.GetBundleResponse.Outline, dict[str, bytes], list[str]]:
-    """Return the outline, the documents in order, and what was gone meanwhile."""
+    """Return the outline, the documents in order, and the keys of those removed meanwhile."""
     async with stub_of(served) as stub:
         call = stub.GetBundle(made(openapi_pb2.GetBundleRequest, fields), timeout=DEADLINE_S)
         parts = [part async for part in cast("AsyncIterable[Any]", call)]

@@ -32,7 +32,7 @@ LARGE = b'{"large":"' + b"x" * 5000 + b'"}'
 
 @contextmanager
 def traced() -> Generator[Callable[[], int]]:
-    """Trace memory; return what returns the bytes that are in use."""
+    """Trace memory; yield a function that returns the bytes in use."""
     tracemalloc.start()
     try:
         yield lambda: tracemalloc.get_traced_memory()[0]
@@ -180,7 +180,7 @@ async def test_a_cancelled_caller_does_not_cancel_the_others() -> None:
     assert recipes.makes == {"apis/a.example/v1": 1}
 
 
-async def test_an_index_has_what_changed_before_it_was_asked_for() -> None:
+async def test_an_index_has_all_changes_from_before_its_request() -> None:
     recipes = recipes_of("apis/a.example/v1", "apis/b.example/v1")
     recipes.gate = asyncio.Event()
     documents = Documents(recipes)
@@ -331,7 +331,7 @@ async def test_requests_for_unknown_documents_take_no_memory() -> None:
     assert documents.generation == generation
 
 
-async def test_protobuf_of_what_is_too_large_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_protobuf_of_a_large_document_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(body_cache, "ENCODED_BYTES", 100)
     documents = Documents(FakeRecipes({"": {"api/v1": LARGE}}))
     with pytest.raises(InvalidOpenAPI, match="takes 5012 bytes as JSON; up to 100 "):
@@ -455,8 +455,8 @@ async def test_the_loop_goes_on_while_an_index_is_made() -> None:
     assert lag.longest_s < 0.02
 
 
-async def test_documents_that_nobody_asked_for_take_no_memory_but_their_hash() -> None:
-    texts = {f"g{n}.example": {f"apis/g{n}.example/v1": b""} for n in range(1000)}
+async def test_documents_that_were_not_requested_take_memory_for_their_hash_alone() -> None:
+    texts = {f"g{n}.example": {f"apis/g{n}.example/v1": b""} for n in range(500)}
     recipes = FakeRecipes(texts)
     for group, of_group in texts.items():
         of_group[f"apis/{group}/v1"] = orjson.dumps({"title": group, "text": "x" * 2000})

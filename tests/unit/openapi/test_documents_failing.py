@@ -187,7 +187,7 @@ async def test_a_document_that_does_not_arrive_delays_no_others(
     assert set(recipes.makes.values()) == {2}
 
 
-async def test_the_first_index_lists_without_a_hash_what_takes_long(
+async def test_the_first_index_lists_slow_documents_without_a_hash(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     slow, quick = "apis/a.example/v1", "apis/b.example/v1"
@@ -231,7 +231,7 @@ async def test_a_document_that_is_asked_for_waits_for_few_of_an_index() -> None:
     await index
 
 
-async def test_the_merged_document_waits_for_what_an_index_does_not(
+async def test_the_merged_document_waits_for_slow_documents(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     slow, quick = "apis/a.example/v1", "apis/b.example/v1"

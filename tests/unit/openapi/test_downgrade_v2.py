@@ -43,7 +43,7 @@ def without_defaults(schema: Json) -> Json:
 
 
 def after_both_ways(document: Json) -> Json:
-    """Take from Kubernetes' v2 document what v3 does not say, or v2 of Kubernetes does not."""
+    """Remove from a v2 document of Kubernetes the fields that a conversion to v3 and back loses."""
     document = {name: value for name, value in document.items() if name != "security"}
     document["definitions"] = without_defaults(document["definitions"])
     for item in document["paths"].values():
@@ -174,7 +174,7 @@ def test_a_document_converted_twice_is_the_same(name: str) -> None:
         ),
     ],
 )
-def test_schemas_say_what_kubernetes_lets_v2_say(
+def test_schemas_are_converted_as_by_kubernetes(
     schema: dict[str, Any], expected: dict[str, Any]
 ) -> None:
     components = {"schemas": {"Other": {"type": "object"}, "S": schema}}

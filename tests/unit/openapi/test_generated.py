@@ -242,7 +242,7 @@ RESOURCE = st.sampled_from(REAL) | st.builds(
 )
 
 
-@settings(max_examples=settings().max_examples // 2)  # each takes a tenth of a second
+@settings(max_examples=settings().max_examples // 3)  # each takes a tenth of a second
 @given(st.lists(RESOURCE, max_size=3).map(tuple), st.sampled_from(["", "apps", "a.example"]))
 def test_any_discovery_makes_a_valid_document(resources: tuple[Resource, ...], group: str) -> None:
     read_sound(generated_document(group, Version("v1", resources), "why"))

@@ -64,7 +64,7 @@ def whole(result: Merged) -> Json:
 
 
 def answer(value: Json, path: str) -> Json:
-    """Return what a path answers with, with what it refers to in its place, four levels deep."""
+    """Return the schema of a path's response, with references replaced four levels deep."""
     schema = value["paths"][path]["get"]["responses"]["200"]["schema"]
     return expanded(value, schema, 4)
 

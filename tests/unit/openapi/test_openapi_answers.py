@@ -293,7 +293,7 @@ async def test_the_first_of_several_ranges_counts() -> None:
     assert (answer.status, answer.body) == (206, DOCUMENT[:2])
 
 
-async def test_the_index_is_compressed_once_for_all_who_wait(
+async def test_the_index_is_compressed_once_for_concurrent_requests(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     calls: list[Coding] = []

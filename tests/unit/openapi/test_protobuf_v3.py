@@ -133,9 +133,7 @@ ZEROS = {
     ],
 )
 def test_zeros_are_lost(key: str, zero: JSON) -> None:
-    document = {"components": {"schemas": {"A": {key: zero}}}}
     assert of_schema({key: zero}) == of_schema({})
-    assert decode(encode(document)) == {"components": {"schemas": {"A": {}}}}
 
 
 def test_unknown_keys_are_left_out_and_nothing_is_required() -> None:
