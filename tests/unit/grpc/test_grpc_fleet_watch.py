@@ -33,7 +33,7 @@ from fleet_server import (
 )
 from google.protobuf.duration_pb2 import Duration
 from grpc_errors import refusal
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from metrics_text import sample_sum
 
@@ -80,14 +80,6 @@ async def taken(call: WatchCall, received: Received) -> Matrix:
         matrix = received.change(await next_changes(call))
         if matrix is not None:
             return matrix
-
-
-async def test_the_first_message_has_everything(served: Served, stub: Stub) -> None:
-    async with watching(stub) as call:
-        first = await next_changes(call)
-
-    assert first.from_nothing
-    assert Received().change(first) == served.fleet.scope().matrix()
 
 
 async def test_a_change_is_one_row_and_one_column(served: Served, stub: Stub) -> None:
@@ -156,18 +148,12 @@ async def test_only_clusters_with_the_labels_are_sent(served: Served, stub: Stub
     assert following.WhichOneof("event") == "heartbeat"
 
 
-async def test_heartbeats_have_the_hash_that_was_told(stub: Stub) -> None:
-    async with watching(stub, heartbeat_s=1) as call:
-        first = await next_changes(call)
-        heartbeat = await next_message(call)
-    assert heartbeat.heartbeat.hash == first.hash
-
-
 async def test_a_caller_that_has_the_state_goes_on_at_a_replica(served: Served, stub: Stub) -> None:
     received = Received()
     async with watching(stub) as call:
         await taken(call, received)
-    async with serving(*served.fleet.clusters.values()) as replica, stub_of(replica) as other:
+    clusters = reversed([*served.fleet.clusters.values()])
+    async with serving(*clusters) as replica, stub_of(replica) as other:
         async with watching(other, received.hash) as call:
             assert (await next_message(call)).heartbeat.hash == received.hash
             replica.fleet.update([cluster("west", OTHER)])
@@ -194,7 +180,7 @@ async def test_large_states_and_changes_come_in_parts(
         assert await taken(call, received) == served.fleet.scope().matrix()
 
 
-async def test_an_empty_fleet_is_told_too() -> None:
+async def test_the_first_message_of_an_empty_fleet_has_a_hash() -> None:
     async with serving() as served, stub_of(served) as stub, watching(stub) as call:
         first = await next_changes(call)
         assert first.hash
@@ -203,7 +189,7 @@ async def test_an_empty_fleet_is_told_too() -> None:
     assert [each.name for each in second.delta.clusters] == ["east"]
 
 
-async def test_watchers_are_counted_and_share_what_is_made(served: Served, stub: Stub) -> None:
+async def test_watchers_are_counted_and_get_the_same(served: Served, stub: Stub) -> None:
     async with watching(stub) as one, watching(stub) as other:
         received = [Received(), Received()]
         for call, each in zip((one, other), received, strict=True):
@@ -212,15 +198,6 @@ async def test_watchers_are_counted_and_share_what_is_made(served: Served, stub:
         served.fleet.update([cluster("north", OTHER)])
         told = [await taken(call, each) for call, each in zip((one, other), received, strict=True)]
     assert told == [served.fleet.scope().matrix()] * 2
-
-
-async def test_a_server_that_stops_ends_its_watches(served: Served, stub: Stub) -> None:
-    async with watching(stub) as call:
-        await next_changes(call)
-        stopping = asyncio.create_task(served.server.stop(1))
-        error = await refusal(next_message(call))
-        await stopping
-    assert error.code() == grpc.StatusCode.UNAVAILABLE
 
 
 @pytest.mark.parametrize("seconds", [0, 3601])
@@ -247,7 +224,6 @@ steps = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
 @given(changes=steps, part_bytes=st.sampled_from([1, 300, 10_000]), skipping=st.booleans())
 def test_a_delta_applied_to_the_old_gives_the_new(
     changes: list[tuple[list[Cluster], list[str]]], part_bytes: int, *, skipping: bool

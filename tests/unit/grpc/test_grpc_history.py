@@ -1,4 +1,4 @@
-"""HistoryService: changes in pages and as they come, and what was served at a time."""
+"""HistoryService: changes in pages and in a watch, and earlier states."""
 
 import hashlib
 import sqlite3
@@ -105,9 +105,9 @@ async def test_changes_come_newest_first_with_their_groups(run: Remembered) -> N
     assert not (await listed(run))[0].HasField("group_after")
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 100])
-async def test_pages_of_any_size_have_every_change_once(run: Remembered, size: int) -> None:
-    assert await listed(run, page_size=size) == await listed(run)
+async def test_pages_of_any_size_have_every_change_once(run: Remembered) -> None:
+    for size in (1, 2, 3, 100):
+        assert await listed(run, page_size=size) == await listed(run), size
 
 
 async def test_selections(run: Remembered) -> None:
@@ -255,9 +255,7 @@ async def test_a_watch_without_an_id_begins_now_and_its_heartbeats_tell_where_to
 
 async def test_a_watch_from_an_id_of_another_history_is_refused(run: Remembered) -> None:
     call = run.stub.WatchChanges(history_pb2.WatchChangesRequest(after_id=10**6))
-    with pytest.raises(grpc.aio.AioRpcError) as caught:
-        await call.read()
-    assert caught.value.code() is grpc.StatusCode.OUT_OF_RANGE
+    assert (await refusal(call.read())).code() is grpc.StatusCode.OUT_OF_RANGE
 
 
 async def test_the_documents_of_an_openapi_change_are_given_back() -> None:
@@ -285,6 +283,5 @@ async def test_the_documents_of_an_openapi_change_are_given_back() -> None:
         assert await document(run, newest.id, history_pb2.HISTORY_SIDE_BEFORE) == texts[0]
         assert await document(run, newest.id, history_pb2.HISTORY_SIDE_AFTER) == texts[1]
         assert await document(run, first.id, history_pb2.HISTORY_SIDE_BEFORE) == b""
-        with pytest.raises(grpc.aio.AioRpcError) as caught:
-            await document(run, first.id - 1, history_pb2.HISTORY_SIDE_AFTER)
-        assert caught.value.code() is grpc.StatusCode.NOT_FOUND
+        error = await refusal(document(run, first.id - 1, history_pb2.HISTORY_SIDE_AFTER))
+        assert error.code() is grpc.StatusCode.NOT_FOUND

@@ -34,7 +34,7 @@ SCOPES = (
     discovery_pb2.DISCOVERY_SCOPE_ALL,
 )
 MIB = 1024 * 1024
-LARGE_BYTES = 20 * MIB
+LARGE_BYTES = 5 * MIB  # more than gRPC takes by default
 
 
 def bulky(number: int, size: int) -> str:
@@ -43,8 +43,8 @@ def bulky(number: int, size: int) -> str:
 
 
 async def test_a_slow_reader_gets_few_messages_and_the_right_state() -> None:
-    """1000 changes of 100 KB each go by; what is not read is neither sent nor queued."""
-    changes, size = 1000, 100_000
+    """500 changes of 100 KB each go by; what is not read is neither sent nor queued."""
+    changes, size = 500, 100_000
     async with serving(CORE, APPS) as served, channel_to(served) as channel:
         call = raw_watch(channel, discovery_pb2.WatchDiscoveryRequest())
         held = Holding()
@@ -80,7 +80,7 @@ async def test_a_slow_reader_gets_few_messages_and_the_right_state() -> None:
 async def stall(served: Served, call: WatchCall) -> None:
     """Publish large changes until the watch, which is not read, hears of no more of them."""
     await next_changes(call)
-    for number in range(100):
+    for number in range(40):
         served.registry.publish(one_group("apps", resource("r", bulky(number, MIB))))
         for _ in range(20):
             await asyncio.sleep(0)
@@ -132,7 +132,7 @@ class Watcher:
     messages: int = 0
 
     async def run(self, stub: "discovery_pb2_grpc.DiscoveryServiceAsyncStub") -> None:
-        """Follow until cancelled, going on from what it holds now and then."""
+        """Follow until cancelled; now and then, begin a new watch with the groups held."""
         while True:
             call = stub.WatchDiscovery(
                 discovery_pb2.WatchDiscoveryRequest(scope=self.scope, known_groups=self.held.known)
@@ -158,7 +158,7 @@ async def test_fifty_watches_all_arrive_at_the_same_state() -> None:
     async with serving(CORE, APPS, *EXAMPLES) as served, stub_of(served) as stub:
         tasks = [asyncio.create_task(watcher.run(stub)) for watcher in watchers]
         await until(lambda: all(watcher.messages for watcher in watchers))
-        for _ in range(400):
+        for _ in range(200):
             random_step(served.registry, rng)
             for _ in range(rng.choice((0, 1, 20))):
                 await asyncio.sleep(0)
@@ -179,7 +179,7 @@ async def test_fifty_watches_all_arrive_at_the_same_state() -> None:
     assert all(watcher.held == expected[watcher.scope] for watcher in watchers)
 
 
-async def test_a_document_of_20_mb_passes_in_every_way() -> None:
+async def test_a_document_above_the_default_limit_passes_in_every_way() -> None:
     async with (
         asyncio.timeout(DEADLINE_S),
         serving(large(LARGE_BYTES), CORE) as served,
@@ -220,7 +220,8 @@ def _items(response: discovery_pb2.GetDiscoveryResponse) -> list[bytes]:
     return [item.SerializeToString() for item in response.v2.groups.items]
 
 
-_CONNECTIONS, _EACH = 4, 950
+# By default, gRPC drops some of the calls above 1000 that wait.
+_CONNECTIONS, _EACH = 2, 750
 
 
 async def test_no_call_of_a_burst_is_dropped() -> None:

@@ -1,6 +1,5 @@
 """RegistryService with grpcio's stubs: messages, statuses with their details, and who may call."""
 
-import asyncio
 import json
 import math
 import re
@@ -17,10 +16,7 @@ from apidiscovery_service.access import Caller, Role
 from apidiscovery_service.access.authenticator import Admission, Unauthenticated
 from apidiscovery_service.metrics import Metrics
 from apidiscovery_service.serving.grpc import CallAccess
-from apidiscovery_service.store import (
-    StoreRefused,
-    StoreUnavailable,
-)
+from apidiscovery_service.store import StoreRefused, StoreUnavailable
 from apidiscovery_service.store.memory import MemoryStore
 from apidiscovery_service.store.observed import ObservedStore
 from google.protobuf.duration_pb2 import Duration
@@ -29,9 +25,9 @@ from google.rpc import (  # pyright: ignore[reportMissingTypeStubs] - typed, wit
     error_details_pb2,
 )
 from grpc_errors import details_of, refusal, violations_of
+from grpc_server import until
 from metrics_text import sample_sum
 from registry_server import Served, serving, stub_of
-from server import eventually
 from store_wrapper import DisturbedStore
 
 GROUPS = registry_pb2.REGISTRATION_KIND_GROUPS
@@ -380,7 +376,7 @@ async def test_calls_are_counted_with_the_code_they_end_with(served: Served, stu
         )
 
     # A caller hears of a refusal before the call is over here, and counted.
-    await asyncio.to_thread(eventually, counted, 3.0, "counted")
+    await until(counted, 3.0)
 
 
 def failing_at(error: Exception, *operations: str) -> DisturbedStore:

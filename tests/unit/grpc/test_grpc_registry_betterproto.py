@@ -16,6 +16,7 @@ from apidiscovery_betterproto.apidiscovery.v2 import (
     ApiResourceDiscovery,
     ApiVersionDiscovery,
 )
+from crd_manifests import simple
 from google.rpc import (  # pyright: ignore[reportMissingTypeStubs] - typed, without py.typed
     error_details_pb2,
 )
@@ -25,26 +26,7 @@ from registry_server import serving
 
 Status = grpclib.const.Status
 
-CRD = json.dumps(
-    {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": "widgets.example.com"},
-        "spec": {
-            "group": "example.com",
-            "scope": "Namespaced",
-            "names": {"plural": "widgets", "kind": "Widget"},
-            "versions": [
-                {
-                    "name": "v1",
-                    "served": True,
-                    "storage": True,
-                    "schema": {"openAPIV3Schema": {"type": "object"}},
-                }
-            ],
-        },
-    }
-).encode()
+CRD = json.dumps(simple("widgets", "example.com")).encode()
 
 
 @pytest.fixture(name="stub")

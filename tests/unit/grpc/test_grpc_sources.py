@@ -1,4 +1,4 @@
-"""Where what is served comes from: ListSources, and provenance beside a document."""
+"""ListSources, and provenance beside a document."""
 
 from dataclasses import replace
 from datetime import UTC, datetime

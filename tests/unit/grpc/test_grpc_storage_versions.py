@@ -5,12 +5,12 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import TypeAlias, cast
 
 import grpc
-import grpc.aio
 import pytest
 from apidiscovery.service.v1 import storage_version_pb2 as pb
 from apidiscovery_service.core.storage_version_hashes import storage_version_hash
 from apidiscovery_service.kube.objects.kinds import Object
 from apidiscovery_service.sources.catalog import kubernetes_catalog
+from apidiscovery_service.storage_versions import collection
 from apidiscovery_service.store import StoreRefused, StoreUnavailable
 from google.protobuf.duration_pb2 import Duration
 from google.rpc import (  # pyright: ignore[reportMissingTypeStubs] - typed, without py.typed
@@ -44,7 +44,7 @@ Call: TypeAlias = "Callable[[Stub], Awaitable[object]]"
 
 @pytest.fixture(name="served")
 async def fixture_served() -> AsyncGenerator[Served]:
-    async with serving(kubernetes_catalog()) as served:
+    async with serving() as served:
         yield served
 
 
@@ -88,7 +88,7 @@ async def listed(stub: Stub) -> pb.ListStorageVersionsResponse:
     return await stub.ListStorageVersions(pb.ListStorageVersionsRequest())
 
 
-async def test_a_life_of_an_api_server(stub: Stub) -> None:
+async def test_an_api_server_joins_reports_and_departs(stub: Stub) -> None:
     request = pb.HeartbeatRequest(
         hostname="node-1", instance="i", lease_duration=Duration(seconds=15)
     )
@@ -122,7 +122,7 @@ async def test_a_life_of_an_api_server(stub: Stub) -> None:
         assert answer.was_member is was_member
 
 
-async def test_the_default_lease_lasts_an_hour_and_zero_is_none(stub: Stub) -> None:
+async def test_the_default_lease_lasts_an_hour_and_zero_is_refused(stub: Stub) -> None:
     beat = await stub.Heartbeat(pb.HeartbeatRequest(hostname="node-1"))
     assert beat.lease.spec.lease_duration_seconds == 3600
     assert beat.renew_after.ToMilliseconds() == 10_000
@@ -186,8 +186,9 @@ async def test_equivalents_are_decodable_and_only_the_first_is_kept(stub: Stub) 
     ]
 
 
-async def test_list_has_objects_members_and_comparisons_by_name(stub: Stub) -> None:
-    """`apps/v1beta1` is not what the catalogue of discovery has for deployments."""
+async def test_list_has_objects_members_and_comparisons_by_name(served: Served, stub: Stub) -> None:
+    """The catalogue of discovery has another version of deployments than `apps/v1beta1`."""
+    served.registry.publish(kubernetes_catalog())
     ids = sorted([await join(stub, "b"), await join(stub, "a")])
     for server in ids:
         pods = pb.ReportedResource(
@@ -214,10 +215,9 @@ async def test_list_has_objects_members_and_comparisons_by_name(stub: Stub) -> N
     assert (mixed.verdict, mixed.reported_hash) == (pb.HASH_VERDICT_UNKNOWN, "")
 
 
-async def test_an_entry_without_a_member_is_of_one_that_has_gone(
+async def test_a_list_has_the_member_of_each_entry_also_when_a_server_joins_meanwhile(
     served: Served, stub: Stub
 ) -> None:
-    """Also when a server joins and reports between the two reads of a list."""
     old = await join(stub, "old")
     await report(stub, old, deployments="v1")
 
@@ -232,34 +232,32 @@ async def test_an_entry_without_a_member_is_of_one_that_has_gone(
     assert len(members) == 2
 
 
-@pytest.mark.parametrize("method", METHODS)
-async def test_the_gate_is_off(method: str) -> None:
+async def ends(stub: Stub) -> dict[str, tuple[grpc.StatusCode, str | None]]:
+    """Call every method; return the code and details with which each fails."""
+    errors = {method: await refusal(call(stub)) for method, call in METHODS.items()}
+    return {method: (error.code(), error.details()) for method, error in errors.items()}
+
+
+async def test_no_method_is_implemented_while_the_gate_is_off() -> None:
     async with serving(enabled=False) as served, stub_of(served) as stub:
-        error = await refusal(METHODS[method](stub))
-        assert error.code() is grpc.StatusCode.UNIMPLEMENTED
-        assert "StorageVersionAPI" in (error.details() or "")
-        await served.counted(method, "UNIMPLEMENTED", 1)
+        for method, (code, details) in (await ends(stub)).items():
+            assert code is grpc.StatusCode.UNIMPLEMENTED
+            assert "StorageVersionAPI" in (details or "")
+            await served.counted(method, "UNIMPLEMENTED", 1)
 
 
-@pytest.mark.parametrize("method", METHODS)
-async def test_starting(method: str) -> None:
+async def test_no_method_is_available_until_the_sources_are_read() -> None:
+    told = "the server is still reading its sources"
     async with serving(ready=False) as served, stub_of(served) as stub:
-        error = await refusal(METHODS[method](stub))
-        assert error.code() is grpc.StatusCode.UNAVAILABLE
-        assert error.details() == "the server is still reading its sources"
+        assert await ends(stub) == dict.fromkeys(METHODS, (grpc.StatusCode.UNAVAILABLE, told))
 
 
-@pytest.mark.parametrize("method", METHODS)
-async def test_stopping(served: Served, stub: Stub, method: str) -> None:
+async def test_no_method_is_available_while_the_server_stops(served: Served, stub: Stub) -> None:
     await served.service.streams.end()
-    error = await refusal(METHODS[method](stub))
-    assert (error.code(), error.details()) == (
-        grpc.StatusCode.UNAVAILABLE,
-        "the server is stopping",
-    )
+    told = "the server is stopping"
+    assert await ends(stub) == dict.fromkeys(METHODS, (grpc.StatusCode.UNAVAILABLE, told))
 
 
-@pytest.mark.parametrize("method", [*UNARY, "WatchStorageVersions"])
 @pytest.mark.parametrize(
     ("failure", "code"),
     [
@@ -269,22 +267,21 @@ async def test_stopping(served: Served, stub: Stub, method: str) -> None:
     ids=["away", "refuses"],
 )
 async def test_errors_do_not_show_details_of_the_store(
-    served: Served, stub: Stub, method: str, failure: Exception, code: grpc.StatusCode
+    served: Served, stub: Stub, failure: Exception, code: grpc.StatusCode
 ) -> None:
     async def fail(_operation: str, _key: str) -> None:
         raise failure
 
     served.store.before = fail
-    error = await refusal(METHODS[method](stub))
-    assert error.code() is code
-    assert "store of the server" in (error.details() or "")
-    assert "secret" not in (error.details() or "")
-    await served.counted(method, code.name, 1)
+    for method in (*UNARY, "WatchStorageVersions"):
+        error = await refusal(METHODS[method](stub))
+        assert error.code() is code
+        assert "store of the server" in (error.details() or "")
+        assert "secret" not in (error.details() or "")
+        await served.counted(method, code.name, 1)
 
 
-async def test_agreement_is_not_told_by_a_view_whose_store_is_away(
-    served: Served, stub: Stub
-) -> None:
+async def test_no_agreement_is_told_while_the_store_is_away(served: Served, stub: Stub) -> None:
     await report(stub, await join(stub, "a"), deployments="v1")
     await served.state.collection.seen(served.state.collection.revision)
     served.store.before = failing("get", "storageversions/")
@@ -315,13 +312,13 @@ async def test_a_server_that_is_no_member_may_not_report(stub: Stub) -> None:
     assert dict(info.metadata) == {"api_server_id": NODE_1}
 
 
-@pytest.mark.parametrize("name", [DEPLOYMENTS, "deployments", "../leases/x", "a\0b", "ä" * 317])
-async def test_there_is_no_such_object(stub: Stub, name: str) -> None:
-    error = await refusal(stub.GetStorageVersion(get_request(name)))
-    assert error.code() is grpc.StatusCode.NOT_FOUND
+async def test_an_unknown_name_is_not_found(stub: Stub) -> None:
+    for name in (DEPLOYMENTS, "deployments", "../leases/x", "a\0b", "ä" * 317):
+        error = await refusal(stub.GetStorageVersion(get_request(name)))
+        assert error.code() is grpc.StatusCode.NOT_FOUND
 
 
-async def test_fields_of_a_heartbeat(stub: Stub) -> None:
+async def test_wrong_fields_of_a_heartbeat_are_named(stub: Stub) -> None:
     request = pb.HeartbeatRequest(
         hostname="-", component="a b", instance="i" * 254, lease_duration=Duration(seconds=86_401)
     )
@@ -331,14 +328,14 @@ async def test_fields_of_a_heartbeat(stub: Stub) -> None:
     assert list(found) == ["hostname"]
 
 
-@pytest.mark.parametrize("server", ["", "A", "a/b", "a" * 254, "a\0"])
-async def test_an_identity(stub: Stub, server: str) -> None:
-    depart = stub.Depart(pb.DepartRequest(api_server_id=server))
-    assert list(await violations(depart)) == ["api_server_id"]
-    assert list(await violations(report(stub, server))) == ["api_server_id"]
+async def test_an_identity_must_be_the_name_of_a_lease(stub: Stub) -> None:
+    for server in ("", "A", "a/b", "a" * 254, "a\0"):
+        depart = stub.Depart(pb.DepartRequest(api_server_id=server))
+        assert list(await violations(depart)) == ["api_server_id"]
+        assert list(await violations(report(stub, server))) == ["api_server_id"]
 
 
-async def test_fields_of_a_report(stub: Stub) -> None:
+async def test_wrong_fields_of_a_report_are_named_and_nothing_is_stored(stub: Stub) -> None:
     server = await join(stub, "a")
     bad = pb.ReportedResource(
         group="Apps", resource="", encoding_version="a/b/c", served_versions=["apps/v1"]
@@ -357,38 +354,29 @@ async def test_fields_of_a_report(stub: Stub) -> None:
     assert not (await listed(stub)).list.items
 
 
-async def test_too_many_resources(stub: Stub) -> None:
+async def test_a_report_has_5000_resources_at_most(stub: Stub) -> None:
     server = await join(stub, "a")
     resources = [resource("x", "v1")] * 5_001
     call = stub.Report(pb.ReportRequest(api_server_id=server, resources=resources))
     assert list(await violations(call)) == ["resources"]
 
 
-async def test_an_object_that_no_store_takes(stub: Stub) -> None:
-    """The limit is told, and what the object had before stays."""
-    long = ".".join(["g" * 63] * 3)
-    huge = pb.ReportedResource(group="apps", resource="deployments", encoding_version="apps/v1")
-    huge.decodable_versions.extend(["apps/v1", *(f"{long}/v{n}" for n in range(99))])
-    huge.served_versions.extend(huge.decodable_versions)
-    for number in range(100):
-        huge.equivalents.add(group=long, version=f"w{number}", resource=f"r{number}")
-    taken, error = 0, None
-    while error is None:
-        server = await join(stub, f"host-{taken}")
-        try:
-            await stub.Report(pb.ReportRequest(api_server_id=server, resources=[huge]))
-        except grpc.aio.AioRpcError as refused:
-            error = refused
-        else:
-            taken += 1
-            assert taken < 40
+async def test_a_report_that_makes_an_object_too_large_is_refused(
+    stub: Stub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The error names the limit, and the object stays as it was."""
+    first, second = await join(stub, "a"), await join(stub, "b")
+    await report(stub, first, deployments="v1")
+    before = await stub.GetStorageVersion(get_request())
+    monkeypatch.setattr(collection, "MAX_VALUE_BYTES", 1000)
+    large = resource("deployments", "v1", *(f"v1beta{number}" for number in range(1, 100)))
+    error = await refusal(stub.Report(pb.ReportRequest(api_server_id=second, resources=[large])))
     assert error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
-    assert "can be stored" in (error.details() or "")
-    found = (await stub.GetStorageVersion(get_request())).storage_version
-    assert len(found.status.storage_versions) == taken
+    assert "at most 1000 can be stored" in (error.details() or "")
+    assert await stub.GetStorageVersion(get_request()) == before
 
 
-async def test_fields_of_get_watch_and_wait(stub: Stub) -> None:
+async def test_wrong_fields_of_get_watch_and_wait_are_named(stub: Stub) -> None:
     for name in ("", "a" * 318):
         assert list(await violations(stub.GetStorageVersion(get_request(name)))) == ["name"]
     for after in ("-1", "1.0", " 1", "1_0", "\u0661", "x", "9223372036854775808", "1" * 5000):
@@ -401,8 +389,7 @@ async def test_fields_of_get_watch_and_wait(stub: Stub) -> None:
         assert list(await violations(progresses(stub, *names))) == [field]
 
 
-async def test_calls_that_are_cut_short_leave_the_service_alone(served: Served, stub: Stub) -> None:
-    """A report goes on for as long as its caller waits, and no longer."""
+async def test_a_cancelled_report_is_not_stored(served: Served, stub: Stub) -> None:
     server = await join(stub, "a")
     held, arrived = asyncio.Event(), asyncio.Event()
 

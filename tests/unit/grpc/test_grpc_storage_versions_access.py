@@ -1,8 +1,7 @@
-"""Over TLS: who may read what API servers report, and who may report."""
+"""Roles of StorageVersionService, over TLS."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,13 +13,14 @@ from apidiscovery.service.v1 import storage_version_pb2_grpc
 from apidiscovery_service.access import Grant, Role
 from apidiscovery_service.serving.grpc import AdmissionInterceptor, CallAccess
 from google.protobuf.duration_pb2 import Duration
+from grpc_errors import refusal
 from secured import TOKENS, Secured, bearer, secured
 from storage_version_server import Served, Stub, resource, serving
 
 OK, DENIED = grpc.StatusCode.OK, grpc.StatusCode.PERMISSION_DENIED
 NOBODY = grpc.StatusCode.UNAUTHENTICATED
 
-# rita reads; paul publishes, though for other groups; nemo publishes what this is about.
+# rita reads; paul publishes, but other groups; nemo publishes storage versions; ada is an admin.
 CALLERS = ("", "stranger", "rita", "paul", "nemo", "ada")
 GRANTS = (
     Grant(Role.READER, groups=frozenset({"readers"})),
@@ -40,10 +40,10 @@ class Both(NamedTuple):
     served: Served
 
 
-@asynccontextmanager
-async def both(folder: Path) -> AsyncGenerator[Both]:
+@pytest.fixture(name="running")
+async def fixture_running(tmp_path: Path) -> AsyncGenerator[Both]:
     """Serve behind the front of another server."""
-    async with secured(folder, grants=GRANTS) as front:
+    async with secured(tmp_path, grants=GRANTS) as front:
         interceptor = AdmissionInterceptor(front.access, front.metrics)
         access = CallAccess(front.access)
         path = front.grpc_front.server_path
@@ -54,10 +54,10 @@ async def both(folder: Path) -> AsyncGenerator[Both]:
             yield Both(front, served)
 
 
-@pytest.fixture(name="running")
-async def fixture_running(tmp_path: Path) -> AsyncGenerator[Both]:
-    async with both(tmp_path) as running:
-        yield running
+@pytest.fixture(name="stub")
+async def fixture_stub(running: Both) -> AsyncGenerator[Stub]:
+    async with running.front.channel() as channel:
+        yield storage_version_pb2_grpc.StorageVersionServiceStub(channel)
 
 
 def given(user: str) -> Metadata:
@@ -123,7 +123,7 @@ async def outcome(call: Awaitable[object]) -> grpc.StatusCode:
         async with asyncio.timeout(DEADLINE_S):
             await call
     except grpc.aio.AioRpcError as error:
-        # Who is let in is told what is wrong.
+        # These errors are of admitted callers.
         allowed = (grpc.StatusCode.NOT_FOUND, grpc.StatusCode.FAILED_PRECONDITION)
         return OK if error.code() in allowed else error.code()
     return OK
@@ -134,78 +134,66 @@ def test_every_method_is_here() -> None:
     assert [method.name for method in service.methods] == list(METHODS)
 
 
-@pytest.mark.parametrize("method", METHODS)
-async def test_each_method_for_each_caller(running: Both, method: str) -> None:
-    call, expected = METHODS[method]
-    async with running.front.channel() as channel:
-        stub = storage_version_pb2_grpc.StorageVersionServiceStub(channel)
-        assert tuple([await outcome(call(stub, given(user))) for user in CALLERS]) == expected
+async def test_each_method_for_each_caller(stub: Stub) -> None:
+    for method, (call, expected) in METHODS.items():
+        outcomes = tuple([await outcome(call(stub, given(user))) for user in CALLERS])
+        assert outcomes == expected, method
 
 
-async def test_denied_calls_change_nothing(running: Both) -> None:
-    async with running.front.channel() as channel:
-        stub = storage_version_pb2_grpc.StorageVersionServiceStub(channel)
-        with pytest.raises(grpc.aio.AioRpcError) as caught:
-            await stub.Heartbeat(pb.HeartbeatRequest(hostname="a"), metadata=given("paul"))
-        details = caught.value.details()
-        answer = await stub.ListStorageVersions(
-            pb.ListStorageVersionsRequest(), metadata=given("paul")
-        )
-    assert details == "user 'paul' may not change these API groups: 'internal.apiserver.k8s.io'"
+async def test_denied_calls_change_nothing(stub: Stub) -> None:
+    request = pb.HeartbeatRequest(hostname="a")
+    error = await refusal(stub.Heartbeat(request, metadata=given("paul")))
+    denied = "user 'paul' may not change these API groups: 'internal.apiserver.k8s.io'"
+    assert error.details() == denied
+    answer = await stub.ListStorageVersions(pb.ListStorageVersionsRequest(), metadata=given("paul"))
     assert not answer.members
 
 
-async def test_the_role_is_asked_before_the_fields_and_the_gate(tmp_path: Path) -> None:
-    async with both(tmp_path) as running, running.front.channel() as channel:
-        stub = storage_version_pb2_grpc.StorageVersionServiceStub(channel)
-        bad = pb.HeartbeatRequest(lease_duration=Duration(seconds=-1))
-        for user, code in (("rita", DENIED), ("nemo", grpc.StatusCode.INVALID_ARGUMENT)):
-            assert await outcome(stub.Heartbeat(bad, metadata=given(user))) is code
+async def test_the_role_is_checked_before_the_fields(stub: Stub) -> None:
+    bad = pb.HeartbeatRequest(lease_duration=Duration(seconds=-1))
+    for user, code in (("rita", DENIED), ("nemo", grpc.StatusCode.INVALID_ARGUMENT)):
+        assert await outcome(stub.Heartbeat(bad, metadata=given(user))) is code
 
 
-async def test_streams_end_with_their_token(running: Both) -> None:
-    """Those of others go on, and what ends leaves nothing behind."""
-    async with running.front.channel() as channel:
-        stub = storage_version_pb2_grpc.StorageVersionServiceStub(channel)
-        request = pb.WaitForAgreementRequest(targets=[pb.AgreementTarget(name="apps.deployments")])
-        rita = (
-            watching(stub, given("rita")),
-            stub.WaitForAgreement(request, metadata=given("rita")),
-        )
-        ada = watching(stub, given("ada"))
-        for call in (*rita, ada):
-            assert await call.read() is not grpc.aio.EOF
-        running.front.write_tokens(["ada"])
-        async with asyncio.timeout(DEADLINE_S):
-            for call in rita:
-                assert await call.code() is NOBODY
-                assert await call.details() == "the bearer token is not known"
-            while running.served.streams > 1:  # noqa: ASYNC110 - it has no event
-                await asyncio.sleep(0.005)
-        assert not ada.done()
-        ada.cancel()
-        await running.served.no_streams()
-
-
-async def test_streams_end_with_their_role(running: Both) -> None:
-    async with running.front.channel() as channel:
-        stub = storage_version_pb2_grpc.StorageVersionServiceStub(channel)
-        call = watching(stub, given("rita"))
+async def test_streams_end_with_their_token(running: Both, stub: Stub) -> None:
+    """Streams of others go on."""
+    request = pb.WaitForAgreementRequest(targets=[pb.AgreementTarget(name="apps.deployments")])
+    rita = (
+        watching(stub, given("rita")),
+        stub.WaitForAgreement(request, metadata=given("rita")),
+    )
+    ada = watching(stub, given("ada"))
+    for call in (*rita, ada):
         assert await call.read() is not grpc.aio.EOF
-        running.front.token_file.write_text(f"{TOKENS['rita']},rita,0\n")
-        async with asyncio.timeout(DEADLINE_S):
-            assert await call.code() is DENIED
-        await running.served.no_streams()
+    running.front.write_tokens(["ada"])
+    async with asyncio.timeout(DEADLINE_S):
+        for call in rita:
+            assert await call.code() is NOBODY
+            assert await call.details() == "the bearer token is not known"
+        while running.served.streams > 1:  # noqa: ASYNC110 - it has no event
+            await asyncio.sleep(0.005)
+    assert not ada.done()
+    ada.cancel()
+    await running.served.no_streams()
 
 
-async def test_streams_of_identified_callers_end_when_the_server_stops(running: Both) -> None:
-    async with running.front.channel() as channel:
-        stub = storage_version_pb2_grpc.StorageVersionServiceStub(channel)
-        calls = [watching(stub, given("rita")) for _ in range(10)]
-        for call in calls:
-            assert await call.read() is not grpc.aio.EOF
-        async with asyncio.timeout(1.0):
-            await running.served.server.stop(5.0)
-        async with asyncio.timeout(DEADLINE_S):
-            ends = {(await call.code(), await call.details()) for call in calls}
+async def test_streams_end_with_their_role(running: Both, stub: Stub) -> None:
+    call = watching(stub, given("rita"))
+    assert await call.read() is not grpc.aio.EOF
+    running.front.token_file.write_text(f"{TOKENS['rita']},rita,0\n")
+    async with asyncio.timeout(DEADLINE_S):
+        assert await call.code() is DENIED
+    await running.served.no_streams()
+
+
+async def test_streams_of_identified_callers_end_when_the_server_stops(
+    running: Both, stub: Stub
+) -> None:
+    calls = [watching(stub, given("rita")) for _ in range(10)]
+    for call in calls:
+        assert await call.read() is not grpc.aio.EOF
+    async with asyncio.timeout(1.0):
+        await running.served.server.stop(5.0)
+    async with asyncio.timeout(DEADLINE_S):
+        ends = {(await call.code(), await call.details()) for call in calls}
     assert ends == {(grpc.StatusCode.UNAVAILABLE, "the server is stopping")}

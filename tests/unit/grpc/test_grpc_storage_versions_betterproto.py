@@ -17,7 +17,7 @@ DEPLOYMENTS = "apps.deployments"
 
 @pytest.fixture(name="served")
 async def fixture_served() -> AsyncGenerator[Served]:
-    async with serving(kubernetes_catalog()) as served:
+    async with serving() as served:
         yield served
 
 
@@ -50,7 +50,8 @@ async def report(stub: Stub, server: str, version: str) -> v1.ReportedStorageVer
     return reported
 
 
-async def test_a_life_of_an_api_server(stub: Stub) -> None:
+async def test_an_api_server_joins_reports_and_departs(served: Served, stub: Stub) -> None:
+    served.registry.publish(kubernetes_catalog())
     beat = await join(stub, "node-1", lease_duration=timedelta(seconds=15))
     assert (beat.api_server_id, beat.joined) == ("apiserver-lgabes5ywnaqeagh5dny4zlzs4", True)
     assert beat.renew_after == timedelta(seconds=5)

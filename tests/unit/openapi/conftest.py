@@ -7,7 +7,7 @@ from openapi_recipes import FakeWorkers
 
 @pytest.fixture
 async def fake_workers(monkeypatch: pytest.MonkeyPatch) -> FakeWorkers:
-    """Return what stands for the workers in this test."""
+    """Return the fake that takes the place of the workers."""
     fake = FakeWorkers()
     monkeypatch.setattr(workers, "run", fake.run)
     return fake

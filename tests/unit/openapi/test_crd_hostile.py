@@ -2,17 +2,14 @@
 
 import json
 import time
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from apidiscovery_service.openapi.crd import problems, schema_fields, structural
-from apidiscovery_service.openapi.crd.document import crd_document
 from apidiscovery_service.openapi.crd.problems import MAX_DEPTH, MAX_PROBLEMS, MAX_VALUES
 from apidiscovery_service.openapi.errors import InvalidOpenAPI
-from crd_goldens import definition, thing_document
-from crd_manifests import simple
-from hypothesis import given, settings
+from crd_goldens import thing_document
+from hypothesis import given
 from hypothesis import strategies as st
 
 PATH = ("spec", "versions", 0, "schema", "openAPIV3Schema")
@@ -76,11 +73,6 @@ class TestDepth:
         while schema := schema.pop("properties", {}).pop("a", {}):
             pass
 
-    def test_depth_beyond_the_limit_of_the_parser_is_refused(self) -> None:
-        deep = replace(definition(simple("things")), version=b"[" * 100_000)
-        with pytest.raises(InvalidOpenAPI, match="things: is not JSON"):
-            crd_document("a.example", "v1", [deep])
-
 
 class TestNumberOfValues:
     def test_too_many_are_refused(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,25 +113,24 @@ class TestNumberOfProblems:
         found = list(structural.violations(schema))
         assert MAX_PROBLEMS <= len(found) <= 4 * MAX_PROBLEMS
 
-    def test_is_bounded_for_rules_on_one_schema(self) -> None:
-        rules = [{"rule": ""}] * 5000
-        found = list(structural.violations({"type": "object", "x-kubernetes-validations": rules}))
-        assert len(found) == MAX_PROBLEMS
-
-    def test_is_bounded_for_fields_in_conditions_only(self) -> None:
-        members = {f"f{n}": {"minLength": 1} for n in range(5000)}
-        found = list(structural.violations({"type": "object", "anyOf": [{"properties": members}]}))
-        assert len(found) == MAX_PROBLEMS
+    @pytest.mark.parametrize(
+        "fields",
+        [
+            {"x-kubernetes-validations": [{"rule": ""}] * 5000},
+            {"anyOf": [{"properties": {f"f{n}": {"minLength": 1} for n in range(5000)}}]},
+        ],
+        ids=["rules", "conditions"],
+    )
+    def test_is_bounded_on_one_schema(self, fields: dict[str, Any]) -> None:
+        assert len(list(structural.violations({"type": "object", **fields}))) == MAX_PROBLEMS
 
 
 class TestWrongTypes:
-    @settings(deadline=None)
     @given(ANYTHING)
     def test_any_schema_is_published_or_reported(self, schema: object) -> None:
         found = made(schema)["components"]["schemas"]["example.a.v1.Thing"]
-        assert found["type"] == "object" or "type" not in found
+        assert found.get("type", "object") == "object"
 
-    @settings(deadline=None)
     @given(ANYTHING)
     def test_violations_are_reported_once(self, schema: object) -> None:
         found = list(structural.violations(schema, PATH))

@@ -32,7 +32,7 @@ LARGE = b'{"large":"' + b"x" * 5000 + b'"}'
 
 @contextmanager
 def traced() -> Generator[Callable[[], int]]:
-    """Trace memory; return what returns the bytes that are in use."""
+    """Trace memory; yield a function that returns the bytes in use."""
     tracemalloc.start()
     try:
         yield lambda: tracemalloc.get_traced_memory()[0]
@@ -180,7 +180,7 @@ async def test_a_cancelled_caller_does_not_cancel_the_others() -> None:
     assert recipes.makes == {"apis/a.example/v1": 1}
 
 
-async def test_an_index_has_what_changed_before_it_was_asked_for() -> None:
+async def test_an_index_has_all_changes_from_before_its_request() -> None:
     recipes = recipes_of("apis/a.example/v1", "apis/b.example/v1")
     recipes.gate = asyncio.Event()
     documents = Documents(recipes)
@@ -311,9 +311,9 @@ async def test_groups_that_come_and_go_leave_nothing(*, asked_before: bool) -> N
         await documents.index()
     documents.changed(["warm.example"])
     with traced() as size:
-        for number in range(100_000):
+        for number in range(20_000):
             documents.changed([f"gone{number}.example"])
-        assert size() < 3_000_000
+        assert size() < 500_000
     recipes.texts["c.example"] = {"apis/c.example/v1": b"{}"}
     del recipes.texts["b.example"]
     documents.changed(["b.example", "c.example"])
@@ -325,13 +325,13 @@ async def test_requests_for_unknown_documents_take_no_memory() -> None:
     await documents.index()
     generation = documents.generation
     with traced() as size:
-        for number in range(10_000):
+        for number in range(2000):
             assert await documents.body(f"apis/none{number}.example/v1") is None
-        assert size() < 200_000 + 100 * 10_000  # the recipes count what they are asked for
+        assert size() < 200_000 + 100 * 2000  # the recipes count what they are asked for
     assert documents.generation == generation
 
 
-async def test_protobuf_of_what_is_too_large_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_protobuf_of_a_large_document_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(body_cache, "ENCODED_BYTES", 100)
     documents = Documents(FakeRecipes({"": {"api/v1": LARGE}}))
     with pytest.raises(InvalidOpenAPI, match="takes 5012 bytes as JSON; up to 100 "):
@@ -455,8 +455,8 @@ async def test_the_loop_goes_on_while_an_index_is_made() -> None:
     assert lag.longest_s < 0.02
 
 
-async def test_documents_that_nobody_asked_for_take_no_memory_but_their_hash() -> None:
-    texts = {f"g{n}.example": {f"apis/g{n}.example/v1": b""} for n in range(3000)}
+async def test_documents_that_were_not_requested_take_memory_for_their_hash_alone() -> None:
+    texts = {f"g{n}.example": {f"apis/g{n}.example/v1": b""} for n in range(500)}
     recipes = FakeRecipes(texts)
     for group, of_group in texts.items():
         of_group[f"apis/{group}/v1"] = orjson.dumps({"title": group, "text": "x" * 2000})
@@ -467,7 +467,7 @@ async def test_documents_that_nobody_asked_for_take_no_memory_but_their_hash() -
         assert (size() - 2.5 * len(index.body)) / len(index.entries) < 1200
 
 
-async def test_a_document_that_no_worker_can_encode_is_told(
+async def test_the_reason_why_no_worker_can_encode_a_document_is_reported(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     recipes = FakeRecipes({"": {"api/v1": LARGE}})

@@ -35,7 +35,7 @@ async def test_a_document_that_cannot_be_made_is_replaced() -> None:
     assert str(logs).count("wanted more") == 1
 
 
-async def test_a_document_that_could_not_be_had_is_tried_again(
+async def test_a_document_that_could_not_be_read_is_tried_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     key = "apis/a.example/v1"
@@ -55,15 +55,13 @@ async def test_a_document_that_could_not_be_had_is_tried_again(
     assert str(logs).count("an OpenAPI document could not be read") == 1
     recipes.failing.clear()
     async with asyncio.timeout(20):
-        while True:
-            if await documents.hash_of(key) != instead:
-                break
+        while await documents.hash_of(key) == instead:  # noqa: ASYNC110 - a retry has no event
             await asyncio.sleep(0.01)
     assert await documents.hash_of(key) == sha512(b'{"of":"apis/a.example/v1"}')
     assert documents.warnings() == []
 
 
-async def test_a_document_that_is_known_is_not_replaced_while_it_cannot_be_had() -> None:
+async def test_a_document_of_a_known_hash_is_not_replaced_while_it_cannot_be_read() -> None:
     key = "apis/a.example/v1"
     recipes = recipes_of(key)
     known = recipes.stated[key] = sha512(recipes.texts["a.example"][key])
@@ -189,7 +187,7 @@ async def test_a_document_that_does_not_arrive_delays_no_others(
     assert set(recipes.makes.values()) == {2}
 
 
-async def test_the_first_index_lists_without_a_hash_what_takes_long(
+async def test_the_first_index_lists_slow_documents_without_a_hash(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     slow, quick = "apis/a.example/v1", "apis/b.example/v1"
@@ -233,7 +231,7 @@ async def test_a_document_that_is_asked_for_waits_for_few_of_an_index() -> None:
     await index
 
 
-async def test_the_merged_document_waits_for_what_an_index_does_not(
+async def test_the_merged_document_waits_for_slow_documents(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     slow, quick = "apis/a.example/v1", "apis/b.example/v1"
@@ -249,7 +247,7 @@ async def test_the_merged_document_waits_for_what_an_index_does_not(
     assert recipes.makes == {slow: 2, quick: 2}  # for their hashes, and to be merged
 
 
-async def test_a_new_try_changes_nothing_until_it_comes_to_something(
+async def test_a_retry_changes_nothing_until_it_succeeds(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     key = "apis/a.example/v1"
@@ -270,7 +268,7 @@ async def test_a_new_try_changes_nothing_until_it_comes_to_something(
     recipes.released.set()
 
 
-async def test_a_document_that_was_there_stays_listed_while_it_cannot_be_had() -> None:
+async def test_a_listed_document_stays_listed_while_it_cannot_be_read() -> None:
     key = "apis/a.example/v1"
     recipes = recipes_of(key)
     recipes.fallbacks = False
@@ -284,7 +282,7 @@ async def test_a_document_that_was_there_stays_listed_while_it_cannot_be_had() -
         await documents.body(key)
 
 
-async def test_a_group_that_could_not_be_looked_at_is_looked_at_again() -> None:
+async def test_a_group_whose_recipes_could_not_be_read_is_read_again() -> None:
     class Broken(FakeRecipes):
         broken = True
 

@@ -17,7 +17,6 @@ from openapi_documents import (
     v3,
 )
 
-INFO = {"title": "Kubernetes", "version": "v1.37.0"}
 OPEN = "x-apidiscovery-unresolved"
 KINDS = "x-kubernetes-group-version-kind"
 
@@ -44,7 +43,7 @@ def without_defaults(schema: Json) -> Json:
 
 
 def after_both_ways(document: Json) -> Json:
-    """Take from Kubernetes' v2 document what v3 does not say, or v2 of Kubernetes does not."""
+    """Remove from a v2 document of Kubernetes the fields that a conversion to v3 and back loses."""
     document = {name: value for name, value in document.items() if name != "security"}
     document["definitions"] = without_defaults(document["definitions"])
     for item in document["paths"].values():
@@ -73,7 +72,6 @@ def test_a_document_converted_twice_is_the_same(name: str) -> None:
 
     assert result == after_both_ways(source)
     assert list(result) == [field for field in source if field != "security"]
-    assert is_well_formed(result)
 
 
 @pytest.mark.parametrize(
@@ -176,7 +174,7 @@ def test_a_document_converted_twice_is_the_same(name: str) -> None:
         ),
     ],
 )
-def test_schemas_say_what_kubernetes_lets_v2_say(
+def test_schemas_are_converted_as_by_kubernetes(
     schema: dict[str, Any], expected: dict[str, Any]
 ) -> None:
     components = {"schemas": {"Other": {"type": "object"}, "S": schema}}
@@ -226,7 +224,7 @@ POST: dict[str, Json] = {
 }
 
 
-def test_operations_say_the_same() -> None:
+def test_operations_and_their_components_say_the_same() -> None:
     result = downgraded(paths={"/a": {"post": POST}}, components=COMPONENTS)
 
     assert result["paths"]["/a"]["post"] == {
@@ -245,11 +243,6 @@ def test_operations_say_the_same() -> None:
         },
         "x-a": 1,
     }
-
-
-def test_components_of_operations_say_the_same() -> None:
-    result = downgraded(paths={"/a": {"post": POST}}, components=COMPONENTS)
-
     assert result["parameters"] == {
         "P": {
             "type": "array",

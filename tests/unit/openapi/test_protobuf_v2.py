@@ -37,10 +37,7 @@ def encode(document: JSON) -> openapi_pb2.Document:
 @pytest.mark.parametrize("name", REFERENCE)
 def test_equals_the_bytes_of_the_reference(name: str) -> None:
     document = gzip.decompress((RECORDED / f"{name}.json.gz").read_bytes())
-    expected = gzip.decompress((RECORDED / f"{name}.pb.gz").read_bytes())
-    assert encode_v2(document) == expected
-    parsed = openapi_pb2.Document.FromString(expected)
-    assert parsed.SerializeToString(deterministic=True) == expected
+    assert encode_v2(document) == gzip.decompress((RECORDED / f"{name}.pb.gz").read_bytes())
 
 
 @pytest.mark.parametrize(

@@ -138,7 +138,7 @@ def test_kinds_of_other_groups_are_in_their_own_documents() -> None:
     assert own_kinds(json.dumps(document).encode(), KEY) == (Kind(GROUP, "v1", "Thing"),)
 
 
-def test_a_schema_nested_too_deeply_is_told() -> None:
+def test_a_schema_nested_too_deeply_is_refused() -> None:
     document = document_of(GROUP, "v1", {"Thing": {"deep": "DEEP"}})
     nested = '{"items":' * 900 + "{}" + "}" * 900
     text = document.replace(b'"DEEP"', nested.encode())

@@ -50,7 +50,7 @@ def path_to(definition: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", PAIRS)
-def test_a_document_of_one_group_version_is_what_converting_makes_of_it(name: str) -> None:
+def test_a_document_of_one_group_version_becomes_the_v3_document_of_kubernetes(name: str) -> None:
     group_version = f"apis/{name.removesuffix('.v1')}/v1"
 
     assert split(golden(f"v2_{name}")) == {group_version: golden_text(f"v3_{name}")}
@@ -68,7 +68,7 @@ def test_each_document_has_the_components_that_it_reaches() -> None:
 
     assert list(documents) == ["apis/apiextensions.k8s.io/v1", "apis/batch/v1"]
     assert documents["apis/batch/v1"] == golden_text("v3_batch.v1")
-    # Definitions that both have under one name are batch's here or there: what counts is the names.
+    # Definitions of one name may be those of either document, so only names are compared.
     other = orjson.loads(documents["apis/apiextensions.k8s.io/v1"])
     assert other["components"].keys() == {"schemas", "securitySchemes"}
     expected = golden("v3_apiextensions.k8s.io.v1")["components"]["schemas"].keys()
@@ -76,7 +76,7 @@ def test_each_document_has_the_components_that_it_reaches() -> None:
     assert all(not dangling(orjson.loads(text)) for text in documents.values())
 
 
-def test_documents_have_what_the_whole_says_of_itself() -> None:
+def test_documents_keep_the_fields_of_the_whole() -> None:
     source = v2(
         paths={
             "/version/": path_to("A"),
@@ -109,8 +109,8 @@ def test_a_document_without_paths_is_no_document() -> None:
     assert split(v2(definitions={"A": {}})) == {}
 
 
-def test_many_definitions_in_a_chain_and_a_circle_are_no_trouble() -> None:
-    count = 30_000
+def test_many_definitions_in_a_circle_are_kept() -> None:
+    count = 5000
     definitions = {
         f"D{i}": {"properties": {"next": {"$ref": f"#/definitions/D{(i + 1) % count}"}}}
         for i in range(count)

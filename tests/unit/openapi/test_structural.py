@@ -475,7 +475,7 @@ def test_rules_beside_structure(schema: dict[str, Any], expected: str) -> None:
     assert is_structural(schema_fields.read(schema))
 
 
-def test_type_null_is_told_with_the_alternative() -> None:
+def test_type_null_is_refused_with_the_alternative() -> None:
     assert told(with_field({"type": "null"}))[0] == (
         f"{F}.type: Forbidden: type cannot be set to null, use nullable as an alternative"
     )
@@ -541,7 +541,7 @@ class TestFieldPaths:
 
 
 class TestUnknownFields:
-    def test_are_told_with_their_path(self) -> None:
+    def test_are_reported_with_their_path(self) -> None:
         schema = with_field({"type": "string", "x-own": 1, "externalDocs": {"uri": "u"}})
         assert [message for _, message in violations(schema, ROOT)] == [
             f'unknown field "{field_path(ROOT)}.{F}.x-own"',
@@ -576,7 +576,7 @@ class TestWrongTypes:
             ),
         ],
     )
-    def test_are_told_alone(self, field: dict[str, Any], line: str) -> None:
+    def test_are_the_only_reported_error(self, field: dict[str, Any], line: str) -> None:
         assert told(with_field(field)) == [f"{F}.{line}"]
 
     def test_a_long_value_is_shown_in_part(self) -> None:

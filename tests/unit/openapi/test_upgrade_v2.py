@@ -1,19 +1,20 @@
-"""Conversion of OpenAPI v2 to v3, as Kubernetes does it but without its losses."""
+"""Conversion of OpenAPI v2 to v3, as Kubernetes does it but without its losses.
 
+`test_split_v2.py` compares converted documents of Kubernetes with its own.
+"""
+
+from time import process_time
 from typing import Any
 
 import pytest
 from apidiscovery_service.kube import go_json
 from apidiscovery_service.openapi.errors import InvalidOpenAPI
 from apidiscovery_service.openapi.v2.upgrade import convert
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from openapi_documents import (
-    PAIRS,
     Json,
     dangling,
-    golden,
-    golden_text,
     is_valid,
     is_well_formed,
     operation,
@@ -40,15 +41,6 @@ def converted_operation(source: dict[str, Any], **fields: Json) -> Json:
 def converted_schema(schema: dict[str, Any], **others: Json) -> Json:
     definitions = {"Other": {"type": "object"}, "S": schema, **others}
     return converted(definitions=definitions)["components"]["schemas"]["S"]
-
-
-@pytest.mark.parametrize("name", PAIRS)
-def test_documents_of_kubernetes_become_the_bytes_that_kubernetes_makes_of_them(name: str) -> None:
-    result = convert(golden(f"v2_{name}"))
-
-    assert go_json.dumps(result) == golden_text(f"v3_{name}")
-    assert not dangling(result)
-    assert is_well_formed(result)
 
 
 @pytest.mark.parametrize(
@@ -489,21 +481,17 @@ WHOLE = v2(
 )
 
 
-@settings(max_examples=300)
-@given(
-    st.sampled_from(places(WHOLE)),
-    st.sampled_from([None, True, 5, 1.5, "x", [], {}, [None], [{}], {"a": None}, {"$ref": 5}]),
+@pytest.mark.parametrize(
+    "other", [None, True, 5, 1.5, "x", [], {}, [None], [{}], {"a": None}, {"$ref": 5}], ids=repr
 )
-def test_a_value_of_another_type_is_an_error_or_does_not_matter(
-    path: tuple[str | int, ...], other: Json
-) -> None:
-    document = replaced(WHOLE, path, other)
-    found: tuple[str | int, ...] = ()
-    try:
-        assert not dangling(convert(document))
-    except InvalidOpenAPI as error:
-        found = error.path
-    assert found[: len(path)] == path[: len(found)]
+def test_a_value_of_another_type_is_an_error_or_does_not_matter(other: Json) -> None:
+    for path in places(WHOLE):
+        found: tuple[str | int, ...] = ()
+        try:
+            assert not dangling(convert(replaced(WHOLE, path, other))), path
+        except InvalidOpenAPI as error:
+            found = error.path
+        assert found[: len(path)] == path[: len(found)]
 
 
 NAMES = st.sampled_from(["A", "B", "a b", "a/b", "é"])
@@ -547,12 +535,14 @@ def test_a_shared_body_is_not_repeated_without_limit() -> None:
         convert(v2(parameters={"B": body}, paths=paths))
 
 
-def test_chains_of_references_take_no_longer_than_the_document_is() -> None:
-    parameters = {f"P{i}": {"$ref": f"#/parameters/P{i + 1}"} for i in range(30_000)}
-    given = [{"$ref": "#/parameters/P0"}] * 30_000
+def test_chains_of_references_take_linear_time() -> None:
+    parameters = {f"P{i}": {"$ref": f"#/parameters/P{i + 1}"} for i in range(10_000)}
+    given = [{"$ref": "#/parameters/P0"}] * 10_000
 
+    began = process_time()
     result: Any = convert(
         v2(parameters=parameters, paths={"/a": {"get": operation(parameters=given)}})
     )
 
+    assert process_time() - began < 5  # 0.5 s is usual; each chain by itself takes far longer
     assert len(result["paths"]["/a"]["get"][OPEN]) == len(given)

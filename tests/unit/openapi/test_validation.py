@@ -262,13 +262,13 @@ def test_hostile_documents_are_refused_in_linear_time(data: bytes) -> None:
 
 
 def test_many_components_take_linear_time() -> None:
-    schemas: Object = {f"S{n}": {"$ref": f"#/components/schemas/S{n + 1}"} for n in range(50_000)}
+    schemas: Object = {f"S{n}": {"$ref": f"#/components/schemas/S{n + 1}"} for n in range(20_000)}
     parameters = [{"$ref": "#/components/parameters/P0"}] * 1000
     chain: Object = {f"P{n}": {"$ref": f"#/components/parameters/P{n + 1}"} for n in range(20_000)}
     chain["P20000"] = NAME
     value = document(
         paths={"/a": {"parameters": parameters}},
-        components={"schemas": {**schemas, "S50000": {}}, "parameters": chain},
+        components={"schemas": {**schemas, "S20000": {}}, "parameters": chain},
     )
     start = time.process_time()
     assert errors(value) == []
