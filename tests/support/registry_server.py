@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 
 import grpc.aio
 from apidiscovery.service.v1 import registry_pb2_grpc
+from apidiscovery_service.access.authenticator import OPEN, Access
 from apidiscovery_service.core.registry import Registry
 from apidiscovery_service.encoding import CurrentEncoding
 from apidiscovery_service.metrics import Metrics
 from apidiscovery_service.serving.feature_gates import FeatureGates
-from apidiscovery_service.serving.grpc import CallAccess, DiscoveryService, GrpcServer
+from apidiscovery_service.serving.grpc import DiscoveryService, GrpcServer
 from apidiscovery_service.serving.grpc.registry import RegistryService
 from apidiscovery_service.sources.declarations import Declarations
 from apidiscovery_service.sources.registrations import Registrations
@@ -95,7 +96,7 @@ class Served:
 
 @asynccontextmanager
 async def serving(
-    store: Store | None = None, access: CallAccess | None = None, *, ready: bool = True
+    store: Store | None = None, access: Access = OPEN, *, ready: bool = True
 ) -> AsyncGenerator[Served]:
     """Serve DiscoveryService and RegistryService, ready at once or when the test says so."""
     replica = Replica(store or MemoryStore())

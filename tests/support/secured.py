@@ -28,7 +28,6 @@ from apidiscovery_service.serving.front import (
 )
 from apidiscovery_service.serving.grpc import (
     AdmissionInterceptor,
-    CallAccess,
     DiscoveryService,
     GrpcServer,
 )
@@ -171,13 +170,13 @@ async def secured(
         DiscoveryService(registry, encoding, FeatureGates(), metrics),
         OpenAPIService(documents, metrics),
         FleetService(lambda _context: fleet.scope(), metrics),
-        StorageVersionService(None, registry, metrics, CallAccess(access)),
+        StorageVersionService(None, registry, metrics, access),
     )
     calls = ConnectCalls(
         services,
         [
             AdmissionInterceptor(access, metrics, limits_rate=False),
-            UnreadInterceptor(UnreadBudget(), CallAccess(access), peers),
+            UnreadInterceptor(UnreadBudget(), access, peers),
         ],
         metrics,
     )

@@ -11,12 +11,13 @@ import grpc.aio
 from apidiscovery.service.v1 import storage_version_pb2 as pb
 from apidiscovery.service.v1 import storage_version_pb2_grpc
 from apidiscovery_betterproto.apidiscovery.service import v1 as betterproto_service
+from apidiscovery_service.access.authenticator import OPEN, Access
 from apidiscovery_service.core.model import Contribution
 from apidiscovery_service.core.registry import Registry
 from apidiscovery_service.encoding import CurrentEncoding
 from apidiscovery_service.metrics import Metrics
 from apidiscovery_service.serving.feature_gates import FeatureGates
-from apidiscovery_service.serving.grpc import CallAccess, DiscoveryService, GrpcServer
+from apidiscovery_service.serving.grpc import DiscoveryService, GrpcServer
 from apidiscovery_service.serving.grpc.storage_versions import StorageVersionService
 from apidiscovery_service.storage_versions.state import StorageVersions
 from apidiscovery_service.store.memory import MemoryStore
@@ -89,7 +90,7 @@ async def serving(  # noqa: PLR0913 - all by name
     store: DisturbedStore | None = None,
     enabled: bool = True,
     ready: bool = True,
-    access: CallAccess | None = None,
+    access: Access = OPEN,
     interceptors: Sequence[grpc.aio.ServerInterceptor] = (),
     address: str = "127.0.0.1:0",
 ) -> AsyncGenerator[Served]:

@@ -23,7 +23,7 @@ from apidiscovery_service.sources.upstreams.services import ServiceSettings
 from apidiscovery_service.sources.upstreams.spec import Timing, UpstreamLimits, UpstreamSpec
 from apidiscovery_service.sources.upstreams.state import Known, Root
 from apidiscovery_service.store import Store
-from apidiscovery_service.store.claims import Claims
+from apidiscovery_service.store.claims import Claims, Work
 from fake_api_server import (
     NOT_FOUND,
     Answer,
@@ -178,6 +178,16 @@ class Ask(Protocol):
     ) -> Asking: ...
 
 
+class _Onlooker(Claims):
+    """Follows the claims of other processes, and competes for none."""
+
+    def register(self, name: str, work: Work) -> None:
+        del name, work
+
+    def unregister(self, name: str) -> None:
+        del name
+
+
 @asynccontextmanager
 async def running(  # noqa: PLR0913 - one for each thing that tests set
     store: Store,
@@ -190,7 +200,7 @@ async def running(  # noqa: PLR0913 - one for each thing that tests set
 ) -> AsyncGenerator[Running]:
     """Load and follow upstreams, and poll them unless told not to."""
     registry, metrics, declarations = Registry(), Metrics(), DeclaredServices(*services)
-    claims = Claims(store, "test", 1.0, pause_s=0.02)
+    claims = (Claims if polls else _Onlooker)(store, "test", 1.0, pause_s=0.02)
     upstreams = Upstreams(
         store,
         registry,
@@ -203,9 +213,7 @@ async def running(  # noqa: PLR0913 - one for each thing that tests set
         silence_s=silence_s,
     )
     await upstreams.load()
-    tasks = [asyncio.create_task(upstreams.follow())]
-    if polls:
-        tasks.append(asyncio.create_task(claims.run()))
+    tasks = [asyncio.create_task(upstreams.follow()), asyncio.create_task(claims.run())]
     try:
         yield Running(registry, upstreams, metrics, declarations)
     finally:

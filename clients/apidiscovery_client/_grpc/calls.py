@@ -1,13 +1,15 @@
 """Calls services over gRPC, one call at a time, with the credentials of a kubeconfig or others."""
 
 import asyncio
+import contextlib
 import time
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar
 
 import grpc
+import grpc.aio
 from apidiscovery_kubeconfig.addresses import is_loopback
 from apidiscovery_kubeconfig.connection import Connection
 from apidiscovery_kubeconfig.tls import Tls
@@ -15,11 +17,13 @@ from google.protobuf.message import Message
 
 from apidiscovery_client._errors import DiscoveryError, InvalidConfiguration
 from apidiscovery_client._grpc.errors import (
+    CallFailedError,
     CallRefused,
     Failure,
     FieldProblem,
     discovery_error,
     failure,
+    plain_failure,
     refusal,
 )
 from apidiscovery_client._kube_access import KubeAccess, translated
@@ -48,7 +52,25 @@ RequestT = TypeVar("RequestT", bound=Message)
 AnswerT = TypeVar("AnswerT", bound=Message)
 
 
-def is_cancelled() -> bool:
+@contextlib.contextmanager
+def aio_failing() -> Generator[None]:
+    """Raise `CallFailedError` for what calls of grpc.aio raise; let cancellation through."""
+    try:
+        yield
+    except grpc.aio.AioRpcError as error:
+        if _is_cancelled():
+            raise asyncio.CancelledError from None
+        raise CallFailedError(failure(error)) from None
+    except grpc.aio.UsageError as error:  # the channel is closed
+        raise CallFailedError(plain_failure(grpc.StatusCode.UNAVAILABLE, str(error))) from None
+    except asyncio.CancelledError:
+        if _is_cancelled():
+            raise
+        closed = plain_failure(grpc.StatusCode.CANCELLED, "the channel was closed")
+        raise CallFailedError(closed) from None
+
+
+def _is_cancelled() -> bool:
     """Return whether the current task is cancelled.
 
     The error of a call does not tell: grpc.aio raises CancelledError also for a closed channel,

@@ -101,6 +101,18 @@ class Failure:
         return self.code == grpc.StatusCode.RESOURCE_EXHAUSTED and "larger than max" in self.said
 
 
+class CallFailedError(Exception):
+    """A call failed.
+
+    Attributes:
+        failed: The failure.
+    """
+
+    def __init__(self, failed: Failure) -> None:
+        super().__init__(failed.said)
+        self.failed = failed
+
+
 def failure(error: grpc.RpcError) -> Failure:
     """Return the failure of a call of grpcio, sync or async."""
     code, said = error.code(), error.details() or ""

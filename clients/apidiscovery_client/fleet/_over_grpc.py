@@ -10,7 +10,7 @@ from apidiscovery_formats.matrix import Column, Matrix
 
 from apidiscovery_client._errors import UnexpectedDocument
 from apidiscovery_client._grpc.calls import GrpcServer
-from apidiscovery_client._grpc.errors import CallRefused, discovery_error
+from apidiscovery_client._grpc.errors import CallFailedError, CallRefused, discovery_error
 from apidiscovery_client._interfaces import Traffic
 from apidiscovery_client.fleet._told import Told, since_of, unknown
 from apidiscovery_client.fleet._wire import (
@@ -18,7 +18,6 @@ from apidiscovery_client.fleet._wire import (
     MATRIX,
     SERVICE,
     WATCH,
-    InconsistentError,
     Received,
     clusters_request,
     matrix_request,
@@ -28,9 +27,8 @@ from apidiscovery_client.fleet._wire import (
 )
 from apidiscovery_client.model import Snapshot
 from apidiscovery_client.transports._calling import Caller
-from apidiscovery_client.transports._grpc_answers import Message
+from apidiscovery_client.transports._grpc_answers import InconsistentError, Message
 from apidiscovery_client.transports._grpc_common import (
-    CallFailedError,
     CountingChannel,
     Renewal,
     Stub,

@@ -23,6 +23,7 @@ from apidiscovery_client.model import (
     Unknown,
     Version,
 )
+from apidiscovery_client.transports._grpc_answers import InconsistentError
 
 SERVICE: Final = fleet_pb2.DESCRIPTOR.services_by_name["FleetService"].full_name
 CLUSTERS: Final = "ListClusters"
@@ -67,10 +68,6 @@ def watch_request(selector: str, hash_: str, heartbeat_s: float) -> fleet_pb2.Wa
         if_none_match=hash_,
         heartbeat_interval=heartbeat,
     )
-
-
-class InconsistentError(ValueError):
-    """A message contradicts earlier ones."""
 
 
 @dataclass(slots=True)

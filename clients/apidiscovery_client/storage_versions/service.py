@@ -1,6 +1,5 @@
 """Calls of StorageVersionService: at one of several addresses, or blocking over one connection."""
 
-import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias, TypeVar, cast
 
@@ -11,7 +10,8 @@ from apidiscovery.service.v1 import storage_version_pb2_grpc
 from google.protobuf.message import Message
 
 from apidiscovery_client._errors import DiscoveryError
-from apidiscovery_client._grpc.calls import GrpcClient, GrpcServer, is_cancelled, is_local
+from apidiscovery_client._grpc.calls import GrpcClient, GrpcServer, aio_failing, is_local
+from apidiscovery_client._grpc.errors import CallFailedError
 from apidiscovery_client._package import VERSION
 
 # At run time there is one generated class; only its stubs have one for asyncio.
@@ -122,18 +122,10 @@ class ServiceChannels:
         timeout_s: float,
     ) -> AnswerT:
         try:
-            return await method(request, timeout=timeout_s, metadata=self._metadata)
-        except grpc.aio.AioRpcError as error:
-            if is_cancelled():
-                raise asyncio.CancelledError from None
-            raise CallFailed(error.code(), error.details() or "") from None
-        except grpc.aio.UsageError as error:  # the given channel is closed
-            raise CallFailed(grpc.StatusCode.UNAVAILABLE, str(error)) from None
-        except asyncio.CancelledError:
-            if is_cancelled():
-                raise
-            # The channel was closed during the call.
-            raise CallFailed(grpc.StatusCode.CANCELLED, "the channel was closed") from None
+            with aio_failing():
+                return await method(request, timeout=timeout_s, metadata=self._metadata)
+        except CallFailedError as error:
+            raise CallFailed(error.failed.code, error.failed.said) from None
 
 
 def _addresses(target: str | Sequence[str]) -> list[str]:

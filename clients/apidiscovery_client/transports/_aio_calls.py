@@ -1,24 +1,22 @@
 """Calls over a channel of grpcio with asyncio, with messages of any service."""
 
-import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Callable, Generator
+from collections.abc import AsyncGenerator, Callable
 
 import grpc
 import grpc.aio
 
 from apidiscovery_client._grpc.calls import (
     GrpcServer,
+    aio_failing,
     channel_options,
-    is_cancelled,
     require_grpcio_credentials,
 )
-from apidiscovery_client._grpc.errors import failure, plain_failure
+from apidiscovery_client._grpc.errors import CallFailedError, plain_failure
 from apidiscovery_client._interfaces import Traffic
 from apidiscovery_client.transports._async_waiting import AsyncRead
 from apidiscovery_client.transports._grpc_answers import Message
 from apidiscovery_client.transports._grpc_common import (
-    CallFailedError,
     CountingChannel,
     Metadata,
     Stub,
@@ -56,7 +54,7 @@ class AioCalls:
         """Return the answer of a unary method."""
         if self._channel is None:  # made here, for it belongs to the event loop that runs
             self._channel = self._opened()
-        with _failing():
+        with aio_failing():
             call: Message = getattr(self._stub(self._channel), method)
             return await call(request, timeout=timeout_s, metadata=metadata)
 
@@ -65,7 +63,7 @@ class AioCalls:
         """Begin a watch over a new connection, because the earlier one may be dead."""
         channel = self._opened()
         try:
-            with _failing():
+            with aio_failing():
                 call: Message = getattr(self._stub(channel), self._watch)(
                     request, metadata=metadata
                 )
@@ -92,7 +90,7 @@ class AioCalls:
 
 
 async def _read(call: Message) -> Message | None:
-    with _failing():
+    with aio_failing():
         message: Message = await call.read()
     return None if message is grpc.aio.EOF else message
 
@@ -102,21 +100,3 @@ def _open_channel(server: GrpcServer) -> grpc.aio.Channel:
     if server.credentials is None:
         return grpc.aio.insecure_channel(server.address, options)
     return grpc.aio.secure_channel(server.address, server.credentials, options)
-
-
-@contextlib.contextmanager
-def _failing() -> Generator[None]:
-    """Raise `CallFailedError` for what grpc.aio raises."""
-    try:
-        yield
-    except grpc.aio.AioRpcError as error:
-        if is_cancelled():
-            raise asyncio.CancelledError from None
-        raise CallFailedError(failure(error)) from None
-    except grpc.aio.UsageError as error:  # the channel was closed
-        raise CallFailedError(plain_failure(grpc.StatusCode.CANCELLED, str(error))) from None
-    except asyncio.CancelledError:
-        if is_cancelled():
-            raise
-        # The channel was closed during the call.
-        raise CallFailedError(plain_failure(grpc.StatusCode.CANCELLED, "closed")) from None

@@ -5,12 +5,11 @@ from typing import Protocol
 
 from apidiscovery_client._errors import DiscoveryError
 from apidiscovery_client._grpc.calls import Attempts, GrpcServer
-from apidiscovery_client._grpc.errors import Failure
+from apidiscovery_client._grpc.errors import CallFailedError, Failure
 from apidiscovery_client._interfaces import Traffic
 from apidiscovery_client.transports._async_waiting import AsyncRead, AsyncWaiting
 from apidiscovery_client.transports._grpc_answers import Message
 from apidiscovery_client.transports._grpc_common import (
-    CallFailedError,
     Metadata,
     Renewal,
     closed,

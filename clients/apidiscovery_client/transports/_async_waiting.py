@@ -6,9 +6,9 @@ from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
 from apidiscovery_client._grpc.calls import GrpcServer
+from apidiscovery_client._grpc.errors import CallFailedError
 from apidiscovery_client.transports._grpc_answers import Message
 from apidiscovery_client.transports._grpc_common import (
-    CallFailedError,
     Metadata,
     Renewal,
     may_block,

@@ -8,7 +8,7 @@ from typing import Self, TypeVar
 
 from apidiscovery_client._errors import DiscoveryError, UnexpectedDocument
 from apidiscovery_client._grpc.calls import GrpcServer
-from apidiscovery_client._grpc.errors import Failure
+from apidiscovery_client._grpc.errors import CallFailedError, Failure
 from apidiscovery_client._interfaces import FetchedSnapshot, Traffic
 from apidiscovery_client.transports._calling import Caller, Calls
 from apidiscovery_client.transports._grpc_answers import (
@@ -23,7 +23,6 @@ from apidiscovery_client.transports._grpc_common import (
     GET,
     LIST,
     SOURCES_TIMEOUT_S,
-    CallFailedError,
     Renewal,
     named,
     read_message,

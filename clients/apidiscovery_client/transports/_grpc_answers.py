@@ -100,7 +100,7 @@ class Sources:
 
 
 class InconsistentError(ValueError):
-    """An answer contradicts the snapshot or itself."""
+    """An answer contradicts earlier ones or itself."""
 
 
 def known_hashes(fetched: FetchedSnapshot | None) -> Mapping[str, str] | None:

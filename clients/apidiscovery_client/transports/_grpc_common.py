@@ -102,18 +102,6 @@ class CountingChannel:
         return counting
 
 
-class CallFailedError(Exception):
-    """A call failed.
-
-    Attributes:
-        failed: The failure.
-    """
-
-    def __init__(self, failed: Failure) -> None:
-        super().__init__(failed.said)
-        self.failed = failed
-
-
 class Renewal:
     """Renews refused credentials: once, until the server accepts them.
 

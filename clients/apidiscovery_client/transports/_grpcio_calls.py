@@ -10,11 +10,10 @@ from typing import Protocol
 import grpc
 
 from apidiscovery_client._grpc.calls import GrpcServer, open_channel
-from apidiscovery_client._grpc.errors import failure, plain_failure
+from apidiscovery_client._grpc.errors import CallFailedError, failure, plain_failure
 from apidiscovery_client._interfaces import Traffic
 from apidiscovery_client.transports._grpc_answers import Message
 from apidiscovery_client.transports._grpc_common import (
-    CallFailedError,
     CountingChannel,
     Metadata,
     Stub,

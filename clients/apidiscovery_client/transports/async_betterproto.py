@@ -17,7 +17,7 @@ from apidiscovery_client._grpc.calls import (
     MAX_ANSWER_BYTES,
     GrpcServer,
 )
-from apidiscovery_client._grpc.errors import Failure, plain_failure, rich_failure
+from apidiscovery_client._grpc.errors import CallFailedError, Failure, plain_failure, rich_failure
 from apidiscovery_client._interfaces import Traffic
 from apidiscovery_client.transports import _betterproto_messages
 from apidiscovery_client.transports._async_discovery import AsyncDiscovery
@@ -26,7 +26,6 @@ from apidiscovery_client.transports._grpc_answers import Message
 from apidiscovery_client.transports._grpc_common import (
     GET,
     LIST,
-    CallFailedError,
     Metadata,
     decoded,
 )

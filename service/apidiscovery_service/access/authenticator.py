@@ -11,6 +11,7 @@ import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 from apidiscovery_service.access import ALL_CLUSTERS, ANONYMOUS, LOCAL, Caller, Grant, Role
 from apidiscovery_service.access.credentials import Tokens
@@ -20,6 +21,9 @@ from apidiscovery_service.errors import DiscoveryError
 
 _AUTHENTICATED = "system:authenticated"
 _NAME_BYTES = 16
+
+# Watches of one address at a time without authentication, as many as its calls over gRPC.
+_OPEN_WATCHES = 6_000
 
 
 class Unauthenticated(DiscoveryError):
@@ -151,10 +155,13 @@ class Access:
         now: Unix time in seconds.
 
     Attributes:
+        identifies: Whether callers are told apart.
         peers: The connections of the front.
         limits: Limits for one caller.
         watches: Counts the streams of each caller, by its limit key.
     """
+
+    identifies: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -257,6 +264,35 @@ class Access:
         if caller is None:
             raise Unauthenticated("the bearer token is not known", address_key(peer.address))
         return caller
+
+
+class OpenAccess(Access):
+    """Admits every caller as an administrator: a server without authentication.
+
+    Args:
+        watches: Limit of the streams of one address at a time.
+    """
+
+    identifies = False
+
+    def __init__(self, watches: int = _OPEN_WATCHES) -> None:
+        super().__init__(limits=CallerLimits(requests_per_second=0, watches=watches))
+
+    def admit(self, connection: str, authorization: bytes | None) -> Admission:  # noqa: ARG002 - as Access
+        """Return `EVERYTHING`."""
+        return EVERYTHING
+
+    def may_change(self, caller: Caller, api_groups: Iterable[str]) -> str | None:  # noqa: ARG002 - as Access
+        """Return None: every caller may."""
+        return None
+
+    def all_may_read(self, cluster: str) -> bool:  # noqa: ARG002 - as Access
+        """Return True."""
+        return True
+
+
+# The access of servers that are given no other. It keeps nothing but the counts of watches.
+OPEN = OpenAccess()
 
 
 def _authenticated(caller: Caller) -> Caller:

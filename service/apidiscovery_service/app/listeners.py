@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 from grpc.aio import ServerInterceptor
 
-from apidiscovery_service.access.authenticator import Access, Peers
+from apidiscovery_service.access.authenticator import OPEN, Access, Peers
 from apidiscovery_service.app.settings import Address, Security
 from apidiscovery_service.metrics import Metrics
 from apidiscovery_service.serving.front import (
@@ -17,7 +17,7 @@ from apidiscovery_service.serving.front import (
     TokenFile,
     follow,
 )
-from apidiscovery_service.serving.grpc import AdmissionInterceptor, CallAccess, GrpcServer
+from apidiscovery_service.serving.grpc import AdmissionInterceptor, GrpcServer
 from apidiscovery_service.serving.http import HttpServer
 from apidiscovery_service.serving.http.messages import Application
 
@@ -26,7 +26,7 @@ class SecureServing:
     """TLS, authentication and authorization, by the settings.
 
     Attributes:
-        access: Authentication and authorization; None allows everything.
+        access: Authentication and authorization.
         peers: Where fronts register the clients of their connections.
     """
 
@@ -41,7 +41,7 @@ class SecureServing:
         self.peers = Peers()
         self._tokens: TokenFile | None = None
         self._certificates: Certificates | None = None
-        self.access: Access | None = None
+        self.access: Access = OPEN
         if security.token_auth_file:
             self._tokens = TokenFile(security.token_auth_file, metrics=self._counts)
         if security.identifies:
@@ -78,11 +78,6 @@ class SecureServing:
             metrics=self._counts,
         )
 
-    @property
-    def call_access(self) -> CallAccess | None:
-        """Authorization for gRPC handlers."""
-        return CallAccess(self.access) if self.access else None
-
     def interceptors(
         self, metrics: Metrics, *, limits_rate: bool = True
     ) -> Sequence[ServerInterceptor]:
@@ -92,7 +87,7 @@ class SecureServing:
             metrics: Counts calls that are refused.
             limits_rate: Whether the rate of calls is limited; False where HTTP limits it.
         """
-        if self.access is None:
+        if not self.access.identifies:
             return []
         return [AdmissionInterceptor(self.access, metrics, limits_rate=limits_rate)]
 

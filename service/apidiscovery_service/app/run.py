@@ -39,7 +39,7 @@ from apidiscovery_service.openapi.recipe import Recipe
 from apidiscovery_service.serving.connect import ConnectCalls
 from apidiscovery_service.serving.feature_gates import OPENAPI_V3, STORAGE_VERSION_API
 from apidiscovery_service.serving.grpc import DiscoveryService, GrpcServer
-from apidiscovery_service.serving.grpc.admission import CallAccess
+from apidiscovery_service.serving.grpc.admission import admit_call
 from apidiscovery_service.serving.grpc.calls import Service
 from apidiscovery_service.serving.grpc.fleet import FleetService
 from apidiscovery_service.serving.grpc.history import HistoryService
@@ -130,7 +130,7 @@ async def _serve(settings: Settings) -> None:
         settings.cluster_options,
         openapi=settings.gates[OPENAPI_V3],
         merge=not settings.no_merge,
-        may_all_read=security.access.all_may_read if security.access else lambda _name: True,
+        may_all_read=security.access.all_may_read,
     )
     upstreams = [specs.upstream(upstream) for upstream in settings.upstreams]
     services = service_settings(settings)
@@ -326,7 +326,7 @@ class _Server:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stop)
         services = self._services()
-        counted = UnreadInterceptor(self._unread, self._security.call_access, self._security.peers)
+        counted = UnreadInterceptor(self._unread, self._security.access, self._security.peers)
         http, grpc = self._http(services, counted), self._grpc(services, counted)
         failure: Exception | None = None
         async with asyncio.TaskGroup() as tasks:
@@ -519,12 +519,12 @@ class _Server:
             ready=self._readiness.is_loaded,
             awaited=self._readiness.awaited,
             statuses=self._statuses,
-            access=self._security.call_access,
+            access=self._security.access,
         )
         registry = RegistryService(
             self._registrations,
             self._metrics,
-            self._security.call_access,
+            self._security.access,
             ready=self._readiness.is_loaded,
             statuses=self._statuses,
         )
@@ -538,12 +538,11 @@ class _Server:
             self._storage_versions,
             self._registry,
             self._metrics,
-            self._security.call_access,
+            self._security.access,
             ready=self._readiness.is_loaded,
         )
-        access = self._security.call_access or CallAccess()
         fleet = FleetService(
-            lambda context: self._fleet.scope(access.admit(context).clusters),
+            lambda context: self._fleet.scope(admit_call(self._security.access, context).clusters),
             self._metrics,
             ready=self._readiness.is_loaded,
         )
@@ -551,7 +550,7 @@ class _Server:
             self._history,
             self._metrics,
             ready=self._readiness.is_loaded,
-            access=self._security.call_access,
+            access=self._security.access,
         )
         return discovery, registry, openapi, storage_versions, fleet, history
 

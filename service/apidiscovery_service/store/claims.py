@@ -15,7 +15,7 @@ import os
 import secrets
 import socket
 import time
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeAlias, cast
@@ -25,7 +25,6 @@ import structlog
 from apidiscovery_service.errors import DiscoveryError
 from apidiscovery_service.store import (
     Batch,
-    Change,
     Conflict,
     Entry,
     Fenced,
@@ -37,6 +36,7 @@ from apidiscovery_service.store.following import follow
 from apidiscovery_service.waiting import Wakeup
 
 Work: TypeAlias = Callable[[Guard], Awaitable[None]]
+Listener: TypeAlias = Callable[[Sequence[str]], None]
 
 PREFIX = "claims/"
 
@@ -153,6 +153,7 @@ class Claims:
         self._claims: dict[str, Entry] = {}
         self._revision = -1
         self._news = Wakeup()
+        self._listeners: list[Listener] = []
 
     def register(self, name: str, work: Work) -> None:
         """Compete for a claim; also while running.
@@ -177,20 +178,33 @@ class Claims:
             self._cancelled.add(task)
             task.add_done_callback(self._cancelled.discard)
 
+    def on_change(self, listener: Listener) -> None:
+        """Call a listener with the names of claims that may have changed, of any process.
+
+        It is also called with none, as news that the store is there.
+        """
+        self._listeners.append(listener)
+
+    def held_since(self, name: str) -> int | None:
+        """Return the revision since which a process holds a claim; None if none does."""
+        entry = self._claims.get(PREFIX + name)
+        return None if entry is None or is_dead(entry) else entry.created
+
     async def run(self) -> None:
         """Compete until cancelled; then cancel all work, and let others take over at once."""
         self._running = True
-        following = asyncio.create_task(self._follow())
-        try:
-            for name in self._works:
-                self._start(name)
-            while True:
-                await self._run_session()
-        finally:
-            self._running = False
-            await self._end((following, *self._tasks.values(), *self._cancelled))
-            self._tasks.clear()
-            await self._revoke()
+        async with asyncio.TaskGroup() as group:
+            following = group.create_task(self._follow())
+            try:
+                for name in self._works:
+                    self._start(name)
+                while True:
+                    await self._run_session()
+            finally:
+                self._running = False
+                await self._end((following, *self._tasks.values(), *self._cancelled))
+                self._tasks.clear()
+                await self._revoke()
 
     def _start(self, name: str) -> None:
         self._tasks[name] = asyncio.create_task(self._compete_always(name, self._works[name]))
@@ -255,26 +269,33 @@ class Claims:
 
     # The claims of all processes.
 
+    async def load(self) -> int:
+        """Read the claims of all processes; return the revision of the store.
+
+        Raises:
+            StoreUnavailable: They cannot be read now.
+        """
+        listing = await self._store.list(PREFIX)
+        entries: dict[str, Entry | None] = dict.fromkeys(self._claims)
+        self._apply(entries | {entry.key: entry for entry in listing.entries}, listing.revision)
+        return listing.revision
+
     async def _follow(self) -> None:
-        async def load() -> int:
-            listing = await self._store.list(PREFIX)
-            self._claims = {entry.key: entry for entry in listing.entries}
-            self._apply((), listing.revision)
-            return listing.revision
-
         async def take(batch: Batch) -> None:
-            self._apply(batch.changes, batch.revision)
+            self._apply({change.key: change.entry for change in batch.changes}, batch.revision)
 
-        await follow(self._store, PREFIX, load, take, pause_s=self._pause_s)
+        await follow(self._store, PREFIX, self.load, take, pause_s=self._pause_s)
 
-    def _apply(self, changes: tuple[Change, ...], revision: int) -> None:
-        for change in changes:
-            if change.entry is None:
-                self._claims.pop(change.key, None)
+    def _apply(self, changes: Mapping[str, Entry | None], revision: int) -> None:
+        for key, entry in changes.items():
+            if entry is None:
+                self._claims.pop(key, None)
             else:
-                self._claims[change.key] = change.entry
+                self._claims[key] = entry
         self._revision = revision
         self._news.ring()
+        for listener in self._listeners:
+            listener([key.removeprefix(PREFIX) for key in changes])
 
     # One claim.
 

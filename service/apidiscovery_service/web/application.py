@@ -62,10 +62,10 @@ class WebInterface:
 
     Args:
         served: The state that they show.
-        access: Authenticates and authorizes callers; None allows everything.
+        access: Authenticates and authorizes callers.
     """
 
-    def __init__(self, served: Served, access: Access | None = None) -> None:
+    def __init__(self, served: Served, access: Access) -> None:
         self._served = served
         self._access = access
         self._login = Login(access)
@@ -243,9 +243,8 @@ class WebInterface:
     # Events.
 
     def _begin_stream(self, limit_key: str) -> None:
-        access = self._access
         is_full = self._streams >= _MAX_STREAMS
-        if is_full or (access is not None and not access.watches.enter(limit_key)):
+        if is_full or not self._access.watches.enter(limit_key):
             raise PageError(HTTPStatus.TOO_MANY_REQUESTS, "Too many pages are open.")
         self._streams += 1
 
@@ -260,8 +259,7 @@ class WebInterface:
             await exchange.stream(visitor.limit_key, headers, self._changes.follow(scope))
         finally:
             self._streams -= 1
-            if self._access is not None:
-                self._access.watches.leave(visitor.limit_key)
+            self._access.watches.leave(visitor.limit_key)
 
 
 def _redirect(location: str, headers: Headers | None = None) -> Response:

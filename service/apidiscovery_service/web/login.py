@@ -37,7 +37,7 @@ class Visitor:
     """
 
     viewer: Viewer
-    limit_key: str = ""
+    limit_key: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,17 +62,17 @@ class Login:
     """Admits the callers of pages.
 
     Args:
-        access: Authenticates and authorizes callers; None allows everything.
+        access: Authenticates and authorizes callers.
     """
 
-    def __init__(self, access: Access | None) -> None:
+    def __init__(self, access: Access) -> None:
         self._access = access
         self._sessions = Sessions()
 
     @property
     def is_needed(self) -> bool:
         """Whether callers are identified at all."""
-        return self._access is not None
+        return self._access.identifies
 
     def admit(self, exchange: PageExchange) -> Visitor:
         """Return who asks: by its Authorization field, its session, or its certificate.
@@ -80,8 +80,6 @@ class Login:
         Raises:
             Refused: It may not see pages, or not now.
         """
-        if self._access is None:
-            return Visitor(Viewer())
         session = cookie(exchange.headers.get("cookie", ""), SESSION_COOKIE)
         kept = self._sessions.authorization(session) if session else None
         credentials = exchange.credentials
@@ -111,8 +109,6 @@ class Login:
             return LoginOutcome(error=message, status=HTTPStatus.FORBIDDEN)
         token = fields.get("token", "").strip()
         after = location_of(fields.get("next", ""))
-        if self._access is None:
-            return LoginOutcome(after)
         if not token or not token.isascii() or len(token.split()) != 1:
             message = "Enter a bearer token, as after --token or in a kubeconfig."
             return LoginOutcome(error=message, next=after, status=HTTPStatus.BAD_REQUEST)

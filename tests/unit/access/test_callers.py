@@ -5,9 +5,11 @@ import time
 import pytest
 from apidiscovery_service.access import ANONYMOUS, Caller, Grant, Role
 from apidiscovery_service.access.authenticator import (
+    EVERYTHING,
     Access,
     Admission,
     NoCredentials,
+    OpenAccess,
     Peer,
     Peers,
     Unauthenticated,
@@ -47,6 +49,16 @@ def test_an_unknown_token_is_refused_even_with_anonymous_access(header: bytes) -
         Served(None, anonymous).admit(header)
     assert not isinstance(caught.value, NoCredentials)
     assert caught.value.limit_key == "address 192.0.2.1"
+
+
+def test_open_access_admits_every_caller_as_admin_at_any_rate() -> None:
+    access = OpenAccess(watches=1)
+    assert access.admit("no connection of a front", b"Bearer unheard-of") is EVERYTHING
+    assert access.may_change(Caller("eve"), ["apps"]) is None
+    assert access.all_may_read("east")
+    assert not any(access.throttle("") for _ in range(10_000))
+    assert access.watches.enter("address 192.0.2.1")
+    assert not access.watches.enter("address 192.0.2.1")
 
 
 @pytest.mark.parametrize("header", [None, b"", b"Bearer", b"Bearer ", b"Bearer  abc", b"Basic abc"])

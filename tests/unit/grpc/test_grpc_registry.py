@@ -8,14 +8,12 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from typing import Any, TypeAlias
 
 import grpc
-import grpc.aio
 import pytest
 from apidiscovery.service.v1 import registry_pb2, registry_pb2_grpc
 from apidiscovery.v2 import discovery_pb2 as v2_pb2
 from apidiscovery_service.access import Caller, Role
-from apidiscovery_service.access.authenticator import Admission, Unauthenticated
+from apidiscovery_service.access.authenticator import Access, Admission, Unauthenticated
 from apidiscovery_service.metrics import Metrics
-from apidiscovery_service.serving.grpc import CallAccess
 from apidiscovery_service.store import StoreRefused, StoreUnavailable
 from apidiscovery_service.store.memory import MemoryStore
 from apidiscovery_service.store.observed import ObservedStore
@@ -414,15 +412,15 @@ async def test_errors_do_not_show_the_path_of_the_store() -> None:
     assert "secret-place" not in (error.details() or "")
 
 
-class Publishers(CallAccess):
-    """Knows callers by a header; each may change the group of their name."""
+class Publishers(Access):
+    """Knows callers by their authorization; each may change the group of their name."""
 
-    def admit(self, context: grpc.aio.ServicerContext[Any, Any]) -> Admission:
-        for name, value in context.invocation_metadata() or ():
-            if name == "user":
-                role = Role.ADMIN if value == "admin" else Role.PUBLISHER
-                return Admission(Caller(str(value)), role, "", math.inf, None)
-        raise Unauthenticated("no user was named")
+    def admit(self, connection: str, authorization: bytes | None) -> Admission:  # noqa: ARG002 - as Access
+        if authorization is None:
+            raise Unauthenticated("no user was named")
+        user = authorization.decode()
+        role = Role.ADMIN if user == "admin" else Role.PUBLISHER
+        return Admission(Caller(user), role, "", math.inf, None)
 
     def may_change(self, caller: Caller, api_groups: Iterable[str]) -> str | None:
         if caller.user == "reader":
@@ -436,7 +434,7 @@ class Publishers(CallAccess):
 async def test_callers_may_change_only_their_own_groups() -> None:
     async with serving(access=Publishers()) as served, stub_of(served) as stub:
         assert set(await codes_of(stub)) == {grpc.StatusCode.UNAUTHENTICATED}
-        east, west = (("user", "east"),), (("user", "west"),)
+        east, west = (("authorization", "east"),), (("authorization", "west"),)
         await stub.Publish(publish(owner="me"), metadata=east)
         taking = publish(groups=groups("west.example.com"))
         listing = registry_pb2.RegistrationReference(kind=GROUPS, name="east")
@@ -449,19 +447,21 @@ async def test_callers_may_change_only_their_own_groups() -> None:
             stub.Withdraw(registry_pb2.WithdrawRequest(owner="me"), metadata=west),
             stub.Renew(registry_pb2.RenewRequest(owner="me"), metadata=west),
             stub.Publish(publish("west", owner="me"), metadata=west),
-            stub.Renew(registry_pb2.RenewRequest(owner="me"), metadata=(("user", "reader"),)),
+            stub.Renew(
+                registry_pb2.RenewRequest(owner="me"), metadata=(("authorization", "reader"),)
+            ),
         ]
         for call in calls:
             assert await call.code() is grpc.StatusCode.PERMISSION_DENIED
         assert [*served.replica.served()] == ["east.example.com"]
         await stub.ListRegistrations(
-            registry_pb2.ListRegistrationsRequest(), metadata=(("user", "reader"),)
+            registry_pb2.ListRegistrationsRequest(), metadata=(("authorization", "reader"),)
         )
 
 
 async def test_an_admin_may_do_what_an_owner_may() -> None:
     async with serving(access=Publishers()) as served, stub_of(served) as stub:
-        east, admin = (("user", "east"),), (("user", "admin"),)
+        east, admin = (("authorization", "east"),), (("authorization", "admin"),)
         lease = registry_pb2.OwnerLease(duration=seconds(30))
         await stub.Publish(publish(owner="me", lease=lease), metadata=east)
         renewed = await stub.Renew(registry_pb2.RenewRequest(owner="me"), metadata=admin)
@@ -476,10 +476,10 @@ async def test_an_admin_may_do_what_an_owner_may() -> None:
 
 async def test_an_unreadable_registration_hides_no_other_and_an_admin_removes_it() -> None:
     async with serving(access=Publishers()) as served, stub_of(served) as stub:
-        east, admin = (("user", "east"),), (("user", "admin"),)
+        east, admin = (("authorization", "east"),), (("authorization", "admin"),)
         await stub.Publish(publish(), metadata=east)
         await served.replica.store.put("registrations/groups/north", b"nonsense")
-        await stub.Publish(publish("west"), metadata=(("user", "west"),))
+        await stub.Publish(publish("west"), metadata=(("authorization", "west"),))
         listed = await stub.ListRegistrations(
             registry_pb2.ListRegistrationsRequest(), metadata=east
         )

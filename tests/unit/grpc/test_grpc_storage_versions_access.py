@@ -11,7 +11,7 @@ import pytest
 from apidiscovery.service.v1 import storage_version_pb2 as pb
 from apidiscovery.service.v1 import storage_version_pb2_grpc
 from apidiscovery_service.access import Grant, Role
-from apidiscovery_service.serving.grpc import AdmissionInterceptor, CallAccess
+from apidiscovery_service.serving.grpc import AdmissionInterceptor
 from google.protobuf.duration_pb2 import Duration
 from grpc_errors import refusal
 from secured import TOKENS, Secured, bearer, secured
@@ -45,11 +45,10 @@ async def fixture_running(tmp_path: Path) -> AsyncGenerator[Both]:
     """Serve behind the front of another server."""
     async with secured(tmp_path, grants=GRANTS) as front:
         interceptor = AdmissionInterceptor(front.access, front.metrics)
-        access = CallAccess(front.access)
         path = front.grpc_front.server_path
         path.unlink()  # in place of the server that is there
         async with serving(
-            access=access, interceptors=[interceptor], address=f"unix:{path}"
+            access=front.access, interceptors=[interceptor], address=f"unix:{path}"
         ) as served:
             yield Both(front, served)
 

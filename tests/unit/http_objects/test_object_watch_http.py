@@ -5,7 +5,7 @@ import json
 import time
 from collections.abc import AsyncGenerator
 
-import pytest
+from apidiscovery_service.access.authenticator import OpenAccess
 from apidiscovery_service.kube.objects.selectors import Selection
 from apidiscovery_service.serving.http.messages import Message
 from apidiscovery_service.serving.http.objects.parameters import ListParameters
@@ -231,10 +231,9 @@ async def test_a_watch_is_counted_when_it_begins(served: ObjectServer) -> None:
     assert any('code="200"' in line and line.endswith(" 1.0") for line in lines), json.dumps(lines)
 
 
-async def test_the_watches_of_an_address_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_watches_of_an_address_are_limited() -> None:
     """Callers are not identified here; a watch that has ended makes room."""
-    monkeypatch.setattr("apidiscovery_service.serving.http.objects.gateway.CALLER_WATCHES", 1)
-    async with object_server() as served:
+    async with object_server(OpenAccess(watches=1)) as served:
         async with served.watch(f"{PATH}?watch=1") as first:
             assert first.status == 200
             async with served.watch(f"{PATH}?watch=1") as second:

@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 
 import pytest
 from apidiscovery_service.store import (
@@ -398,6 +398,49 @@ async def test_a_timeout_of_the_store_is_logged_with_a_reason() -> None:
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
     assert logs[0]["error"] == "no answer within 0.05 s"
+
+
+# The claims of all processes.
+
+
+async def test_listeners_hear_of_claims_that_come_and_of_those_that_a_listing_lacks() -> None:
+    store, heard = MemoryStore(), list[tuple[list[str], bool]]()
+    claims = Claims(store, "one")
+    claims.on_change(lambda names: heard.append(([*names], bool(claims.held_since("polling")))))
+    await claims.load()
+    await store.put("claims/polling", b"{}")
+    await claims.load()
+    await store.delete("claims/polling")
+    await claims.load()
+    assert heard == [([], False), (["polling"], True), (["polling"], False)]
+
+
+@only_linux
+async def test_a_process_that_has_ended_holds_no_claim() -> None:
+    store = MemoryStore()
+    claims = Claims(store, "one")
+    await store.put("claims/polling", json.dumps({"holder": ended_process()}).encode())
+    await claims.load()
+    assert claims.held_since("polling") is None
+
+
+async def test_listeners_hear_of_changes_while_claims_run() -> None:
+    process, heard = Process("one", MemoryStore(), 1.0, Diary()), asyncio.Queue[Sequence[str]]()
+    process.claims.on_change(heard.put_nowait)
+    async with running(process), asyncio.timeout(10.0):
+        while "polling" not in await heard.get():
+            pass
+
+
+async def test_a_listener_that_fails_ends_the_run() -> None:
+    def fail(_: Sequence[str]) -> None:
+        raise ZeroDivisionError
+
+    claims = Claims(MemoryStore(), "one")
+    claims.on_change(fail)
+    async with asyncio.timeout(10.0):
+        with pytest.raises(ExceptionGroup):
+            await claims.run()
 
 
 # Names of processes: unique, and whether their process has ended.

@@ -1,7 +1,7 @@
 """The gRPC server: our services, health and reflection."""
 
-from apidiscovery_service.serving.grpc.admission import AdmissionInterceptor, CallAccess
+from apidiscovery_service.serving.grpc.admission import AdmissionInterceptor
 from apidiscovery_service.serving.grpc.discovery import DiscoveryService
 from apidiscovery_service.serving.grpc.server import GrpcServer
 
-__all__ = ["AdmissionInterceptor", "CallAccess", "DiscoveryService", "GrpcServer"]
+__all__ = ["AdmissionInterceptor", "DiscoveryService", "GrpcServer"]

@@ -8,7 +8,7 @@ revoked or its role taken away.
 import asyncio
 import contextlib
 import inspect
-from collections.abc import AsyncIterable, Awaitable, Callable, Coroutine, Iterable
+from collections.abc import AsyncIterable, Awaitable, Callable, Coroutine
 from functools import partial
 from typing import Any, NoReturn
 
@@ -18,9 +18,8 @@ from google.protobuf.message import DecodeError
 from grpc_health.v1 import health
 from grpc_reflection.v1alpha import reflection
 
-from apidiscovery_service.access import Caller, Role
+from apidiscovery_service.access import Role
 from apidiscovery_service.access.authenticator import (
-    EVERYTHING,
     Access,
     Admission,
     NoCredentials,
@@ -58,33 +57,14 @@ _NEEDED = {
 _STREAM_RETRY_S = 5.0
 
 
-class CallAccess:
-    """Authenticates and authorizes the callers of gRPC methods.
+def admit_call(access: Access, context: Context) -> Admission:
+    """Return the caller of a call and its role.
 
-    Args:
-        access: Decides; None allows everything.
+    Raises:
+        NoCredentials: There are none.
+        Unauthenticated: They are wrong or have expired.
     """
-
-    def __init__(self, access: Access | None = None) -> None:
-        self._access = access
-
-    def admit(self, context: Context) -> Admission:
-        """Return the caller of a call and its role.
-
-        Raises:
-            NoCredentials: There are none.
-            Unauthenticated: They are wrong or have expired.
-        """
-        if self._access is None:
-            return EVERYTHING
-        return self._access.admit(connection_name(context.peer()), _authorization(context))
-
-    def may_change(self, caller: Caller, api_groups: Iterable[str]) -> str | None:
-        """Return why a caller may not change registrations of these API groups; None if it may.
-
-        Without any group the right to change some is enough.
-        """
-        return self._access.may_change(caller, api_groups) if self._access else None
+    return access.admit(connection_name(context.peer()), _authorization(context))
 
 
 class AdmissionInterceptor(grpc.aio.ServerInterceptor):
@@ -99,7 +79,6 @@ class AdmissionInterceptor(grpc.aio.ServerInterceptor):
     def __init__(self, access: Access, metrics: Metrics, *, limits_rate: bool = True) -> None:
         self._access = access
         self._limits_rate = limits_rate
-        self._calls = CallAccess(access)
         self._metrics = metrics
 
     async def intercept_service(
@@ -161,7 +140,7 @@ class AdmissionInterceptor(grpc.aio.ServerInterceptor):
     async def _admit(self, context: Context, method: str, needed: Role) -> str:
         """Admit a call, or end it; return the limit key of its caller."""
         try:
-            admission = self._calls.admit(context)
+            admission = admit_call(self._access, context)
         except Unauthenticated as error:
             if error.limit_key is not None:
                 await self._throttle(context, method, error.limit_key)
@@ -200,7 +179,7 @@ class AdmissionInterceptor(grpc.aio.ServerInterceptor):
 
     def _refusal(self, context: Context, needed: Role) -> tuple[grpc.StatusCode, str] | None:
         try:
-            admission = self._calls.admit(context)
+            admission = admit_call(self._access, context)
         except Unauthenticated as error:
             if needed is Role.NONE and isinstance(error, NoCredentials):
                 return None

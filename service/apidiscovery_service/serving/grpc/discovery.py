@@ -8,6 +8,7 @@ from google.rpc import (  # pyright: ignore[reportMissingTypeStubs] - typed, wit
     code_pb2,
 )
 
+from apidiscovery_service.access.authenticator import OPEN, Access
 from apidiscovery_service.access.grants import matching
 from apidiscovery_service.core.registry import Registry
 from apidiscovery_service.core.snapshot import Snapshot
@@ -16,7 +17,7 @@ from apidiscovery_service.encoding import CurrentEncoding
 from apidiscovery_service.metrics import Metrics
 from apidiscovery_service.serving.feature_gates import FeatureGates
 from apidiscovery_service.serving.grpc import discovery_messages as messages
-from apidiscovery_service.serving.grpc.admission import CallAccess
+from apidiscovery_service.serving.grpc.admission import admit_call
 from apidiscovery_service.serving.grpc.calls import (
     Behaviour,
     CallFailed,
@@ -42,7 +43,7 @@ class DiscoveryService(Service):
         awaited: Returns the upstreams that are waited for while there is nothing else to serve;
             empty for none.
         statuses: Returns the sources that have a status.
-        access: Returns the clusters that a caller may read about; None for all.
+        access: Returns the clusters that a caller may read about.
     """
 
     def __init__(  # noqa: PLR0913 - each is another part of the server
@@ -55,10 +56,10 @@ class DiscoveryService(Service):
         ready: Callable[[], bool] = lambda: True,
         awaited: Callable[[], str] = str,
         statuses: Callable[[], Iterable[SourceStatus]] = tuple,
-        access: CallAccess | None = None,
+        access: Access = OPEN,
     ) -> None:
         super().__init__(SERVICE, metrics, ready)
-        self._access = access or CallAccess()
+        self._access = access
         self._registry = registry
         self._statuses = statuses
         self._encoding = encoding
@@ -98,7 +99,7 @@ class DiscoveryService(Service):
         self, _request: discovery_pb2.ListSourcesRequest, context: Context
     ) -> discovery_pb2.ListSourcesResponse:
         """Answer ListSources."""
-        may_read = matching(self._access.admit(context).clusters)
+        may_read = matching(admit_call(self._access, context).clusters)
         return messages.list_sources(self._registry, self._statuses(), may_read)
 
     async def watch(self, request: discovery_pb2.WatchDiscoveryRequest, stream: Stream) -> None:

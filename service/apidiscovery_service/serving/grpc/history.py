@@ -10,6 +10,7 @@ from google.rpc import (  # pyright: ignore[reportMissingTypeStubs] - typed, wit
     code_pb2,
 )
 
+from apidiscovery_service.access.authenticator import OPEN, Access
 from apidiscovery_service.access.grants import matching
 from apidiscovery_service.core.cluster import Cluster
 from apidiscovery_service.encoding import EncodedSnapshot
@@ -29,7 +30,7 @@ from apidiscovery_service.history.model import (
 from apidiscovery_service.kube import wire
 from apidiscovery_service.metrics import Metrics
 from apidiscovery_service.serving.grpc import history_messages as messages
-from apidiscovery_service.serving.grpc.admission import CallAccess
+from apidiscovery_service.serving.grpc.admission import admit_call
 from apidiscovery_service.serving.grpc.calls import (
     Behaviour,
     CallFailed,
@@ -74,7 +75,7 @@ class HistoryService(Service):
         history: The recorded changes; None without a history.
         metrics: Counts calls and watches.
         ready: Whether the local sources have been read.
-        access: Returns the clusters that a caller may read about; None for all.
+        access: Returns the clusters that a caller may read about.
     """
 
     def __init__(
@@ -83,11 +84,11 @@ class HistoryService(Service):
         metrics: Metrics,
         *,
         ready: Callable[[], bool] = lambda: True,
-        access: CallAccess | None = None,
+        access: Access = OPEN,
     ) -> None:
         super().__init__(SERVICE, metrics, ready)
         self._recorded = history
-        self._access = access or CallAccess()
+        self._access = access
         self._publisher = Publisher()
 
     def behaviours(self) -> Mapping[str, Behaviour]:
@@ -221,7 +222,7 @@ class HistoryService(Service):
         Merged documents are for callers that may read about all clusters, since earlier grants
         decided what was merged.
         """
-        patterns = self._access.admit(context).clusters
+        patterns = admit_call(self._access, context).clusters
         if "*" in patterns:
             return None
         pattern = matching(patterns)

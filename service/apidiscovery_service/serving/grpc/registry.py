@@ -7,11 +7,12 @@ from functools import partial
 from apidiscovery.service.v1 import registry_pb2
 
 from apidiscovery_service.access import Role
+from apidiscovery_service.access.authenticator import OPEN, Access
 from apidiscovery_service.core.source import SourceStatus
 from apidiscovery_service.errors import InvalidFields
 from apidiscovery_service.metrics import Metrics
 from apidiscovery_service.serving.grpc import registry_messages as messages
-from apidiscovery_service.serving.grpc.admission import CallAccess
+from apidiscovery_service.serving.grpc.admission import admit_call
 from apidiscovery_service.serving.grpc.calls import Behaviour, Context, Service
 from apidiscovery_service.serving.grpc.message_fields import duration_of, page_token
 from apidiscovery_service.sources.registrations import Registrations
@@ -34,7 +35,7 @@ class RegistryService(Service):
     Args:
         registrations: The registrations.
         metrics: Counts calls.
-        access: Authenticates and authorizes callers; None allows everything.
+        access: Authenticates and authorizes callers.
         ready: Whether the local sources are in the snapshot.
         statuses: Returns the sources that have a status.
     """
@@ -43,7 +44,7 @@ class RegistryService(Service):
         self,
         registrations: Registrations,
         metrics: Metrics,
-        access: CallAccess | None = None,
+        access: Access = OPEN,
         *,
         ready: Callable[[], bool] = lambda: True,
         statuses: Callable[[], Iterable[SourceStatus]] = tuple,
@@ -51,7 +52,7 @@ class RegistryService(Service):
         super().__init__(SERVICE, metrics, ready)
         self._statuses = statuses
         self._registrations = registrations
-        self._access = access or CallAccess()
+        self._access = access
 
     def behaviours(self) -> Mapping[str, Behaviour]:
         """Return the functions that answer the methods."""
@@ -91,7 +92,7 @@ class RegistryService(Service):
         self, request: registry_pb2.ListRegistrationsRequest, context: Context
     ) -> registry_pb2.ListRegistrationsResponse:
         """Answer ListRegistrations."""
-        self._access.admit(context)
+        admit_call(self._access, context)
         page = await self._registrations.list(messages.query_of(request))
         statuses = {status.name: status for status in self._statuses()}
         registered = [
@@ -132,7 +133,7 @@ class RegistryService(Service):
             Denied: It may not.
             Unauthenticated: The caller is unknown.
         """
-        admission = self._access.admit(context)
+        admission = admit_call(self._access, context)
         caller = admission.caller
         if reason := self._access.may_change(caller, ()):
             raise Denied(reason)

@@ -8,6 +8,7 @@ from google.rpc import (  # pyright: ignore[reportMissingTypeStubs] - typed, wit
     code_pb2,
 )
 
+from apidiscovery_service.access.authenticator import OPEN, Access
 from apidiscovery_service.core.registry import Registry
 from apidiscovery_service.errors import FieldViolation, InvalidFields
 from apidiscovery_service.kube.objects import reading
@@ -16,7 +17,7 @@ from apidiscovery_service.kube.objects.metadata import metadata_of
 from apidiscovery_service.kube.objects.watch_events import EventType
 from apidiscovery_service.metrics import Metrics
 from apidiscovery_service.serving.grpc import storage_version_messages as messages
-from apidiscovery_service.serving.grpc.admission import CallAccess
+from apidiscovery_service.serving.grpc.admission import admit_call
 from apidiscovery_service.serving.grpc.calls import Behaviour, CallFailed, Context, Service, Stream
 from apidiscovery_service.sources.registrations.requests import Denied
 from apidiscovery_service.storage_versions.collection import Event
@@ -41,7 +42,7 @@ class StorageVersionService(Service):
         state: The state; None while the feature gate is off.
         registry: What discovery serves.
         metrics: Counts calls.
-        access: Authenticates and authorizes callers; None allows everything.
+        access: Authenticates and authorizes callers.
         ready: Whether the state has been read.
     """
 
@@ -50,14 +51,14 @@ class StorageVersionService(Service):
         state: StorageVersions | None,
         registry: Registry,
         metrics: Metrics,
-        access: CallAccess | None = None,
+        access: Access = OPEN,
         *,
         ready: Callable[[], bool] = lambda: True,
     ) -> None:
         super().__init__(SERVICE, metrics, ready, _OFF if state is None else "")
         self._optional_state = state
         self._registry = registry
-        self._access = access or CallAccess()
+        self._access = access
 
     def behaviours(self) -> Mapping[str, Behaviour]:
         """Return the functions that answer the methods."""
@@ -150,7 +151,7 @@ class StorageVersionService(Service):
             Denied: The caller may not.
             Unauthenticated: The caller is unknown.
         """
-        caller = self._access.admit(context).caller
+        caller = admit_call(self._access, context).caller
         if reason := self._access.may_change(caller, [STORAGE_VERSION.group]):
             raise Denied(reason)
 

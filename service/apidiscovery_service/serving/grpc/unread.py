@@ -13,9 +13,15 @@ from urllib.parse import unquote
 import grpc
 import grpc.aio
 
-from apidiscovery_service.access.authenticator import Peers, Unauthenticated, connection_name
+from apidiscovery_service.access.authenticator import (
+    OPEN,
+    Access,
+    Peers,
+    Unauthenticated,
+    connection_name,
+)
 from apidiscovery_service.access.limits import Counts
-from apidiscovery_service.serving.grpc.admission import CallAccess, behaviour_of
+from apidiscovery_service.serving.grpc.admission import admit_call, behaviour_of
 from apidiscovery_service.serving.grpc.calls import (
     Context,
     Handler,
@@ -109,12 +115,12 @@ class UnreadInterceptor(grpc.aio.ServerInterceptor):
 
     Args:
         unread: Hands out reservations, for HTTP as well.
-        access: Authenticates callers; None counts by address.
+        access: Authenticates callers; those that it does not tell apart count by address.
         peers: The connections of the front; None without a front.
     """
 
     def __init__(
-        self, unread: UnreadBudget, access: CallAccess | None = None, peers: Peers | None = None
+        self, unread: UnreadBudget, access: Access = OPEN, peers: Peers | None = None
     ) -> None:
         self._unread = unread
         self._peers = Peers() if peers is None else peers  # which is false while it is empty
@@ -192,11 +198,12 @@ class UnreadInterceptor(grpc.aio.ServerInterceptor):
 
     def _caller(self, context: Context) -> str:
         """Return the limit key of a caller."""
-        if self._access is not None:
-            try:
-                return self._access.admit(context).limit_key
-            except Unauthenticated as error:
-                return error.limit_key or ""
+        try:
+            limit_key = admit_call(self._access, context).limit_key
+        except Unauthenticated as error:
+            return error.limit_key or ""
+        if limit_key:
+            return limit_key
         host, _, _ = _connection(context.peer()).partition(" ")
         return self._peers.address_key(connection_name(context.peer()), host)
 

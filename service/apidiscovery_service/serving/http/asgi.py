@@ -19,6 +19,7 @@ from apidiscovery_formats.negotiation import JSON, Representation
 from apidiscovery_service.access import Role
 from apidiscovery_service.access.authenticator import (
     EVERYTHING,
+    OPEN,
     Access,
     Admission,
     Peers,
@@ -203,7 +204,7 @@ class Gateway:
         encoding: The encoded snapshot.
         site: The other things that answers depend on.
         ready: Whether the local sources are in the snapshot; discovery is 503 until then.
-        access: Authenticates and authorizes callers; None allows everything.
+        access: Authenticates and authorizes callers.
         unread: Bounds unread answers, also those of gRPC.
         peers: The connections of the front; None without a front.
         fleet: Answers below `/clusters`, `/fleet` and `/views`; None for 404.
@@ -217,7 +218,7 @@ class Gateway:
         encoding: CurrentEncoding,
         site: Site,
         ready: Callable[[], bool] = lambda: True,
-        access: Access | None = None,
+        access: Access = OPEN,
         unread: UnreadBudget | None = None,
         peers: Peers | None = None,
         fleet: FleetAnswers | None = None,
@@ -360,7 +361,7 @@ class Gateway:
 
     def _admit(self, incoming: _Incoming) -> tuple[Admission, PreparedResponse | None]:
         """Return the caller, and the answer if it is refused."""
-        if self._access is None:
+        if not self._access.identifies:
             return EVERYTHING, None
         key = incoming.key
         try:
@@ -442,7 +443,7 @@ class Gateway:
 
 
 def _object_gateway(
-    site: Site, access: Access | None, prepare: Callable[[str, Response], PreparedResponse]
+    site: Site, access: Access, prepare: Callable[[str, Response], PreparedResponse]
 ) -> ObjectGateway | None:
     if site.objects is None:
         return None

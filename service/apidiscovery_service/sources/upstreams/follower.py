@@ -45,9 +45,8 @@ from apidiscovery_service.sources.upstreams.services import (
 )
 from apidiscovery_service.sources.upstreams.spec import UpstreamSpec
 from apidiscovery_service.sources.upstreams.state import KNOWN_RECORDS, Known
-from apidiscovery_service.store import Batch, Entry, Store
-from apidiscovery_service.store.claims import PREFIX, Claims, is_dead
-from apidiscovery_service.store.following import follow
+from apidiscovery_service.store import Store
+from apidiscovery_service.store.claims import PREFIX, Claims
 
 # How long a record is trusted after its writer has gone: the next one polls at once, and has its
 # answer after two exchanges at most.
@@ -61,7 +60,6 @@ _LOOKS = 6
 _MAX_WARNINGS = 50
 _MAX_WARNING = 400
 _NOT_MERGED = "not merged"
-_CLAIMS = PREFIX + KNOWN_RECORDS.prefix
 
 ClusterListener: TypeAlias = Callable[[Sequence[Cluster], Sequence[str]], None]
 
@@ -135,7 +133,7 @@ class Upstreams(Source):
         store: The store with the records.
         registry: The registry for the contributions.
         declarations: The APIServices in force.
-        claims: The claims to poll.
+        claims: The claims to poll; they have to run as long as this source is followed.
         metrics: The metrics to update.
         specs: The servers to mirror at first.
         services: How servers behind APIServices are reached.
@@ -169,6 +167,7 @@ class Upstreams(Source):
         self._registry = registry
         self._declarations = declarations
         self._claims = claims
+        claims.on_change(self._claims_changed)
         self._metrics = metrics
         self._settings = services or ServiceSettings()
         self._grace_s = grace_s
@@ -176,11 +175,9 @@ class Upstreams(Source):
         # Why no record is trusted while the store has no news; else empty.
         self._silence = ""
         # When the last news of records and of claims came: on the monotonic clock, and as text.
-        self._heard = dict.fromkeys((KNOWN_RECORDS.prefix, _CLAIMS), (time.monotonic(), now_text()))
+        self._heard = dict.fromkeys((KNOWN_RECORDS.prefix, PREFIX), (time.monotonic(), now_text()))
         self._followed: dict[str, _Followed] = {}
         self._specs = {spec.id: spec for spec in specs}
-        # Revision since which a claim is held, by the id of the upstream.
-        self._claimed: dict[str, int] = {}
         self._cluster_listeners: list[ClusterListener] = []
         self._is_loaded = False
 
@@ -191,7 +188,7 @@ class Upstreams(Source):
             StoreUnavailable: The records cannot be read now.
         """
         await self.documents.load()
-        await self._load_claims()
+        await self._claims.load()
         await self._records.load()
         self._is_loaded = True
         self._declarations.on_api_services(self._reconcile)
@@ -227,7 +224,6 @@ class Upstreams(Source):
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self.documents.follow())
                 tasks.create_task(self._records.follow())
-                tasks.create_task(self._follow_claims())
                 tasks.create_task(self._notice_silence())
         finally:
             for followed in self._followed.values():
@@ -401,7 +397,7 @@ class Upstreams(Source):
     def _take(self, followed: _Followed, known: Known, *, is_news: bool) -> None:
         """View a record, which is trusted if its writer is alive."""
         _stop(followed)
-        is_trusted = is_news or self._claimed.get(followed.spec.id) == known.claim
+        is_trusted = is_news or self._is_claimed(followed, known)
         is_trusted = is_trusted and not self._silence
         since = "" if is_trusted else now_text()
         followed.view = TrustedState(known, is_trusted, since, self._silence)
@@ -414,31 +410,15 @@ class Upstreams(Source):
 
     # Claims: whether the writers of records are alive.
 
-    async def _follow_claims(self) -> None:
-        async def take(batch: Batch) -> None:
-            self._claims_changed({change.key: change.entry for change in batch.changes})
+    def _claims_changed(self, names: Sequence[str]) -> None:
+        ids = (name.removeprefix(KNOWN_RECORDS.prefix) for name in names)
+        followed = (self._followed[spec_id] for spec_id in ids if spec_id in self._followed)
+        self._publish([each for each in followed if self._reconsider(each)])
+        self._note_news(PREFIX)
 
-        await follow(self._store, _CLAIMS, self._load_claims, take)
-
-    async def _load_claims(self) -> int:
-        listing = await self._store.list(_CLAIMS)
-        entries: dict[str, Entry | None] = {f"{_CLAIMS}{each}": None for each in self._claimed}
-        self._claims_changed(entries | {entry.key: entry for entry in listing.entries})
-        return listing.revision
-
-    def _claims_changed(self, entries: Mapping[str, Entry | None]) -> None:
-        changed: list[_Followed] = []
-        for key, entry in entries.items():
-            spec_id = key.removeprefix(_CLAIMS)
-            if entry is None or is_dead(entry):
-                self._claimed.pop(spec_id, None)
-            else:
-                self._claimed[spec_id] = entry.created
-            followed = self._followed.get(spec_id)
-            if followed is not None and self._reconsider(followed):
-                changed.append(followed)
-        self._publish(changed)
-        self._note_news(_CLAIMS)
+    def _is_claimed(self, followed: _Followed, known: Known) -> bool:
+        """Return whether the writer of a record still has its claim."""
+        return self._claims.held_since(KNOWN_RECORDS.key(followed.spec.id)) == known.claim
 
     def _reconsider(self, followed: _Followed) -> bool:
         """Trust a record whose writer is alive; end the trust some time after it has gone.
@@ -449,7 +429,7 @@ class Upstreams(Source):
         known, was_trusted = followed.view.known, followed.view.is_trusted
         if known is None or self._silence:
             return False
-        if self._claimed.get(followed.spec.id) == known.claim:
+        if self._is_claimed(followed, known):
             _stop(followed)
             if not was_trusted:
                 followed.view = TrustedState(known, is_trusted=True)

@@ -10,8 +10,9 @@ from apidiscovery_client._errors import (
     UnexpectedDocument,
 )
 from apidiscovery_client.fleet._told import as_stale, may_pass
-from apidiscovery_client.fleet._wire import InconsistentError, Received, snapshot_of
+from apidiscovery_client.fleet._wire import Received, snapshot_of
 from apidiscovery_client.model import Current, Stale, Unknown
+from apidiscovery_client.transports._grpc_answers import InconsistentError
 from apidiscovery_formats.matrix import Agreement, Freshness
 from fleet_clusters import SINCE as AT
 

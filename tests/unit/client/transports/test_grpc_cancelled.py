@@ -4,9 +4,12 @@ import asyncio
 from types import SimpleNamespace
 from typing import Any, cast
 
+import grpc
+import grpc.aio
 import pytest
 from apidiscovery.service.v1 import storage_version_pb2
-from apidiscovery_client._grpc.calls import GrpcServer
+from apidiscovery_client._grpc.calls import GrpcServer, aio_failing
+from apidiscovery_client._grpc.errors import CallFailedError
 from apidiscovery_client._interfaces import Traffic
 from apidiscovery_client.storage_versions.service import ServiceChannels
 from apidiscovery_client.transports._aio_calls import AioCalls
@@ -38,3 +41,20 @@ async def test_such_a_call_is_not_tried_at_the_next_address() -> None:
     await asyncio.wait([calling], timeout=1.0)
     assert calling.cancelled()
     await channels.close()
+
+
+@pytest.mark.parametrize(
+    ("raised", "code"),
+    [
+        pytest.param(
+            grpc.aio.UsageError("Channel is closed."), grpc.StatusCode.UNAVAILABLE, id="before"
+        ),
+        pytest.param(asyncio.CancelledError(), grpc.StatusCode.CANCELLED, id="during"),
+    ],
+)
+async def test_a_channel_that_is_closed_before_or_during_a_call_fails_it(
+    raised: BaseException, code: grpc.StatusCode
+) -> None:
+    with pytest.raises(CallFailedError, match=r"[Cc]hannel") as caught, aio_failing():
+        raise raised
+    assert caught.value.failed.code == code

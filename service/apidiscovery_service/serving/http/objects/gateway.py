@@ -18,7 +18,6 @@ from apidiscovery_formats.negotiation import MEDIA_TYPES
 
 from apidiscovery_service.access import Role
 from apidiscovery_service.access.authenticator import Access, Admission, Unauthenticated
-from apidiscovery_service.access.limits import Counts
 from apidiscovery_service.encoding.compression import Coding, choose
 from apidiscovery_service.errors import DiscoveryError
 from apidiscovery_service.kube.objects import errors, reading
@@ -68,8 +67,6 @@ from apidiscovery_service.store import StoreUnavailable, told_to_callers
 
 _WRITES = frozenset(("POST", "PUT", "PATCH", "DELETE"))
 
-# Watches of one address at a time without authentication, as many as its calls over gRPC.
-CALLER_WATCHES = 6_000
 # When to retry a watch: another one of the caller may have ended.
 _WATCH_RETRY_S = 5.0
 
@@ -199,7 +196,7 @@ class ObjectGateway:
 
     Args:
         answers: Answers without ASGI.
-        access: Decides who may write, and when a watch must end; None allows everything.
+        access: Decides who may write, and when a watch must end.
         prepare: Returns an answer as ASGI messages, given the method.
         compresses: Whether large answers are compressed for clients that accept it.
     """
@@ -207,7 +204,7 @@ class ObjectGateway:
     def __init__(
         self,
         answers: ObjectAnswers,
-        access: Access | None,
+        access: Access,
         prepare: Callable[[str, Response], PreparedResponse],
         *,
         compresses: bool = True,
@@ -216,7 +213,6 @@ class ObjectGateway:
         self._access = access
         self._prepare = prepare
         self._compresses = compresses
-        self._watches: Counts[str] = Counts(CALLER_WATCHES)
 
     def denial(self, request: Request, refused: Refused) -> Response | None:
         """Return the answer to a caller that may not even read; None if no object is concerned."""
@@ -272,16 +268,13 @@ class ObjectGateway:
             ObjectError: It may not; 403.
         """
         method, target, caller = exchange.request.method, exchange.target, exchange.admission.caller
-        if self._access is None or method not in _WRITES:
-            return
-        if self._access.may_change(caller, (target.kind.group,)) is not None:
+        if method in _WRITES and self._access.may_change(caller, (target.kind.group,)):
             raise _denied(caller.user, target, target.verb(method, watch=False))
 
     # Watches.
 
     async def _watch(self, exchange: Exchange, watched: WatchStream) -> None:
-        watches = self._access.watches if self._access else self._watches
-        with watches.counted(exchange.caller()) as may_watch:
+        with self._access.watches.counted(exchange.caller()) as may_watch:
             if not may_watch:
                 await watched.frames.aclose()
                 refused = Refused(429, TOO_MANY_REQUESTS, _WATCH_RETRY_S)
@@ -303,7 +296,7 @@ class ObjectGateway:
             disconnected(exchange.receive),
             self._answers.stopped(),
         ]
-        if self._access is not None:
+        if self._access.identifies:
             unreadable = partial(_unreadable, self._access, exchange.credentials)
             ends.append(revoked(self._access, unreadable))
         await stream(

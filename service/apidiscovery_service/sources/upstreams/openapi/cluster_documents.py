@@ -109,7 +109,8 @@ class OfCluster:
         Of a cluster of which only a part is taken, it is merged from the v3 documents of that part.
 
         Raises:
-            DocumentUnavailable: It has not been read yet, or is not in the store.
+            DocumentUnavailable: It has not been read yet.
+            DocumentGone: It is not in the store.
             InvalidOpenAPI: It cannot be encoded in that form.
             StoreUnavailable: It cannot be read now.
             BadRecord: It is damaged.

@@ -28,7 +28,7 @@ from apidiscovery_service.store import Store
 _NOTHING = Published()
 
 
-class DocumentUnavailable(DiscoveryError):
+class DocumentGone(DiscoveryError):
     """A document in the index is not in the store, or has just been replaced by another."""
 
 
@@ -56,7 +56,7 @@ class UpstreamDocuments:
         """Return the document that a source publishes for a path, None for none.
 
         Its bytes have the recipe's hash, unless another document has replaced it meanwhile. Making
-        it raises DocumentUnavailable, StoreUnavailable or BadRecord.
+        it raises DocumentGone, StoreUnavailable or BadRecord.
 
         Args:
             source: `upstream:NAME` or `apiservice:NAME`.
@@ -136,7 +136,7 @@ class UpstreamDocuments:
         """Return the v2 document that a source publishes, as it is; None if none is kept.
 
         Raises:
-            DocumentUnavailable: It is not in the store.
+            DocumentGone: It is not in the store.
             StoreUnavailable: It cannot be read now.
             BadRecord: It is damaged.
         """
@@ -157,13 +157,13 @@ class UpstreamDocuments:
         """Return a compressed document, or the one that replaced it if that was not seen yet.
 
         Raises:
-            DocumentUnavailable: Neither is in the store.
+            DocumentGone: Neither is in the store.
             StoreUnavailable: It cannot be read now.
             BadRecord: The index is damaged.
         """
         try:
             return await self._read_pieces(upstream, key, ref), ref
-        except DocumentUnavailable:
+        except DocumentGone:
             entry = await self._store.get(INDEX_RECORDS.key(upstream))
             published = await INDEX_RECORDS.read(self._store, entry) if entry else _NOTHING
             now = published.v2 if key == WHOLE_KEY else published.documents.get(key)
@@ -176,7 +176,7 @@ class UpstreamDocuments:
         for piece in piece_keys(upstream, ref.hash, ref.pieces):
             entry = await self._store.get(piece)
             if entry is None:
-                raise DocumentUnavailable(f"document of {key}: {piece} is not in the store")
+                raise DocumentGone(f"document of {key}: {piece} is not in the store")
             packed += entry.value
         return bytes(packed)
 
