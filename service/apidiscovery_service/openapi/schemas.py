@@ -16,9 +16,9 @@ from apidiscovery_service import workers
 from apidiscovery_service.encoding.compression import MIN_COMPRESSED_BYTES, Coding, compress
 from apidiscovery_service.errors import DiscoveryError
 from apidiscovery_service.kube import go_json
+from apidiscovery_service.once import Once
 from apidiscovery_service.openapi.body import DocumentForm, DocumentSource
 from apidiscovery_service.openapi.body_cache import body_cache
-from apidiscovery_service.openapi.making import Once
 from apidiscovery_service.recent import Recent
 
 CACHE_BYTES: Final = 32 * 1024 * 1024

@@ -3,8 +3,8 @@
 import asyncio
 from typing import Final
 
+from apidiscovery_service.once import Once
 from apidiscovery_service.openapi.body import DocumentForm, DocumentSource
-from apidiscovery_service.openapi.making import Once
 from apidiscovery_service.openapi.schemas import read
 from apidiscovery_service.recent import Recent
 from apidiscovery_service.web.field_schemas import Schemas
