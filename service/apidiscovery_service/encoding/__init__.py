@@ -119,7 +119,7 @@ class EncodedSnapshot:
                 )
                 return gzipped, coding
         content = await self.body(target, representation)
-        if coding == "identity" or len(content) < compression.MIN_COMPRESSED_BYTES:
+        if compression.coding_for(len(content), coding) == "identity":
             return content, "identity"
         compressed = await self._once(
             (target, representation, coding), lambda: compression.compress(content, coding)

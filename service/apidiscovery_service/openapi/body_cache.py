@@ -5,7 +5,8 @@ from collections.abc import Callable, Hashable
 from typing import Final
 
 from apidiscovery_service import workers
-from apidiscovery_service.encoding.compression import MIN_COMPRESSED_BYTES, Coding, compress
+from apidiscovery_service.encoding import compression
+from apidiscovery_service.encoding.compression import Coding, coding_for
 from apidiscovery_service.openapi.body import WHOLE_BYTES, Body, DocumentForm, Packed, PackedBody
 from apidiscovery_service.openapi.errors import InvalidOpenAPI
 from apidiscovery_service.openapi.making import Making
@@ -55,7 +56,7 @@ class Bodies:
         if data is not None:
             return data, coding
         plain = self._cache.get((of, form, "identity"))
-        small = plain is not None and len(plain) < MIN_COMPRESSED_BYTES
+        small = plain is not None and coding_for(len(plain), coding) == "identity"
         return (plain, "identity") if plain is not None and small else None
 
     def add(self, of: str, text: bytes) -> None:
@@ -66,7 +67,7 @@ class Bodies:
         self, packed: Packed, form: DocumentForm, coding: Coding
     ) -> Body | PackedBody | None:
         """Return a body of a v2 document if nothing has to be made; packed if it is large."""
-        if (form, coding) == (DocumentForm.JSON, "zstd") and len(packed) >= MIN_COMPRESSED_BYTES:
+        if (form, coding_for(len(packed), coding)) == (DocumentForm.JSON, "zstd"):
             return Body(WHOLE_KEY, packed.hash, packed.data, coding)
         if (form, coding) == (DocumentForm.JSON, "identity") and len(packed) > WHOLE_BYTES:
             return PackedBody(WHOLE_KEY, packed)
@@ -120,10 +121,10 @@ class Bodies:
                 form.value, lambda: _encoded(encode, text)
             )
             self._add(of, form, plain, requested=coding == "identity")
-        if coding == "identity" or len(plain) < MIN_COMPRESSED_BYTES:
+        if coding_for(len(plain), coding) == "identity":
             return plain, "identity"
         data = await self._making.in_turn(
-            coding, lambda: asyncio.to_thread(compress, plain, coding)
+            coding, lambda: asyncio.to_thread(compression.compress, plain, coding)
         )
         self._cache.put((of, form, coding), data)
         return data, coding
@@ -131,7 +132,7 @@ class Bodies:
     def _add(self, of: str, form: DocumentForm, data: bytes, *, requested: bool) -> None:
         """Cache a plain body; one that was not requested is evicted first, for it is large."""
         key = of, form, "identity"
-        small = len(data) < MIN_COMPRESSED_BYTES
+        small = len(data) < compression.MIN_COMPRESSED_BYTES
         large = len(data) > self._large
         if key not in self._cache:
             self._cache.put(key, data, first=large or not (requested or small))

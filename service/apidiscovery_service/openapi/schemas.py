@@ -13,7 +13,7 @@ import orjson
 from apidiscovery_formats.openapi.json_schema import Kind, NoSuchKind, json_schema, kinds
 
 from apidiscovery_service import workers
-from apidiscovery_service.encoding.compression import MIN_COMPRESSED_BYTES, Coding, compress
+from apidiscovery_service.encoding.compression import Coding, coding_for, compress
 from apidiscovery_service.errors import DiscoveryError
 from apidiscovery_service.kube import go_json
 from apidiscovery_service.once import Once
@@ -146,7 +146,7 @@ class Schemas:
     async def body(self, text: bytes, coding: Coding) -> SchemaBody:
         """Return a text in a coding."""
         etag = hashlib.sha256(text).hexdigest()
-        if coding == "identity" or len(text) < MIN_COMPRESSED_BYTES:
+        if coding_for(len(text), coding) == "identity":
             return SchemaBody(etag, text, "identity")
         cached = self._texts.get((etag, coding))
         if cached is None:

@@ -11,7 +11,7 @@ import structlog
 
 from apidiscovery_service.access import Role
 from apidiscovery_service.access.authenticator import Access
-from apidiscovery_service.encoding.compression import MIN_COMPRESSED_BYTES, choose, compress
+from apidiscovery_service.encoding.compression import choose, coding_for, compress
 from apidiscovery_service.errors import DiscoveryError
 from apidiscovery_service.serving.http.admission import Refused
 from apidiscovery_service.serving.http.conditional import none_match
@@ -255,8 +255,8 @@ async def _html(
 
 async def _coded(body: bytes, request: Request) -> tuple[bytes, Headers]:
     """Return a body in the coding that the client wants, and the field that says so."""
-    coding = choose(request.accept_encoding)
-    if coding == "identity" or len(body) < MIN_COMPRESSED_BYTES:
+    coding = coding_for(len(body), choose(request.accept_encoding))
+    if coding == "identity":
         return body, []
     coded = await asyncio.to_thread(compress, body, coding)
     return coded, [(b"content-encoding", coding.encode())]

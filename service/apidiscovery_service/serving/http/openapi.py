@@ -173,7 +173,7 @@ class OpenAPIAnswers:
 
     async def _index_body(self, index: Index, coding: Coding) -> Body:
         """Return the list, compressed once for concurrent requests."""
-        if coding == "identity" or len(index.body) < compression.MIN_COMPRESSED_BYTES:
+        if compression.coding_for(len(index.body), coding) == "identity":
             return Body("", index.etag, index.body, "identity")
 
         async def compressed() -> Body:
