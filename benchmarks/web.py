@@ -1,8 +1,8 @@
 """What the pages for browsers cost, with thousands of definitions and a hundred clusters.
 
-A page is measured anew: a definition changes before each request, so no page is kept. The server
-may finish its work on the change (documents, history, index) before the request: what is measured
-is the page alone, not the change. What is derived from groups that have not changed is kept, as it
+A page is measured anew: a definition changes before each request. The server may finish its
+work on the change (documents, history, index) before the request: what is measured is the page
+alone, not the change. What is derived from groups that have not changed is kept, as it
 is in use. Chromium measures what a person sees; without Chromium these rows are skipped.
 """
 

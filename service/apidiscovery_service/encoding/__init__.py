@@ -16,6 +16,7 @@ from apidiscovery_service.core.registry import Registry
 from apidiscovery_service.core.snapshot import Document, Snapshot
 from apidiscovery_service.encoding import aggregated, compression, plain
 from apidiscovery_service.encoding.compression import Coding
+from apidiscovery_service.once import Once
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +68,8 @@ class EncodedSnapshot:
 
     def __init__(self, snapshot: Snapshot) -> None:
         self.snapshot = snapshot
-        self._made: dict[object, asyncio.Task[bytes]] = {}
+        self._made: dict[object, bytes] = {}
+        self._making: Once[object, bytes] = Once()
 
     def serves(self, target: Target) -> bool:
         """Return whether there is such a document in this snapshot."""
@@ -117,7 +119,7 @@ class EncodedSnapshot:
                 )
                 return gzipped, coding
         content = await self.body(target, representation)
-        if coding == "identity" or len(content) < compression.MIN_COMPRESSED_BYTES:
+        if compression.coding_for(len(content), coding) == "identity":
             return content, "identity"
         compressed = await self._once(
             (target, representation, coding), lambda: compression.compress(content, coding)
@@ -130,16 +132,14 @@ class EncodedSnapshot:
         return await self._once(document, lambda: aggregated.list_message(document))
 
     async def _once(self, key: object, make: Callable[[], bytes]) -> bytes:
-        task = self._made.get(key)
-        if task is None:
-            task = self._made[key] = asyncio.create_task(asyncio.to_thread(make))
-            task.add_done_callback(lambda done: self._forget_failure(key, done))
-        # Shielded: others may wait for the body when a caller is cancelled.
-        return await asyncio.shield(task)
+        made = self._made.get(key)
+        if made is None:
+            made = await self._making.run(key, lambda: self._make(key, make))
+        return made
 
-    def _forget_failure(self, key: object, done: asyncio.Task[bytes]) -> None:
-        if done.cancelled() or done.exception() is not None:
-            del self._made[key]
+    async def _make(self, key: object, make: Callable[[], bytes]) -> bytes:
+        made = self._made[key] = await asyncio.to_thread(make)
+        return made
 
     def _document(self, *, core: bool) -> Document:
         return self.snapshot.core if core else self.snapshot.named

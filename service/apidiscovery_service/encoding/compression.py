@@ -46,6 +46,11 @@ def choose(accept_encoding: str) -> Coding:
     return best
 
 
+def coding_for(size: int, wanted: Coding) -> Coding:
+    """Return the coding that a body of so many bytes gets: identity if it is too small."""
+    return "identity" if size < MIN_COMPRESSED_BYTES else wanted
+
+
 def _weights(accept_encoding: str) -> dict[str, float]:
     weights: dict[str, float] = {}
     for part in accept_encoding.split(","):

@@ -1,6 +1,5 @@
 """What one caller may see of the fleet: clusters, their matrix, and views over them."""
 
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -17,6 +16,7 @@ from apidiscovery_service.fleet.publisher import Publisher
 from apidiscovery_service.fleet.view_spec import BUILT_IN_VIEWS, ViewSpec
 from apidiscovery_service.fleet.view_state import View
 from apidiscovery_service.kube.objects.selectors import LabelSelector
+from apidiscovery_service.recent import Recent
 
 # Selections that are kept with their matrices; callers may ask for any.
 _MAX_SELECTIONS = 16
@@ -76,7 +76,7 @@ class Scope:
         # The clusters as cells of the matrix, and the revision that has them.
         self._cells: tuple[int, tuple[ClusterCells, ...]] = (0, ())
         self._matrix = MatrixState()
-        self._selections: OrderedDict[LabelSelector, Scope] = OrderedDict()
+        self._selections: Recent[LabelSelector, Scope] = Recent(_MAX_SELECTIONS)
         self._made_views: dict[str, tuple[Scope, View]] = {}
 
     @classmethod
@@ -137,10 +137,8 @@ class Scope:
             return self
         found = self._selections.get(labels)
         if found is None:
-            found = self._selections[labels] = self._labelled(labels)
-        self._selections.move_to_end(labels)
-        if len(self._selections) > _MAX_SELECTIONS:
-            self._selections.popitem(last=False)
+            found = self._labelled(labels)
+            self._selections.put(labels, found)
         return found
 
     def _labelled(self, labels: LabelSelector) -> "Scope":

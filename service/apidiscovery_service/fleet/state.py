@@ -1,6 +1,5 @@
 """The clusters of the fleet as they are now, and the documents that each would answer with."""
 
-from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
@@ -9,6 +8,7 @@ from apidiscovery_service.encoding import EncodedSnapshot
 from apidiscovery_service.fleet.publisher import Publisher
 from apidiscovery_service.fleet.scope import Makers, Scope
 from apidiscovery_service.fleet.view_spec import ViewSpec
+from apidiscovery_service.recent import Recent
 from apidiscovery_service.waiting import Wakeup
 
 # The documents of so many clusters are kept; those of others are made again when asked for, which
@@ -31,7 +31,7 @@ class Fleet:
         self._clusters: dict[str, Cluster] = {}
         self._publisher = Publisher()
         self._makers = Makers(self._publisher, tuple(views))
-        self._encoded: OrderedDict[str, EncodedSnapshot] = OrderedDict()
+        self._encoded: Recent[str, EncodedSnapshot] = Recent(_MAX_ENCODED)
         self._scopes: dict[tuple[str, ...], Scope] = {}
         self._news = Wakeup()
 
@@ -63,7 +63,7 @@ class Fleet:
         is_same = True
         for name in gone:
             is_same &= self._clusters.pop(name, None) is None
-            self._encoded.pop(name, None)
+            self._encoded.drop(name)
         for cluster in changed:
             before = self._clusters.get(cluster.name)
             if before == cluster:
@@ -71,7 +71,7 @@ class Fleet:
             is_same = False
             self._clusters[cluster.name] = cluster
             if before is None or _content(before) != _content(cluster):
-                self._encoded.pop(cluster.name, None)
+                self._encoded.drop(cluster.name)
         if not is_same:
             self.revision += 1
             self._news.ring()
@@ -94,10 +94,7 @@ class Fleet:
         found = self._encoded.get(name)
         if found is None:
             found = EncodedSnapshot(self._publisher.snapshot(self._clusters[name]))
-            self._encoded[name] = found
-        self._encoded.move_to_end(name)
-        if len(self._encoded) > _MAX_ENCODED:
-            self._encoded.popitem(last=False)
+            self._encoded.put(name, found)
         return found
 
 

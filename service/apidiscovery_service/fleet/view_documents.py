@@ -1,6 +1,5 @@
 """The OpenAPI documents of views: of each group-version that of the first cluster by name."""
 
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
@@ -12,6 +11,7 @@ from apidiscovery_service.openapi.documents import Documents
 from apidiscovery_service.openapi.entries import group_of
 from apidiscovery_service.openapi.making import Observer
 from apidiscovery_service.openapi.recipe import Recipe
+from apidiscovery_service.recent import Recent
 
 # Documents of other views are read from the store again.
 _MAX_VIEWS = 32
@@ -45,7 +45,7 @@ class ViewDocuments:
     def __init__(self, published: Published, observe: Observer) -> None:
         self._published = published
         self._observe = observe
-        self._kept: OrderedDict[tuple[Scope, str], _View] = OrderedDict()
+        self._kept: Recent[tuple[Scope, str], _View] = Recent(_MAX_VIEWS)
         published.on_change(self._changed)
 
     def of(self, scope: Scope, name: str, encoded: EncodedSnapshot) -> Documents:
@@ -59,10 +59,8 @@ class ViewDocuments:
         key = scope, name
         found = self._kept.get(key)
         if found is None:
-            found = self._kept[key] = _View(self._published, self._observe)
-        self._kept.move_to_end(key)
-        if len(self._kept) > _MAX_VIEWS:
-            self._kept.popitem(last=False)
+            found = _View(self._published, self._observe)
+            self._kept.put(key, found)
         found.take(scope.view_clusters(name), encoded)
         return found.documents
 

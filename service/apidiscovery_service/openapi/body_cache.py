@@ -1,16 +1,17 @@
 """Bodies of documents in the forms and codings that clients ask for, in a bounded cache."""
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Final
 
 from apidiscovery_service import workers
-from apidiscovery_service.encoding.compression import MIN_COMPRESSED_BYTES, Coding, compress
+from apidiscovery_service.encoding import compression
+from apidiscovery_service.encoding.compression import Coding, coding_for
 from apidiscovery_service.openapi.body import WHOLE_BYTES, Body, DocumentForm, Packed, PackedBody
 from apidiscovery_service.openapi.errors import InvalidOpenAPI
 from apidiscovery_service.openapi.making import Making
 from apidiscovery_service.openapi.protobuf.documents import encode_v2
+from apidiscovery_service.recent import Recent
 
 # The key of the v2 document; those of v3 documents are the paths that they describe.
 WHOLE_KEY: Final = "/openapi/v2"
@@ -39,7 +40,7 @@ class Bodies:
 
     def __init__(self, making: Making, cache_bytes: int) -> None:
         self._making = making
-        self._cache = BodyCache(cache_bytes)
+        self._cache = body_cache(cache_bytes)
         # A larger body is evicted first, so that it alone does not empty the cache.
         self._large = cache_bytes // 2
 
@@ -55,7 +56,7 @@ class Bodies:
         if data is not None:
             return data, coding
         plain = self._cache.get((of, form, "identity"))
-        small = plain is not None and len(plain) < MIN_COMPRESSED_BYTES
+        small = plain is not None and coding_for(len(plain), coding) == "identity"
         return (plain, "identity") if plain is not None and small else None
 
     def add(self, of: str, text: bytes) -> None:
@@ -66,7 +67,7 @@ class Bodies:
         self, packed: Packed, form: DocumentForm, coding: Coding
     ) -> Body | PackedBody | None:
         """Return a body of a v2 document if nothing has to be made; packed if it is large."""
-        if (form, coding) == (DocumentForm.JSON, "zstd") and len(packed) >= MIN_COMPRESSED_BYTES:
+        if (form, coding_for(len(packed), coding)) == (DocumentForm.JSON, "zstd"):
             return Body(WHOLE_KEY, packed.hash, packed.data, coding)
         if (form, coding) == (DocumentForm.JSON, "identity") and len(packed) > WHOLE_BYTES:
             return PackedBody(WHOLE_KEY, packed)
@@ -120,19 +121,21 @@ class Bodies:
                 form.value, lambda: _encoded(encode, text)
             )
             self._add(of, form, plain, requested=coding == "identity")
-        if coding == "identity" or len(plain) < MIN_COMPRESSED_BYTES:
+        if coding_for(len(plain), coding) == "identity":
             return plain, "identity"
         data = await self._making.in_turn(
-            coding, lambda: asyncio.to_thread(compress, plain, coding)
+            coding, lambda: asyncio.to_thread(compression.compress, plain, coding)
         )
         self._cache.put((of, form, coding), data)
         return data, coding
 
     def _add(self, of: str, form: DocumentForm, data: bytes, *, requested: bool) -> None:
         """Cache a plain body; one that was not requested is evicted first, for it is large."""
-        small = len(data) < MIN_COMPRESSED_BYTES
+        key = of, form, "identity"
+        small = len(data) < compression.MIN_COMPRESSED_BYTES
         large = len(data) > self._large
-        self._cache.put((of, form, "identity"), data, evict_first=large or not (requested or small))
+        if key not in self._cache:
+            self._cache.put(key, data, first=large or not (requested or small))
 
 
 async def _encoded(encode: Callable[[bytes], bytes], text: bytes) -> bytes:
@@ -146,45 +149,6 @@ async def _encoded(encode: Callable[[bytes], bytes], text: bytes) -> bytes:
 _ENTRY_BYTES = 500
 
 
-class BodyCache:
-    """A cache of bytes with a bounded size; evicts the least recently used. For one thread."""
-
-    def __init__(self, capacity: int) -> None:
-        """Take the number of bytes that are cached at most; 0 turns the cache off."""
-        self._capacity = capacity
-        self._entries: OrderedDict[Hashable, bytes] = OrderedDict()
-        self._size = 0
-
-    @property
-    def size(self) -> int:
-        """The bytes of all entries with their overhead."""
-        return self._size
-
-    def get(self, key: Hashable) -> bytes | None:
-        """Return a cached value, which becomes the most recently used one; None for none."""
-        data = self._entries.get(key)
-        if data is not None:
-            self._entries.move_to_end(key)
-        return data
-
-    def put(self, key: Hashable, data: bytes, *, evict_first: bool = False) -> None:
-        """Cache bytes, and evict others to make room.
-
-        Args:
-            key: Stands for these very bytes: a value that is cached under it is taken to be equal.
-            data: Not cached when larger than the capacity.
-            evict_first: Whether it is evicted before all others.
-        """
-        if key in self._entries or _weight(data) > self._capacity:
-            return
-        self._entries[key] = data
-        self._size += _weight(data)
-        if evict_first:
-            self._entries.move_to_end(key, last=False)
-        while self._size > self._capacity:
-            _, dropped = self._entries.popitem(last=False)
-            self._size -= _weight(dropped)
-
-
-def _weight(data: bytes) -> int:
-    return len(data) + _ENTRY_BYTES
+def body_cache(most: int) -> Recent[Hashable, bytes]:
+    """Return a cache of so many bytes with those of its entries; 0 turns it off."""
+    return Recent(most, weigh=lambda data: len(data) + _ENTRY_BYTES)

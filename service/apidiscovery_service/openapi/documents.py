@@ -13,6 +13,7 @@ from typing import Literal, TypeAlias
 from apidiscovery_releases import Release, newest
 
 from apidiscovery_service.encoding.compression import Coding
+from apidiscovery_service.once import Once
 from apidiscovery_service.openapi.body import (
     Body,
     DocumentForm,
@@ -23,7 +24,7 @@ from apidiscovery_service.openapi.body import (
 )
 from apidiscovery_service.openapi.body_cache import Bodies
 from apidiscovery_service.openapi.entries import DocumentEntry, Known
-from apidiscovery_service.openapi.making import DocumentUnavailable, Made, Making, Observer, Once
+from apidiscovery_service.openapi.making import DocumentUnavailable, Made, Making, Observer
 from apidiscovery_service.openapi.merged_v2 import Merging
 from apidiscovery_service.openapi.protobuf.documents import encode_v3
 from apidiscovery_service.openapi.recipe import Recipe, Recipes

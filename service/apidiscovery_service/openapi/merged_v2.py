@@ -10,9 +10,10 @@ from apidiscovery_releases import Release
 
 from apidiscovery_service import workers
 from apidiscovery_service.encoding.compression import Coding, compress
+from apidiscovery_service.once import Once
 from apidiscovery_service.openapi.body import Body, DocumentForm, Index, Packed, PackedBody
 from apidiscovery_service.openapi.body_cache import WHOLE_KEY, Bodies
-from apidiscovery_service.openapi.making import DocumentUnavailable, Made, Observer, Once
+from apidiscovery_service.openapi.making import DocumentUnavailable, Made, Observer
 from apidiscovery_service.openapi.v2 import merge
 
 Fetch: TypeAlias = Callable[[str], Coroutine[None, None, Made | None]]

@@ -5,7 +5,6 @@ Clusters that publish the same document share its schemas.
 
 import asyncio
 import hashlib
-from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, TypeAlias, cast
@@ -14,12 +13,13 @@ import orjson
 from apidiscovery_formats.openapi.json_schema import Kind, NoSuchKind, json_schema, kinds
 
 from apidiscovery_service import workers
-from apidiscovery_service.encoding.compression import MIN_COMPRESSED_BYTES, Coding, compress
+from apidiscovery_service.encoding.compression import Coding, coding_for, compress
 from apidiscovery_service.errors import DiscoveryError
 from apidiscovery_service.kube import go_json
+from apidiscovery_service.once import Once
 from apidiscovery_service.openapi.body import DocumentForm, DocumentSource
-from apidiscovery_service.openapi.body_cache import BodyCache
-from apidiscovery_service.openapi.making import Once
+from apidiscovery_service.openapi.body_cache import body_cache
+from apidiscovery_service.recent import Recent
 
 CACHE_BYTES: Final = 32 * 1024 * 1024
 """Of schemas, plain and compressed; the largest of Kubernetes' own has 0.6 MB."""
@@ -91,8 +91,8 @@ class Schemas:
     """
 
     def __init__(self, cache_bytes: int = CACHE_BYTES) -> None:
-        self._texts = BodyCache(cache_bytes)
-        self._tables: OrderedDict[str, tuple[Kind, ...]] = OrderedDict()
+        self._texts = body_cache(cache_bytes)
+        self._tables: Recent[str, tuple[Kind, ...]] = Recent(_MAX_TABLES)
         self._finding: Once[str, tuple[Kind, ...]] = Once()
         self._making: Once[_TextKey, bytes] = Once()
         self._compressing: Once[tuple[str, Coding], bytes] = Once()
@@ -146,7 +146,7 @@ class Schemas:
     async def body(self, text: bytes, coding: Coding) -> SchemaBody:
         """Return a text in a coding."""
         etag = hashlib.sha256(text).hexdigest()
-        if coding == "identity" or len(text) < MIN_COMPRESSED_BYTES:
+        if coding_for(len(text), coding) == "identity":
             return SchemaBody(etag, text, "identity")
         cached = self._texts.get((etag, coding))
         if cached is None:
@@ -161,16 +161,14 @@ class Schemas:
         digest = await documents.hash_of(key)
         if digest is None:
             return ()
-        if digest in self._tables:
-            self._tables.move_to_end(digest)
-            return self._tables[digest]
+        known = self._tables.get(digest)
+        if known is not None:
+            return known
         body = await documents.body(key, DocumentForm.JSON, "identity")
         if body is None:
             return ()
         found = await self._finding.run(body.hash, lambda: _found(body.data, key))
-        self._tables[body.hash] = found
-        if len(self._tables) > _MAX_TABLES:
-            self._tables.popitem(last=False)
+        self._tables.put(body.hash, found)
         return found
 
 

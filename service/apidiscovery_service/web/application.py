@@ -1,8 +1,7 @@
-"""Answers requests for pages: admits callers, finds and caches pages, and sends them."""
+"""Answers requests for pages: admits callers, makes the pages and sends them."""
 
 import asyncio
 import hashlib
-from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from http import HTTPStatus
@@ -12,7 +11,7 @@ import structlog
 
 from apidiscovery_service.access import Role
 from apidiscovery_service.access.authenticator import Access
-from apidiscovery_service.encoding.compression import MIN_COMPRESSED_BYTES, choose, compress
+from apidiscovery_service.encoding.compression import choose, coding_for, compress
 from apidiscovery_service.errors import DiscoveryError
 from apidiscovery_service.serving.http.admission import Refused
 from apidiscovery_service.serving.http.conditional import none_match
@@ -38,9 +37,6 @@ _SECURITY: Headers = [
     (b"referrer-policy", b"same-origin"),
     (b"x-content-type-options", b"nosniff"),
 ]
-_KEPT_BYTES = 16 * 2**20
-_MAX_KEPT_BYTES = 2 * 2**20  # of one page
-_MAX_KEPT_QUERY = 1024
 _MAX_STREAMS = 256
 _NOT_LOGGED_IN = "Log in to see this page."
 _FAILED = "The page cannot be made; the log of the server has the reason."
@@ -73,9 +69,6 @@ class WebInterface:
         self._by_path = {asset.path: asset for asset in self._assets.values()}
         self._renderer = Renderer(self._assets, served.site.version)
         self._changes = Changes(served)
-        # Rendered pages, each with the state of the server that it shows.
-        self._kept: OrderedDict[object, tuple[object, _Made]] = OrderedDict()
-        self._kept_bytes = 0
         self._streams = 0
 
     def takes(self, path: str, accept: bytes | None) -> bool:
@@ -123,7 +116,8 @@ class WebInterface:
                 self._begin_stream(visitor.limit_key)
             else:
                 route, captured = self._route(exchange.request.method, view)
-                made = await self._made(exchange, replace(view, captured=captured), route)
+                shown = replace(view, captured=captured)
+                made = await self._rendered(shown, await route.make(shown))
                 endpoint = route.endpoint
         except PageError as error:
             made = await self._error(view, error)
@@ -148,17 +142,6 @@ class WebInterface:
             raise not_found(f"There is no page {view.path}.")
         return found
 
-    async def _made(self, exchange: PageExchange, view: View, route: PageRoute) -> _Made:
-        key = view.root, view.path, exchange.request.query, view.is_fragment, view.viewer
-        state = self._state(view)
-        kept = self._kept.get(key)
-        if kept is not None and kept[0] == state:
-            return kept[1]
-        made = await self._rendered(view, await route.make(view))
-        if route.is_kept and len(exchange.request.query) <= _MAX_KEPT_QUERY:
-            self._keep(key, state, made)
-        return made
-
     async def _rendered(self, view: View, page: Page) -> _Made:
         body = await asyncio.to_thread(self._renderer.render, view, page)
         return _Made(body, page.status)
@@ -166,26 +149,6 @@ class WebInterface:
     async def _error(self, view: View, error: PageError) -> _Made:
         values = {"message": str(error), "code": error.status}
         return await self._rendered(view, Page("error.html", values, error.status))
-
-    def _state(self, view: View) -> object:
-        openapi = self._served.site.openapi_v3
-        return (
-            view.snapshot,
-            view.scope.revision,
-            self._served.cluster_documents.revision,
-            0 if openapi is None else openapi.generation,
-        )
-
-    def _keep(self, key: object, state: object, made: _Made) -> None:
-        before = self._kept.pop(key, None)
-        self._kept_bytes -= len(before[1].body) if before else 0
-        if len(made.body) > _MAX_KEPT_BYTES:
-            return
-        self._kept[key] = state, made
-        self._kept_bytes += len(made.body)
-        while self._kept_bytes > _KEPT_BYTES:
-            _, (_, oldest) = self._kept.popitem(last=False)
-            self._kept_bytes -= len(oldest.body)
 
     def _view(self, exchange: PageExchange, viewer: Viewer) -> View:
         request = exchange.request
@@ -290,8 +253,8 @@ async def _html(
 
 async def _coded(body: bytes, request: Request) -> tuple[bytes, Headers]:
     """Return a body in the coding that the client wants, and the field that says so."""
-    coding = choose(request.accept_encoding)
-    if coding == "identity" or len(body) < MIN_COMPRESSED_BYTES:
+    coding = coding_for(len(body), choose(request.accept_encoding))
+    if coding == "identity":
         return body, []
     coded = await asyncio.to_thread(compress, body, coding)
     return coded, [(b"content-encoding", coding.encode())]

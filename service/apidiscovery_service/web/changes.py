@@ -2,7 +2,6 @@
 
 import asyncio
 import itertools
-from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -17,6 +16,7 @@ from apidiscovery_service.fleet.publisher import Publisher
 from apidiscovery_service.history.contents import STATES
 from apidiscovery_service.history.history import History, ReadContent
 from apidiscovery_service.history.model import MERGED, Change, ChangeKind, ContentDamaged
+from apidiscovery_service.recent import Recent
 from apidiscovery_service.web.comparing import Discovery, compare_discovery
 
 _MAX_KEPT = 500  # changes; a page shows 20
@@ -138,7 +138,7 @@ class ExplainedChanges:
     """Explains changes, the last ones each once: a change never changes. For the event loop."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[int, ShownChange] = OrderedDict()
+        self._kept: Recent[int, ShownChange] = Recent(_MAX_KEPT)
 
     async def of(self, history: History, changes: Sequence[Change]) -> list[ShownChange]:
         """Return changes with what they did, in their order.
@@ -146,21 +146,16 @@ class ExplainedChanges:
         Raises:
             HistoryError: The history cannot be read.
         """
-        new = [change for change in changes if change.id not in self._kept]
-        found: dict[int, ShownChange] = {}
+        kept = {change.id: self._kept.get(change.id) for change in changes}
+        found = {id_: line for id_, line in kept.items() if line is not None}
+        new = [change for change in changes if change.id not in found]
         if new:
             sides = await history.read_all_sides(new)
             lines = await asyncio.to_thread(lambda: list(map(_explained, new, sides)))
             for change, line, each in zip(new, lines, sides, strict=True):
                 found[change.id] = line
                 if not any(isinstance(side, ContentDamaged) for side in each):
-                    self._kept[change.id] = line
-        for change in changes:
-            if change.id in self._kept:
-                self._kept.move_to_end(change.id)
-                found[change.id] = self._kept[change.id]
-        while len(self._kept) > _MAX_KEPT:
-            self._kept.popitem(last=False)
+                    self._kept.put(change.id, line)
         return [found[change.id] for change in changes]
 
 

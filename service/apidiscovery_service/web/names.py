@@ -1,7 +1,6 @@
 """Kinds by their names: those of a group, and all that a viewer sees, to be listed and searched."""
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
@@ -10,6 +9,7 @@ from typing import TypeAlias
 from apidiscovery_service.core.model import Group, Resource
 from apidiscovery_service.encoding import EncodedSnapshot
 from apidiscovery_service.fleet.scope import Scope
+from apidiscovery_service.recent import Recent
 
 _MAX_KEPT = 8
 
@@ -140,7 +140,7 @@ class NamesCache:
     """Keeps the names of the last few viewers, who mostly see the same. For the event loop."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[Scope, tuple[object, Names]] = OrderedDict()
+        self._kept: Recent[Scope, tuple[object, Names]] = Recent(_MAX_KEPT)
 
     async def of(self, scope: Scope, snapshot: EncodedSnapshot) -> Names:
         """Return the names that are served now, and by clusters; they are made in a thread."""
@@ -152,8 +152,5 @@ class NamesCache:
             clusters = {name: known.groups or () for name, known in scope.clusters.items()}
             former = kept[1] if kept else None
             kept = state, await asyncio.to_thread(Names.of, groups, clusters, former)
-            self._kept[scope] = kept
-        self._kept.move_to_end(scope)
-        if len(self._kept) > _MAX_KEPT:
-            self._kept.popitem(last=False)
+            self._kept.put(scope, kept)
         return kept[1]

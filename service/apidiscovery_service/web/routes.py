@@ -29,37 +29,34 @@ class PageRoute:
         pattern: Of the decoded path.
         make: Makes the page.
         endpoint: Its path in metrics.
-        is_kept: Whether equal requests get the same page until discovery or OpenAPI change; false
-            for pages that show anything else, such as the history.
     """
 
     pattern: re.Pattern[str]
     make: PageFunction
     endpoint: str
-    is_kept: bool = True
 
 
-def _route(path: str, make: PageFunction, *, is_kept: bool = True) -> PageRoute:
+def _route(path: str, make: PageFunction) -> PageRoute:
     """Return a route; `{name}` in its path is any text without a slash."""
     parts = re.split(r"\{(\w+)\}", path)
     pattern = "".join(
         f"(?P<{part}>[^/]+)" if place % 2 else re.escape(part) for place, part in enumerate(parts)
     )
-    return PageRoute(re.compile(pattern), make, path, is_kept)
+    return PageRoute(re.compile(pattern), make, path)
 
 
 _ROUTES = (
-    _route(HOME, home.page, is_kept=False),
+    _route(HOME, home.page),
     _route("/ui/groups", groups.listing),
     _route("/ui/groups/{group}", groups.one),
     _route("/ui/kinds", kind_list.page),
-    _route("/ui/kinds/{group}/{version}/{kind}", kinds.page, is_kept=False),
-    _route("/ui/search", search.page, is_kept=False),
+    _route("/ui/kinds/{group}/{version}/{kind}", kinds.page),
+    _route("/ui/search", search.page),
     _route("/ui/fleet", fleet.page),
     _route("/ui/diff", diff.page),
-    _route("/ui/history", history.page, is_kept=False),
-    _route("/ui/sources", sources.page, is_kept=False),
-    _route("/ui/storage-versions", storage_versions.page, is_kept=False),
+    _route("/ui/history", history.page),
+    _route("/ui/sources", sources.page),
+    _route("/ui/storage-versions", storage_versions.page),
 )
 
 

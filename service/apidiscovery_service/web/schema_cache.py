@@ -1,12 +1,12 @@
 """Documents whose schemas are read again and again, by their hash."""
 
 import asyncio
-from collections import OrderedDict
 from typing import Final
 
+from apidiscovery_service.once import Once
 from apidiscovery_service.openapi.body import DocumentForm, DocumentSource
-from apidiscovery_service.openapi.making import Once
 from apidiscovery_service.openapi.schemas import read
+from apidiscovery_service.recent import Recent
 from apidiscovery_service.web.field_schemas import Schemas
 
 KEPT_BYTES: Final = 8 * 2**20
@@ -21,8 +21,10 @@ class SchemaCache:
     """
 
     def __init__(self, kept_bytes: int = KEPT_BYTES) -> None:
-        self._capacity = kept_bytes
-        self._kept: OrderedDict[str, tuple[Schemas, int]] = OrderedDict()
+        # The last one weighs no more than all may: so it is kept.
+        self._kept: Recent[str, tuple[Schemas, int]] = Recent(
+            kept_bytes, weigh=lambda each: min(each[1], kept_bytes)
+        )
         self._reading: Once[str, tuple[Schemas, int]] = Once()
 
     async def of(self, documents: DocumentSource, key: str) -> Schemas | None:
@@ -34,22 +36,15 @@ class SchemaCache:
         digest = await documents.hash_of(key)
         if digest is None:
             return None
-        if digest not in self._kept:
+        found = self._kept.get(digest)
+        if found is None:
             body = await documents.body(key, DocumentForm.JSON, "identity")
             if body is None:
                 return None
-            digest, data = body.hash, body.data
-            self._kept[digest] = await self._reading.run(digest, lambda: _read(data))
-        self._kept.move_to_end(digest)
-        found, _ = self._kept[digest]
-        self._drop()
-        return found
-
-    def _drop(self) -> None:
-        size = sum(size for _, size in self._kept.values())
-        while size > self._capacity and len(self._kept) > 1:
-            _, (_, dropped) = self._kept.popitem(last=False)
-            size -= dropped
+            data = body.data
+            found = await self._reading.run(body.hash, lambda: _read(data))
+            self._kept.put(body.hash, found)
+        return found[0]
 
 
 async def _read(text: bytes) -> tuple[Schemas, int]:

@@ -8,10 +8,11 @@ import hashlib
 import hmac
 import secrets
 import time
-from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
+
+from apidiscovery_service.recent import Recent
 
 SESSION_COOKIE: Final = "__Host-apidiscovery-session"
 FORM_COOKIE: Final = "__Host-apidiscovery-form"
@@ -36,20 +37,18 @@ class Sessions:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._sessions: OrderedDict[str, _Session] = OrderedDict()
+        self._sessions: Recent[str, _Session] = Recent(_MAX_SESSIONS)
         self._secret = secrets.token_bytes(_NAME_BYTES)
 
     def begin(self, authorization: bytes) -> str:
         """Begin a session with an Authorization field; return its name."""
         name = secrets.token_urlsafe(_NAME_BYTES)
-        self._sessions[name] = _Session(authorization, self._clock())
-        while len(self._sessions) > _MAX_SESSIONS:
-            self._sessions.popitem(last=False)
+        self._sessions.put(name, _Session(authorization, self._clock()))
         return name
 
     def end(self, name: str) -> None:
         """End a session; unknown ones are ignored."""
-        self._sessions.pop(name, None)
+        self._sessions.drop(name)
 
     def authorization(self, name: str) -> bytes | None:
         """Return the Authorization field of a session; None for one that has ended."""
@@ -58,10 +57,9 @@ class Sessions:
             return None
         now = self._clock()
         if now - found.used > _IDLE_S:
-            del self._sessions[name]
+            self._sessions.drop(name)
             return None
         found.used = now
-        self._sessions.move_to_end(name)
         return found.authorization
 
     def form_token(self, bound_to: str) -> str:

@@ -369,7 +369,7 @@ async def test_a_document_is_converted_once_for_concurrent_calls(
 
 
 async def test_a_conversion_that_failed_is_made_again() -> None:
-    conversions, message, failing = Conversions(), b"m" * 20_000, [True, False]
+    conversions, message, failing = Conversions(), b"m" * 40_000, [True, False]
 
     def convert(data: bytes) -> bytes:
         if failing.pop(0):

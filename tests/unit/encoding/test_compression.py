@@ -4,7 +4,7 @@ import gzip
 
 import pytest
 import zstandard
-from apidiscovery_service.encoding.compression import Coding, choose, compress
+from apidiscovery_service.encoding.compression import Coding, choose, coding_for, compress
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -74,6 +74,12 @@ def test_compression_is_deterministic_and_reversible(content: bytes) -> None:
     assert gzip.decompress(packed) == content
     assert zstandard.ZstdDecompressor().decompress(packed_too) == content
     assert compress(content, "identity") is content
+
+
+@pytest.mark.parametrize("wanted", ["identity", "gzip", "zstd"])
+def test_a_small_body_stays_as_it_is(wanted: Coding) -> None:
+    assert coding_for(1023, wanted) == "identity"
+    assert coding_for(1024, wanted) == wanted
 
 
 def test_a_gzip_body_has_no_time_and_no_system() -> None:

@@ -14,7 +14,6 @@ from apidiscovery_service import workers
 from apidiscovery_service.encoding.compression import Coding
 from apidiscovery_service.openapi import body_cache
 from apidiscovery_service.openapi.body import Body, DocumentForm, make_index, pack
-from apidiscovery_service.openapi.body_cache import BodyCache
 from apidiscovery_service.openapi.documents import Documents
 from apidiscovery_service.openapi.entries import group_of
 from apidiscovery_service.openapi.errors import InvalidOpenAPI
@@ -279,20 +278,6 @@ async def test_evicted_bodies_are_made_again() -> None:
     assert set(recipes.makes.values()) == {2}
     await documents.body("apis/a.example/v4")
     assert recipes.makes["apis/a.example/v4"] == 2
-
-
-def test_the_cache_never_holds_more_than_it_may() -> None:
-    cache = BodyCache(10_000)
-    for number in range(100):
-        cache.put(number, bytes(1000), evict_first=number % 3 == 0)
-        assert cache.size <= 10_000
-    cache.put("too large", bytes(10_000))
-    assert cache.get("too large") is None
-    assert cache.get(98) == bytes(1000)
-    for number in range(200, 205):
-        cache.put(number, bytes(1000))
-    assert cache.get(98) == bytes(1000)
-    assert cache.get(97) is None
 
 
 async def test_a_document_is_made_once_for_its_hash_and_its_body() -> None:

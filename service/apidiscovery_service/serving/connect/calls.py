@@ -18,7 +18,7 @@ from google.rpc import (  # pyright: ignore[reportMissingTypeStubs] - typed, wit
     error_details_pb2,
 )
 
-from apidiscovery_service.encoding.compression import MIN_COMPRESSED_BYTES, Coding, compress
+from apidiscovery_service.encoding.compression import Coding, coding_for, compress
 from apidiscovery_service.metrics import Metrics, RequestLabels
 from apidiscovery_service.serving.connect import forms
 from apidiscovery_service.serving.connect.context import CallContext
@@ -390,9 +390,8 @@ async def _answered(call: _Call, request: Request, data: bytes) -> Response:
             path, media_type = method.path, form.media_type
             return Response(304, headers, b"", path, media_type, cacheable=cacheable)
     body = await call.encoded(data)
-    if coding == "identity" or len(body) < MIN_COMPRESSED_BYTES:
-        coding = "identity"
-    else:
+    coding = coding_for(len(body), coding)
+    if coding != "identity":
         body = await call.conversions.run(compress, body, coding)
         headers.append((b"content-encoding", coding.encode()))
     return Response(200, headers, body, method.path, form.media_type, coding, cacheable=cacheable)

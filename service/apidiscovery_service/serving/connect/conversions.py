@@ -5,12 +5,15 @@ After a change every client asks for the same document, and its JSON takes 0.2 s
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import TypeAlias
+
+from apidiscovery_service.once import Once
+from apidiscovery_service.recent import Recent
+from apidiscovery_service.workers import INLINE_BYTES, run_sized
 
 _Key: TypeAlias = tuple[Callable[..., bytes], tuple[object, ...]]
 
-# Smaller messages are converted inline.
-_INLINE_BYTES = 16 * 1024
 # Cached results: some documents of the current snapshot, in a few forms.
 _MAX_RESULTS = 8
 _MAX_BYTES = 2 * 1024 * 1024
@@ -20,7 +23,8 @@ class Conversions:
     """Runs conversions, and caches the results of the last few."""
 
     def __init__(self) -> None:
-        self._results: dict[_Key, asyncio.Task[bytes]] = {}
+        self._results: Recent[_Key, bytes] = Recent(_MAX_RESULTS)
+        self._running: Once[_Key, bytes] = Once()
 
     async def run(self, convert: Callable[..., bytes], message: bytes, *arguments: object) -> bytes:
         """Return the result of a pure function of a message and other arguments.
@@ -28,16 +32,16 @@ class Conversions:
         Raises:
             Exception: An exception of the function.
         """
-        if len(message) < _INLINE_BYTES:
-            return convert(message, *arguments)
-        if len(message) > _MAX_BYTES:
-            return await asyncio.to_thread(convert, message, *arguments)
-        key = (convert, (message, *arguments))
-        converting = self._results.pop(key, None)
-        if converting is None or (converting.done() and converting.exception() is not None):
-            converting = asyncio.create_task(asyncio.to_thread(convert, message, *arguments))
-        self._results[key] = converting
-        while len(self._results) > _MAX_RESULTS:
-            del self._results[next(iter(self._results))]
-        # A cancelled call must not cancel it for the others.
-        return await asyncio.shield(converting)
+        work = partial(convert, message, *arguments)
+        if not INLINE_BYTES < len(message) <= _MAX_BYTES:
+            return await run_sized(len(message), work)
+        key = convert, (message, *arguments)
+        result = self._results.get(key)
+        if result is None:
+            result = await self._running.run(key, lambda: self._run(key, work))
+        return result
+
+    async def _run(self, key: _Key, work: Callable[[], bytes]) -> bytes:
+        result = await asyncio.to_thread(work)
+        self._results.put(key, result)
+        return result

@@ -11,9 +11,9 @@ from typing import Final, Literal
 import grpc
 
 from apidiscovery_service.encoding.compression import (
-    MIN_COMPRESSED_BYTES,
     Coding,
     choose,
+    coding_for,
     compress,
 )
 from apidiscovery_service.serving.connect.status import (
@@ -244,6 +244,5 @@ def envelope(message: bytes, flags: int = 0) -> bytes:
 
 def packed(message: bytes, coding: Coding) -> bytes:
     """Return a message in an envelope, compressed if that pays."""
-    if coding == "identity" or len(message) < MIN_COMPRESSED_BYTES:
-        return envelope(message)
-    return envelope(compress(message, coding), _COMPRESSED)
+    coding = coding_for(len(message), coding)
+    return envelope(compress(message, coding), 0 if coding == "identity" else _COMPRESSED)

@@ -1,8 +1,8 @@
 """The methods that can be called, with their properties from the protos."""
 
-import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import grpc
@@ -18,9 +18,7 @@ from google.protobuf.message_factory import GetMessageClass
 from apidiscovery_service.serving.connect.forms import Codec, invalid
 from apidiscovery_service.serving.connect.json_requests import check_shape
 from apidiscovery_service.serving.grpc.calls import Handler, OptionalHandler, Service
-
-# Messages of this size and above are converted in a thread: JSON takes 100 ns a byte.
-_INLINE_BYTES = 16 * 1024
+from apidiscovery_service.workers import run_sized
 
 # The field with the hash of a response.
 _HASHES: Mapping[type[Message], str] = {
@@ -70,9 +68,7 @@ class Method:
         Raises:
             CallEnded: It is malformed.
         """
-        if len(data) < _INLINE_BYTES:
-            return self._decoded(data, codec)
-        return await asyncio.to_thread(self._decoded, data, codec)
+        return await run_sized(len(data), partial(self._decoded, data, codec))
 
     def _decoded(self, data: bytes, codec: Codec) -> Message:
         name = self.request.DESCRIPTOR.full_name

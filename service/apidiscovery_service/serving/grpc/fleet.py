@@ -1,7 +1,6 @@
 """FleetService: the clusters that a caller may see, side by side."""
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Callable, Mapping
 
 from apidiscovery.service.v1 import fleet_pb2
@@ -13,6 +12,7 @@ from apidiscovery_service.errors import FieldViolation, InvalidFields
 from apidiscovery_service.fleet.scope import Scope
 from apidiscovery_service.kube.objects.selectors import LabelSelector
 from apidiscovery_service.metrics import Metrics
+from apidiscovery_service.recent import Recent
 from apidiscovery_service.serving.grpc import fleet_messages as messages
 from apidiscovery_service.serving.grpc.calls import (
     Behaviour,
@@ -64,8 +64,8 @@ class FleetService(Service):
     ) -> None:
         super().__init__(SERVICE, metrics, ready)
         self._scope_of = scope_of
-        self._followed: OrderedDict[tuple[Scope, LabelSelector], _Followed] = OrderedDict()
-        self._paged: OrderedDict[tuple[Scope, str], Sheet] = OrderedDict()
+        self._followed: Recent[tuple[Scope, LabelSelector], _Followed] = Recent(_MAX_WRITTEN)
+        self._paged: Recent[tuple[Scope, str], Sheet] = Recent(_MAX_PAGED)
 
     def behaviours(self) -> Mapping[str, Behaviour]:
         """Return the functions that answer the methods."""
@@ -110,7 +110,7 @@ class FleetService(Service):
         page = await asyncio.to_thread(sheet.page, begin, page_size)
         if page.end is None:
             return page.with_token("")
-        self._keep_paged(context, sheet)
+        self._paged.put((self._scope_of(context), sheet.hash), sheet)
         return page.with_token(page_token(selected, sheet.hash, page.end))
 
     async def watch(self, request: fleet_pb2.WatchFleetRequest, stream: Stream) -> None:
@@ -154,18 +154,8 @@ class FleetService(Service):
         found = self._followed.get(key)
         if found is None:
             found = _Followed(scope.selected(labels) if labels.requirements else scope)
-            self._followed[key] = found
-            if len(self._followed) > _MAX_WRITTEN:
-                self._followed.popitem(last=False)
-        self._followed.move_to_end(key)
+            self._followed.put(key, found)
         return found
-
-    def _keep_paged(self, context: Context, sheet: Sheet) -> None:
-        key = (self._scope_of(context), sheet.hash)
-        self._paged[key] = sheet
-        self._paged.move_to_end(key)
-        if len(self._paged) > _MAX_PAGED:
-            self._paged.popitem(last=False)
 
     def _paged_sheet(self, context: Context, hash_: str) -> Sheet:
         """Return the sheet of an earlier page, of the same part of the fleet.

@@ -4,10 +4,9 @@ A message is put together from encoded parts: a message field and a bytes field 
 wire. A change encodes only the rows and clusters that it concerns.
 """
 
-from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TypeAlias
 
 from apidiscovery.service.v1 import fleet_pb2
@@ -16,6 +15,7 @@ from apidiscovery_formats.matrix import Column, Key, Matrix, Row
 from apidiscovery_service.core.cluster import Cluster
 from apidiscovery_service.kube import wire
 from apidiscovery_service.kube.objects.selectors import LabelSelector
+from apidiscovery_service.recent import Recent
 from apidiscovery_service.serving.grpc.calls import number_of
 from apidiscovery_service.serving.grpc.fleet_messages import (
     Selection,
@@ -100,7 +100,7 @@ class Sheet:
             )
         ).hex()
         # By the id of a `Sent`: the messages, and the object itself, so that no other gets its id.
-        self._deltas: OrderedDict[int, tuple[Sent, list[bytes]]] = OrderedDict()
+        self._deltas: Recent[int, tuple[Sent, list[bytes]]] = Recent(_MAX_SHARED)
 
     @cached_property
     def sent(self) -> Sent:
@@ -146,9 +146,7 @@ class Sheet:
         if shared is None:
             fields = list(self._changed(sent))
             shared = sent, list(self._messages(fields)) if fields else []
-            self._deltas[id(sent)] = shared
-            if len(self._deltas) > _MAX_SHARED:
-                self._deltas.popitem(last=False)
+            self._deltas.put(id(sent), shared)
         return shared[1]
 
     def _changed(self, sent: Sent) -> Iterator[_Field]:
@@ -207,8 +205,8 @@ class Written:
     sheet: Sheet
     clusters: Mapping[str, tuple[Column, Cluster, _Encoded]]
     rows: Mapping[Key, tuple[Row, _Encoded]]
-    _shared: OrderedDict[Selection, Sheet] = field(
-        default_factory=OrderedDict[Selection, Sheet], init=False
+    _shared: Recent[Selection, Sheet] = field(
+        default_factory=partial(Recent[Selection, Sheet], _MAX_SHARED), init=False
     )
 
     def selected(self, selection: Selection) -> Sheet:
@@ -219,9 +217,8 @@ class Written:
         sheet = self._shared.get(rows)
         if sheet is None:
             found = {key: encoded for key, (row, encoded) in self.rows.items() if rows.admits(row)}
-            sheet = self._shared[rows] = Sheet(_encoded_clusters(self.clusters), found)
-            if len(self._shared) > _MAX_SHARED:
-                self._shared.popitem(last=False)
+            sheet = Sheet(_encoded_clusters(self.clusters), found)
+            self._shared.put(rows, sheet)
         return sheet
 
 

@@ -200,6 +200,5 @@ def _body(listing: MatrixListing, form: ListingForm) -> tuple[bytes, Coding]:
     text = b"".join((*parts, b"}"))
     text = go_json.indent(text) if form.pretty else text
     text += b"\n"
-    if form.coding == "identity" or len(text) < compression.MIN_COMPRESSED_BYTES:
-        return text, "identity"
-    return compression.compress(text, form.coding), form.coding
+    coding = compression.coding_for(len(text), form.coding)
+    return compression.compress(text, coding), coding

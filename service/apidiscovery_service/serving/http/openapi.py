@@ -15,6 +15,7 @@ from apidiscovery_formats.negotiation import JSON, parse_accept
 
 from apidiscovery_service.encoding import compression
 from apidiscovery_service.encoding.compression import Coding
+from apidiscovery_service.once import Once
 from apidiscovery_service.openapi.body import (
     Body,
     DocumentForm,
@@ -24,7 +25,6 @@ from apidiscovery_service.openapi.body import (
     PackedBody,
     server_relative_url,
 )
-from apidiscovery_service.openapi.making import Once
 from apidiscovery_service.serving.http.conditional import (
     Content,
     ModificationTimes,
@@ -173,7 +173,7 @@ class OpenAPIAnswers:
 
     async def _index_body(self, index: Index, coding: Coding) -> Body:
         """Return the list, compressed once for concurrent requests."""
-        if coding == "identity" or len(index.body) < compression.MIN_COMPRESSED_BYTES:
+        if compression.coding_for(len(index.body), coding) == "identity":
             return Body("", index.etag, index.body, "identity")
 
         async def compressed() -> Body:

@@ -8,7 +8,6 @@ pkg/apiserver/handler_discovery.go:fetchFreshDiscoveryForService.
 """
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
@@ -19,6 +18,7 @@ from http import HTTPStatus
 from apidiscovery_formats.media_types import JSON
 
 from apidiscovery_service.core.model import Freshness, Group, Version, shared
+from apidiscovery_service.recent import Recent
 from apidiscovery_service.sources.upstreams.discovery_answers import (
     MAX_WARNINGS,
     Listed,
@@ -53,8 +53,7 @@ _SHOWN_FAILURES = 3
 
 # Clusters of a fleet send the same documents: this reads a thousand clusters of ten releases in
 # seconds, instead of a quarter of a minute.
-_MAX_READ_LATELY = 16
-_read_lately: OrderedDict[object, tuple[tuple[Group, ...], Reading]] = OrderedDict()
+_read_lately: Recent[object, tuple[tuple[Group, ...], Reading]] = Recent(16)
 
 _Found = Mapping[GroupVersion, Version | UpstreamFailed | None]
 
@@ -235,13 +234,11 @@ class Rounds:
         """Read a document, unless some server has just sent the same."""
         how = (reading.filter, reading.limits.group_versions, reading.core)
         key = (digest(answer.body), answer.is_gzip, how)
-        found = _read_lately.pop(key, None)
+        found = _read_lately.get(key)
         if found is None:
             read = partial(read_with, read_aggregated, reading)
             found = await self._exchange.read(answer, read)
-        _read_lately[key] = found
-        while len(_read_lately) > _MAX_READ_LATELY:
-            _read_lately.popitem(last=False)
+            _read_lately.put(key, found)
         return found
 
     async def _listed(self, root: Root, answer: Answer) -> Root:

@@ -1,6 +1,5 @@
 """The OpenAPI documents of each mirrored server by itself, as it publishes them."""
 
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
 
@@ -12,6 +11,7 @@ from apidiscovery_service.openapi.documents import Documents
 from apidiscovery_service.openapi.entries import group_of
 from apidiscovery_service.openapi.making import DocumentUnavailable, Observer
 from apidiscovery_service.openapi.recipe import Recipe
+from apidiscovery_service.recent import Recent
 from apidiscovery_service.sources.upstreams.openapi.documents import UpstreamDocuments
 from apidiscovery_service.sources.upstreams.openapi.record import OwnV2, Published
 
@@ -31,7 +31,7 @@ class ClusterDocuments:
     def __init__(self, upstreams: UpstreamDocuments, observe: Observer) -> None:
         self._upstreams = upstreams
         self._observe = observe
-        self._kept: OrderedDict[str, OfCluster] = OrderedDict()
+        self._kept: Recent[str, OfCluster] = Recent(_MAX_CLUSTERS)
 
     @property
     def revision(self) -> int:
@@ -52,10 +52,7 @@ class ClusterDocuments:
             recipes = FixedRecipes(self._upstreams.all_of(source))
             documents = Documents(recipes, self._observe, cache_bytes=_CACHE_BYTES)
             found = OfCluster(documents, published, partial(self._upstreams.v2, source))
-            self._kept[name] = found
-        self._kept.move_to_end(name)
-        if len(self._kept) > _MAX_CLUSTERS:
-            self._kept.popitem(last=False)
+            self._kept.put(name, found)
         return found
 
 
