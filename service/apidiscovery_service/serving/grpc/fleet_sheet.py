@@ -6,19 +6,17 @@ wire. A change encodes only the rows and clusters that it concerns.
 
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeAlias
 
 from apidiscovery.service.v1 import fleet_pb2
-from apidiscovery_formats.matrix import Column, Key, Matrix, Row
+from apidiscovery_formats.matrix import Column, Key, Matrix, Row, Selection
 
 from apidiscovery_service.core.cluster import Cluster
 from apidiscovery_service.kube import wire
-from apidiscovery_service.kube.objects.selectors import LabelSelector
 from apidiscovery_service.serving.grpc.calls import number_of
 from apidiscovery_service.serving.grpc.fleet_messages import (
-    Selection,
     cluster_message,
     digest,
     row_message,
@@ -211,9 +209,8 @@ class Written:
         default_factory=OrderedDict[Selection, Sheet], init=False
     )
 
-    def selected(self, selection: Selection) -> Sheet:
-        """Return all clusters with a selection of rows; its labels are ignored."""
-        rows = replace(selection, labels=LabelSelector())
+    def selected(self, rows: Selection) -> Sheet:
+        """Return all clusters with a selection of rows."""
         if rows == Selection():
             return self.sheet
         sheet = self._shared.get(rows)
