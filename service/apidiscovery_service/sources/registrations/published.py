@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 import zstandard
+from apidiscovery_formats.openapi.keys import key_of
 
 from apidiscovery_service.core.model import Offer, Version
 from apidiscovery_service.errors import FieldViolation
@@ -180,7 +181,7 @@ def documents_of(groups: Sequence[PlacedGroup]) -> dict[str, bytes]:
         InvalidRecord: A document is not compressed by zstd.
     """
     return {
-        f"apis/{placed.name}/{version}" if placed.name else f"api/{version}": one.compressed()
+        key_of(placed.name, version): one.compressed()
         for placed in groups
         for version, one in placed.documents.items()
     }
