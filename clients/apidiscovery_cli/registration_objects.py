@@ -1,7 +1,6 @@
 """Kinds of registrations; registrations and sources as objects and tables, in kubectl's forms."""
 
 import json
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -10,6 +9,7 @@ from typing import TypeAlias, cast
 import click
 from apidiscovery.service.v1 import discovery_pb2, registry_pb2
 from apidiscovery_client import DiscoveryError
+from apidiscovery_formats.go_text import human_duration
 from google.protobuf.json_format import MessageToDict
 from google.protobuf.timestamp_pb2 import Timestamp
 
@@ -313,30 +313,7 @@ def _inner(fields: Object, key: str) -> Object:
 
 
 def human_age(now: datetime, since: Timestamp) -> str:
-    """Return an age such as 90s, 5m10s, 3h, 2d4h or 1y30d.
-
-    Source: apimachinery pkg/util/duration/duration.go `HumanDuration`.
-    """
+    """Return an age as `human_duration` does; `<unknown>` without a time."""
     if not since.seconds:
         return _UNKNOWN
-    seconds = int((now - _time(since)).total_seconds())
-    if seconds < 0:
-        return "0s" if seconds >= -1 else "<invalid>"
-    unit_s, unit, _, part_s, part = next(row for row in _AGES if seconds < row[2])
-    rest = seconds % unit_s // part_s if part_s else 0
-    return f"{seconds // unit_s}{unit}" + (f"{rest}{part}" if rest else "")
-
-
-_MINUTE_S, _HOUR_S, _DAY_S, _YEAR_S = 60, 3600, 86_400, 365 * 86_400
-# Unit in seconds and its letter, the limit of ages in it, and the smaller unit shown with it.
-_AGES: Sequence[tuple[int, str, float, int, str]] = (
-    (1, "s", 2 * _MINUTE_S, 0, ""),
-    (_MINUTE_S, "m", 10 * _MINUTE_S, 1, "s"),
-    (_MINUTE_S, "m", 3 * _HOUR_S, 0, ""),
-    (_HOUR_S, "h", 8 * _HOUR_S, _MINUTE_S, "m"),
-    (_HOUR_S, "h", 2 * _DAY_S, 0, ""),
-    (_DAY_S, "d", 8 * _DAY_S, _HOUR_S, "h"),
-    (_DAY_S, "d", 2 * _YEAR_S, 0, ""),
-    (_YEAR_S, "y", 8 * _YEAR_S, _DAY_S, "d"),
-    (_YEAR_S, "y", math.inf, 0, ""),
-)
+    return human_duration(int((now - _time(since)).total_seconds()))

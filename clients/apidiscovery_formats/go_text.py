@@ -1,6 +1,10 @@
-"""Text as Go's fmt and strconv read and write it, for messages equal to those of Kubernetes."""
+"""Text as Go's fmt and strconv read and write it, and ages as kubectl does.
+
+It makes messages equal to those of Kubernetes.
+"""
 
 import math
+from collections.abc import Sequence
 from decimal import Decimal
 from typing import cast
 
@@ -20,6 +24,20 @@ _ESCAPES = {
 }
 _FIRST_SUPPLEMENTARY = 0x10000
 _BYTES = range(0xDC80, 0xDD00)  # bytes that are not UTF-8, by `surrogateescape`
+
+_MINUTE_S, _HOUR_S, _DAY_S, _YEAR_S = 60, 3600, 86_400, 365 * 86_400
+# Unit in seconds and its letter, the limit of ages in it, and the smaller unit shown with it.
+_AGES: Sequence[tuple[int, str, float, int, str]] = (
+    (1, "s", 2 * _MINUTE_S, 0, ""),
+    (_MINUTE_S, "m", 10 * _MINUTE_S, 1, "s"),
+    (_MINUTE_S, "m", 3 * _HOUR_S, 0, ""),
+    (_HOUR_S, "h", 8 * _HOUR_S, _MINUTE_S, "m"),
+    (_HOUR_S, "h", 2 * _DAY_S, 0, ""),
+    (_DAY_S, "d", 8 * _DAY_S, _HOUR_S, "h"),
+    (_DAY_S, "d", 2 * _YEAR_S, 0, ""),
+    (_YEAR_S, "y", 8 * _YEAR_S, _DAY_S, "d"),
+    (_YEAR_S, "y", math.inf, 0, ""),
+)
 
 
 def quote(text: str) -> str:
@@ -88,3 +106,16 @@ def parse_bool(text: str) -> bool | None:
     if text in _TRUE:
         return True
     return False if text in _FALSE else None
+
+
+def human_duration(seconds: int) -> str:
+    """Return an age such as 90s, 5m10s, 3h, 2d4h or 1y30d.
+
+    A second in the future is `0s`, since clocks differ; more is `<invalid>`. Source: apimachinery
+    pkg/util/duration/duration.go `HumanDuration`.
+    """
+    if seconds < 0:
+        return "0s" if seconds == -1 else "<invalid>"
+    unit_s, unit, _, part_s, part = next(row for row in _AGES if seconds < row[2])
+    rest = seconds % unit_s // part_s if part_s else 0
+    return f"{seconds // unit_s}{unit}" + (f"{rest}{part}" if rest else "")

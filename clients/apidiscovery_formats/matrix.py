@@ -137,6 +137,36 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
+class Selection:
+    """Selects rows of a matrix.
+
+    Attributes:
+        groups: Names of groups, empty for the core group; nothing for all.
+        kinds: Names of kinds or resources in lower case, or short names; nothing for all.
+        different: Whether rows that are the same everywhere are left out.
+    """
+
+    groups: frozenset[str] = frozenset()
+    kinds: frozenset[str] = frozenset()
+    different: bool = False
+
+    @classmethod
+    def of(
+        cls, groups: Iterable[str] = (), kinds: Iterable[str] = (), *, different: bool = False
+    ) -> "Selection":
+        """Return the selection by names, those of kinds in any case."""
+        return cls(frozenset(groups), frozenset(kind.lower() for kind in kinds), different)
+
+    def admits(self, row: Row) -> bool:
+        """Return whether a row is selected."""
+        return (
+            (not self.groups or row.group in self.groups)
+            and (not self.kinds or row.is_named(self.kinds))
+            and not (self.different and row.agreement is Agreement.SAME)
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Matrix:
     """All rows, by group and resource, and the columns in the order in which they were given."""
 
@@ -157,17 +187,8 @@ class Matrix:
             kinds: Names of kinds or resources, in any case, or short names; nothing for all.
             different: Whether rows that are the same everywhere are left out.
         """
-        groups, kinds = frozenset(groups), frozenset(kind.lower() for kind in kinds)
-        return Matrix(
-            self.columns,
-            tuple(
-                row
-                for row in self.rows
-                if (not groups or row.group in groups)
-                and (not kinds or row.is_named(kinds))
-                and not (different and row.agreement is Agreement.SAME)
-            ),
-        )
+        selection = Selection.of(groups, kinds, different=different)
+        return replace(self, rows=tuple(filter(selection.admits, self.rows)))
 
 
 @dataclass(frozen=True, slots=True)

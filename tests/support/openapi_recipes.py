@@ -10,10 +10,10 @@ from time import thread_time
 from typing import Any, Self
 
 import zstandard
+from apidiscovery_formats.openapi.keys import group_of
 from apidiscovery_releases import Release
 from apidiscovery_service.kube.go_json import JSONValue
 from apidiscovery_service.openapi.body import pack
-from apidiscovery_service.openapi.entries import group_of
 from apidiscovery_service.openapi.recipe import Recipe
 from apidiscovery_service.openapi.v2.merge import Merged, TooLarge
 

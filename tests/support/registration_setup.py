@@ -2,12 +2,13 @@
 
 import json
 
+from apidiscovery_formats.json_values import as_list, as_object
 from apidiscovery_service.core.model import Freshness
 from apidiscovery_service.kube.go_json import JSONValue
 from apidiscovery_service.sources.registrations.published import (
     PlacedGroup,
 )
-from apidiscovery_service.sources.registrations.record import Object, as_list, as_object
+from apidiscovery_service.sources.registrations.record import Object
 from apidiscovery_service.sources.registrations.requests import (
     Application,
     Manifest,

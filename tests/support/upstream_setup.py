@@ -9,6 +9,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppres
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from apidiscovery_formats.openapi.keys import key_of
 from apidiscovery_service.core.model import Group, Version
 from apidiscovery_service.core.registry import Registry
 from apidiscovery_service.metrics import Metrics
@@ -17,7 +18,6 @@ from apidiscovery_service.sources.upstreams.endpoint import Endpoint
 from apidiscovery_service.sources.upstreams.fetch import Exchange
 from apidiscovery_service.sources.upstreams.follower import Upstreams
 from apidiscovery_service.sources.upstreams.list_reader import GroupVersion
-from apidiscovery_service.sources.upstreams.openapi.answers import key_of
 from apidiscovery_service.sources.upstreams.rounds import Rounds
 from apidiscovery_service.sources.upstreams.services import ServiceSettings
 from apidiscovery_service.sources.upstreams.spec import Timing, UpstreamLimits, UpstreamSpec
@@ -120,13 +120,13 @@ class Running:
         return next((v for v in found.versions if v.version == version), None) if found else None
 
     def hash(self, group: str, version: str = "v1", source: str = "upstream:east") -> str:
-        recipe = self.upstreams.documents.recipe(source, key_of((group, version)))
+        recipe = self.upstreams.documents.recipe(source, key_of(group, version))
         return recipe.hash if recipe else ""
 
     async def document(
         self, group: str, version: str = "v1", source: str = "upstream:east"
     ) -> bytes:
-        recipe = self.upstreams.documents.recipe(source, key_of((group, version)))
+        recipe = self.upstreams.documents.recipe(source, key_of(group, version))
         return await recipe.make() if recipe else b""
 
     def freshness(self, group: str, version: str = "v1") -> str:

@@ -15,12 +15,13 @@ from difflib import get_close_matches
 from itertools import islice
 from typing import cast
 
+from apidiscovery_formats.json_values import as_list
 from apidiscovery_formats.openapi.pointers import Path
 
 from apidiscovery_client._fields import Fields, name_of
 from apidiscovery_client.checking.model import Rule
 from apidiscovery_client.openapi.json_documents import as_array, as_object
-from apidiscovery_client.schema_diff.schemas import NO_DEFAULT, Schema, as_list, read
+from apidiscovery_client.schema_diff.schemas import NO_DEFAULT, Schema, read
 from apidiscovery_client.schema_diff.validating import KEYWORDS, kind_of, meets, treat
 
 _NAMING = ("apiVersion", "kind", "metadata")

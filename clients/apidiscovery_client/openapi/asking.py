@@ -10,6 +10,8 @@ from http import HTTPStatus
 from typing import Protocol, TypeAlias, TypeVar, runtime_checkable
 from urllib.parse import parse_qs, urljoin, urlsplit, urlunsplit
 
+from apidiscovery_formats.openapi import keys
+
 from apidiscovery_client._errors import RequestRefused, UnexpectedDocument
 from apidiscovery_client._fields import name_of
 from apidiscovery_client._http.flow import Ask
@@ -95,18 +97,13 @@ class FetchedDocument:
 
 def key_of(named: GroupVersion | GroupVersionResource) -> str:
     """Return the key of a group-version's document, such as `api/v1` or `apis/apps/v1`."""
-    return f"apis/{named.group}/{named.version}" if named.group else f"api/{named.version}"
+    return keys.key_of(named.group, named.version)
 
 
 def group_version_of(key: str) -> GroupVersion | None:
     """Return what the document of a key is about; None where it is about no group-version."""
-    match key.split("/"):
-        case ["api", version]:
-            return GroupVersion("", version)
-        case ["apis", group, version]:
-            return GroupVersion(group, version)
-        case _:
-            return None
+    found = keys.group_version_of(key)
+    return GroupVersion(*found) if found else None
 
 
 def _read_anything(_content_type: str | None, body: bytes) -> bytes:

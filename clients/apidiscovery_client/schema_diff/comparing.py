@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 
+from apidiscovery_formats.json_values import as_list, as_object
+
 from apidiscovery_client.schema_diff import cel
 from apidiscovery_client.schema_diff.examples import Examples, remembered
 from apidiscovery_client.schema_diff.model import (
@@ -44,8 +46,6 @@ from apidiscovery_client.schema_diff.schemas import (
     NO_DEFAULT,
     Resolve,
     Schema,
-    as_list,
-    as_object,
     read,
 )
 from apidiscovery_client.schema_diff.validating import canonical, kind_of, meets, treat, valid

@@ -8,15 +8,15 @@ from contextvars import ContextVar
 from fractions import Fraction
 from typing import TypeAlias, cast
 
+from apidiscovery_formats.json_values import as_list, as_object
+
 from apidiscovery_client.schema_diff.patterns import UndecidableError, find_string
 from apidiscovery_client.schema_diff.schemas import (
     ALL_KINDS,
     NO_DEFAULT,
     NOTHING,
     Schema,
-    as_list,
     as_number,
-    as_object,
 )
 from apidiscovery_client.schema_diff.validating import BAD_TEXT, FORMATS, canonical, treat, valid
 

@@ -5,10 +5,12 @@ import re
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
+from apidiscovery_formats.json_values import as_list, as_object
+
 from apidiscovery_client.schema_diff import cel
 from apidiscovery_client.schema_diff.examples import Examples
 from apidiscovery_client.schema_diff.model import Outcome, worst
-from apidiscovery_client.schema_diff.schemas import Schema, as_list, as_object
+from apidiscovery_client.schema_diff.schemas import Schema
 from apidiscovery_client.schema_diff.validating import canonical, meets, treat
 
 _Position: TypeAlias = Literal["root", "field", "map", "item"]

@@ -17,12 +17,14 @@ Everything in a list that is not of type map is tolerated, since such a list is 
 
 from collections.abc import Callable
 
+from apidiscovery_formats.json_values import as_list, as_object
+
 from apidiscovery_client.schema_diff.cel import errs, reads
 from apidiscovery_client.schema_diff.cel_errors import never_errs
 from apidiscovery_client.schema_diff.examples import Examples
 from apidiscovery_client.schema_diff.model import Outcome, worst
 from apidiscovery_client.schema_diff.places import Place, across_one
-from apidiscovery_client.schema_diff.schemas import NO_DEFAULT, Schema, as_list, as_object
+from apidiscovery_client.schema_diff.schemas import NO_DEFAULT, Schema
 from apidiscovery_client.schema_diff.validating import canonical, treat
 
 _NOT_NAMED = "a stored object may have fields that its schema does not name, which end tolerance"

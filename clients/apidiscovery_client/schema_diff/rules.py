@@ -10,10 +10,12 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from apidiscovery_formats.json_values import as_list, as_object
+
 from apidiscovery_client.schema_diff import cel
 from apidiscovery_client.schema_diff.examples import Examples, all_values
 from apidiscovery_client.schema_diff.patterns import UndecidableError, find_string
-from apidiscovery_client.schema_diff.schemas import Schema, as_list, as_object
+from apidiscovery_client.schema_diff.schemas import Schema
 from apidiscovery_client.schema_diff.validating import IGNORED_FORMATS, all_of, canonical, meets
 
 

@@ -1,9 +1,11 @@
 """A schema as it is read: keywords by name, `$ref` followed when it is reached."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TypeAlias, cast
+
+from apidiscovery_formats.json_values import as_list, as_object
 
 from apidiscovery_client.schema_diff.model import InvalidSchema
 
@@ -13,16 +15,6 @@ ALL_KINDS = frozenset({"string", "integer", "number", "boolean", "object", "arra
 NO_DEFAULT = object()
 _MAX_REFS = 64
 _PRESERVE = "x-kubernetes-preserve-unknown-fields"
-
-
-def as_object(value: object) -> Mapping[str, object]:
-    """Return a JSON object; an empty one for anything else."""
-    return cast("Mapping[str, object]", value) if isinstance(value, dict) else {}
-
-
-def as_list(value: object) -> Sequence[object]:
-    """Return a JSON array; an empty one for anything else."""
-    return cast("Sequence[object]", value) if isinstance(value, list) else ()
 
 
 def as_number(value: object) -> Fraction | None:

@@ -11,16 +11,11 @@ from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
 from typing import Final, cast
 
+from apidiscovery_formats.json_values import as_list, as_object
+
 from apidiscovery_client.schema_diff import cel
 from apidiscovery_client.schema_diff.patterns import matches
-from apidiscovery_client.schema_diff.schemas import (
-    ALL_KINDS,
-    NO_DEFAULT,
-    Schema,
-    as_list,
-    as_number,
-    as_object,
-)
+from apidiscovery_client.schema_diff.schemas import ALL_KINDS, NO_DEFAULT, Schema, as_number
 
 BAD_TEXT: Final = "\u00fe ?%\n#"  # has none of the formats that are looked at
 _MAX_CODE: Final = 0x10FFFF

@@ -1,11 +1,12 @@
 """Two states of a CustomResourceDefinition: its versions, names and subresources, and schemas."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+
+from apidiscovery_formats.json_values import as_list, as_object
 
 from apidiscovery_client.schema_diff.comparing import compare
 from apidiscovery_client.schema_diff.model import Applying, Change, Outcome, Reading, Verdicts
-from apidiscovery_client.schema_diff.schemas import as_list, as_object
 from apidiscovery_client.schema_diff.validating import canonical
 
 _FINE = Verdicts()
@@ -16,7 +17,7 @@ _IMMUTABLE = Verdicts(Outcome.REJECTED, Reading.ABSENT, Outcome.REJECTED)
 
 def versions_in(spec: Mapping[str, object]) -> dict[str, Mapping[str, object]]:
     """Return the versions of a definition by name; v1beta1 has their fields outside of them."""
-    several = as_list(spec.get("versions"))
+    several: Sequence[object] = as_list(spec.get("versions"))
     if not several and spec.get("version"):
         several = [{"name": spec["version"], "served": True, "storage": True}]
     shared = {

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from apidiscovery_formats.openapi.pointers import unescaped
+from apidiscovery_formats.openapi.pointers import SCHEMAS, unescaped
 
 from apidiscovery_client._fields import Fields
 from apidiscovery_client.model import GroupVersion, GroupVersionKind
@@ -13,8 +13,6 @@ from apidiscovery_client.schema_diff.versions import versions_in
 
 OBJECT_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 GENERATED = "x-apidiscovery-generated"  # of documents that have kinds and no fields
-
-_REFERENCE = "#/components/schemas/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +28,7 @@ class Components:
 
     def resolve(self, reference: str) -> object:
         """Return the schema that a `$ref` names; None for none."""
-        return self.schemas.get(unescaped(reference.removeprefix(_REFERENCE)))
+        return self.schemas.get(unescaped(reference.removeprefix(SCHEMAS)))
 
     def kinds(self, gv: GroupVersion) -> dict[str, Fields]:
         """Return the schemas of the kinds of a group-version, by kind.

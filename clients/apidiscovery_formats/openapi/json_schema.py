@@ -77,7 +77,7 @@ def kinds(document: Fields) -> Iterator[Kind]:
     lists = {replace(kind, name=f"{kind.name}List") for kind in operated}
     wanted = operated | lists
     schemas = components(document, "schemas").values()
-    yield from sorted({kind for schema in schemas for kind in _kinds_of(schema)} & wanted)
+    yield from sorted({kind for schema in schemas for kind in kinds_of(schema)} & wanted)
 
 
 def json_schema(document: Fields, kind: Kind, *, strict: bool = False) -> Object:
@@ -93,7 +93,7 @@ def json_schema(document: Fields, kind: Kind, *, strict: bool = False) -> Object
     """
     schemas = components(document, "schemas")
     for name in sorted(schemas):
-        if kind in _kinds_of(schemas[name]):
+        if kind in kinds_of(schemas[name]):
             break
     else:
         raise NoSuchKind(f"there is no schema of {kind.api_version} {kind.name}")
@@ -117,7 +117,8 @@ def _kind(value: object) -> Kind | None:
     return Kind(*(str(fields.get(key) or "") for key in ("group", "version", "kind")))
 
 
-def _kinds_of(schema: object) -> list[Kind]:
+def kinds_of(schema: object) -> list[Kind]:
+    """Return the kinds that a schema is of: none, one, or several."""
     values = as_array((as_object(schema) or {}).get(KIND_KEY)) or []
     return [kind for kind in map(_kind, values) if kind]
 

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from typing import NamedTuple, TypeAlias, cast
 from urllib.parse import unquote
 
+SCHEMAS = "#/components/schemas/"  # what references to schemas begin with
+
 
 def resolve(reference: object, document: Mapping[str, object]) -> dict[str, object] | None:
     """Return the object that a reference into its own document names; None when there is none.

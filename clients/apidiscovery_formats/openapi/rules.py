@@ -10,8 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from apidiscovery_formats.go_json import JSONValue
+from apidiscovery_formats.json_values import as_list, as_object
 from apidiscovery_formats.openapi.pointers import Place, json_path, path_of
-from apidiscovery_formats.openapi.shapes import Object, Run, as_list, as_object, seen, target_of
+from apidiscovery_formats.openapi.shapes import Object, Run, seen, target_of
 
 METHODS = ("get", "put", "post", "delete", "options", "head", "patch", "trace")
 

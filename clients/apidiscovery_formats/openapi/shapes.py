@@ -5,11 +5,12 @@ before. Errors are in the order of the document; errors of an object follow thos
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias, cast
 
 from apidiscovery_formats.go_json import JSONValue
+from apidiscovery_formats.json_values import as_object
 from apidiscovery_formats.openapi.pointers import Place, Problem, path_of, resolve
 
 Object: TypeAlias = dict[str, JSONValue]
@@ -20,8 +21,6 @@ _SHOWN = 60
 _MAX_PATTERN = 10_000
 
 _COMPONENT = re.compile(r"#/components/[^/]*/[^/]*")
-
-_NO_FIELDS: Object = {}
 
 # Fields beside `$ref`: OpenAPI 3.0 ignores all of them, gnostic keeps these.
 _BESIDE_REF = frozenset({"$ref", "summary", "description"})
@@ -42,16 +41,6 @@ def seen(value: object) -> str:
             return "an object"
         case _:
             return "a list"
-
-
-def as_object(value: object) -> Object:
-    """Return a value that is an object, an empty object for others."""
-    return cast("Object", value) if isinstance(value, dict) else _NO_FIELDS
-
-
-def as_list(value: object) -> Sequence[JSONValue]:
-    """Return a value that is a list, an empty list for others."""
-    return cast("list[JSONValue]", value) if isinstance(value, list) else ()
 
 
 class LimitReachedError(Exception):
@@ -115,7 +104,7 @@ class Run:
         """
         name = target_of(value, section)
         if name is not None and (self.published or "/" not in name):
-            return self.components.get(section, _NO_FIELDS).get(name)
+            return self.components.get(section, {}).get(name)
         target = value.get("$ref")
         is_other_component = isinstance(target, str) and _COMPONENT.fullmatch(target)
         if self.published or is_other_component:

@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import cast
 
 from apidiscovery_formats.go_json import JSONValue
+from apidiscovery_formats.json_values import as_object
 from apidiscovery_formats.openapi import rules
 from apidiscovery_formats.openapi.pointers import Problem
 from apidiscovery_formats.openapi.shapes import (
@@ -29,7 +30,6 @@ from apidiscovery_formats.openapi.shapes import (
     Record,
     Run,
     Shape,
-    as_object,
     choice,
     matching,
 )

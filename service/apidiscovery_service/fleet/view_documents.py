@@ -3,12 +3,13 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
+from apidiscovery_formats.openapi.keys import group_of, key_of
+
 from apidiscovery_service.core.cluster import Cluster
 from apidiscovery_service.core.model import CORE_GROUP, Group
 from apidiscovery_service.encoding import EncodedSnapshot
 from apidiscovery_service.fleet.scope import Scope
 from apidiscovery_service.openapi.documents import Documents
-from apidiscovery_service.openapi.entries import group_of
 from apidiscovery_service.openapi.making import Observer
 from apidiscovery_service.openapi.recipe import Recipe
 from apidiscovery_service.recent import Recent
@@ -93,13 +94,12 @@ class _View:
     def of_group(self, group: str) -> Mapping[str, Recipe]:
         served = self._groups.get(group)
         missing = {v.version for v in served.versions} if served else set[str]()
-        root = f"apis/{group}" if group != CORE_GROUP else "api"
         found: dict[str, Recipe] = {}
         for cluster in self._clusters.values():
             if not missing:
                 break
             for version in missing & _versions(cluster, group):
-                key = f"{root}/{version}"
+                key = key_of(group, version)
                 recipe = self._published.recipe(cluster.status.name, key)
                 if recipe is not None:
                     found[key] = recipe

@@ -22,6 +22,7 @@ from typing import Any
 
 import structlog
 import zstandard
+from apidiscovery_formats.openapi.keys import prefix_of
 
 from apidiscovery_service.history.model import (
     EVERYTHING,
@@ -357,7 +358,7 @@ class HistoryFile:
         if only.kinds:
             parts.append((f"kind IN {_LISTED}", (json.dumps(only.kinds),)))
         if only.groups is not None:
-            prefixes = [f"apis/{group}/" if group else "api/" for group in only.groups]
+            prefixes = [f"{prefix_of(group)}/" for group in only.groups]
             parts.append((_OF_GROUPS, (json.dumps(only.groups), json.dumps(prefixes))))
         condition = " AND ".join(text for text, _ in parts)
         return condition, tuple(value for _, values in parts for value in values)

@@ -3,6 +3,8 @@
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 
+from apidiscovery_formats.openapi.keys import group_of
+
 from apidiscovery_service.openapi.recipe import Recipe, Recipes
 
 # Changed groups that are remembered beyond twice the number of served ones.
@@ -33,14 +35,6 @@ class DocumentEntry:
     reported: str = ""
     retry_at: float | None = None
     instead: Hashable = field(default=None, repr=False)
-
-
-def group_of(key: str) -> str | None:
-    """Return the group of a document, empty for the core group; None for `api`, `version`, ..."""
-    root, _, rest = key.partition("/")
-    if root == "api" and rest:
-        return ""
-    return (rest.partition("/")[0] or None) if root == "apis" else None
 
 
 class Known:

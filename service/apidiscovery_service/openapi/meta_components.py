@@ -11,6 +11,7 @@ from importlib.resources import files
 from typing import Any, Final, cast
 
 import orjson
+from apidiscovery_formats.openapi.pointers import SCHEMAS
 from apidiscovery_releases import newest
 
 from apidiscovery_service.core.model import GroupVersionKind
@@ -28,7 +29,6 @@ PATCH = f"{META}Patch"
 SCALE = f"{AUTOSCALING}Scale"
 
 _ROOTS = (STATUS, DELETE_OPTIONS, OBJECT_META, LIST_META, PATCH)
-_REFERENCE = "#/components/schemas/"
 _CONVENTIONS = (
     "More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md"
 )
@@ -44,7 +44,7 @@ def components(*, scale: bool) -> Mapping[str, bytes]:
     schemas = _schemas()
     roots = (*_ROOTS, SCALE) if scale else _ROOTS
     edges = {
-        name: {reference.removeprefix(_REFERENCE) for reference in references_in(schema)}
+        name: {reference.removeprefix(SCHEMAS) for reference in references_in(schema)}
         for name, schema in schemas.items()
     }
     names = sorted(reached(roots, edges))
@@ -130,7 +130,7 @@ def list_schema(list_kind: str, kind: str, plural: str, model: str) -> dict[str,
 
 def reference(model: str) -> dict[str, object]:
     """Return a reference to a schema of the document by its name."""
-    return {"$ref": _REFERENCE + model}
+    return {"$ref": SCHEMAS + model}
 
 
 def without_empty_defaults(schema: object) -> object:

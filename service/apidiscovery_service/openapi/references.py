@@ -3,7 +3,8 @@
 import re
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
 from typing import Final, TypeVar
-from urllib.parse import unquote
+
+from apidiscovery_formats.openapi.pointers import unescaped
 
 from apidiscovery_service.kube.go_json import JSONValue
 
@@ -19,8 +20,8 @@ MAX_HOPS: Final = 16
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]")
 
 
-def escaped(name: str) -> str:
-    """Return a name as a token of a JSON pointer (RFC 6901, section 3)."""
+def pointer_token(name: str) -> str:
+    """Return a name as a token of a JSON pointer (RFC 6901, section 3), no percent escapes."""
     return name.replace("~", "~0").replace("/", "~1")
 
 
@@ -37,13 +38,13 @@ def pointed(reference: str, prefix: str) -> tuple[str, str] | None:
     if not found:
         return None
     token, slash, rest = pointer.partition("/")
-    return unquote(token).replace("~1", "/").replace("~0", "~"), slash + rest
+    return unescaped(token), slash + rest
 
 
 def resolves(value: JSONValue, pointer: str) -> bool:
     """Return whether a pointer such as `/properties/a` leads to an object within a value."""
     for token in pointer.split("/")[1:]:
-        name = unquote(token).replace("~1", "/").replace("~0", "~")
+        name = unescaped(token)
         if isinstance(value, dict) and name in value:
             value = value[name]
         elif isinstance(value, list) and _is_index(name, len(value)):

@@ -11,6 +11,7 @@ from typing import Final, TypeAlias, cast
 
 import orjson
 from apidiscovery_formats.openapi.json_schema import Kind, NoSuchKind, json_schema, kinds
+from apidiscovery_formats.openapi.keys import group_version_of, key_of
 
 from apidiscovery_service import workers
 from apidiscovery_service.encoding.compression import Coding, coding_for, compress
@@ -49,7 +50,7 @@ class Named:
     @property
     def key(self) -> str:
         """Return the path that the kind's document describes."""
-        return f"apis/{self.group}/{self.version}" if self.group else f"api/{self.version}"
+        return key_of(self.group, self.version)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +106,7 @@ class Schemas:
         Raises:
             DiscoveryError: There is no index of the documents now.
         """
-        keys = [key for key in (await documents.index()).entries if _group_version(key)]
+        keys = [key for key in (await documents.index()).entries if group_version_of(key)]
         turns = asyncio.Semaphore(_AT_ONCE)
         failures: dict[str, str] = {}
 
@@ -198,7 +199,7 @@ def own_kinds(text: bytes, key: str) -> tuple[Kind, ...]:
     Raises:
         UnusableDocument: It is no JSON object.
     """
-    return tuple(k for k in kinds(read(text)) if (k.group, k.version) == _group_version(key))
+    return tuple(k for k in kinds(read(text)) if (k.group, k.version) == group_version_of(key))
 
 
 def schema_text(text: bytes, kind: Kind, named: Named) -> bytes:
@@ -228,14 +229,3 @@ def read(text: bytes) -> dict[str, object]:
     if not isinstance(document, dict):
         raise UnusableDocument("the document is no JSON object")
     return cast("dict[str, object]", document)
-
-
-def _group_version(key: str) -> tuple[str, str] | None:
-    """Return the group and version that a document is about; None for those of other paths."""
-    match key.split("/"):
-        case ["api", version]:
-            return "", version
-        case ["apis", group, version]:
-            return group, version
-        case _:
-            return None

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from itertools import islice
 
 import orjson
+from apidiscovery_formats.json_values import as_object
 from apidiscovery_formats.openapi.pointers import Place, path_of
-from apidiscovery_formats.openapi.shapes import as_object
 from apidiscovery_formats.openapi.validation import problems
 from apidiscovery_formats.strict_json import Marks, walk
 

@@ -11,10 +11,10 @@ from types import MappingProxyType
 from typing import Generic, TypeVar
 
 import structlog
+from apidiscovery_formats.openapi.keys import group_of
 
 from apidiscovery_service.core.model import CORE_GROUP, Contribution, Freshness, Offer, Precedence
 from apidiscovery_service.core.registry import Registry
-from apidiscovery_service.openapi.entries import group_of
 from apidiscovery_service.sources.api_service import ApiService
 from apidiscovery_service.sources.crds import names as crd_names
 from apidiscovery_service.sources.crds.discovery import group_offers

@@ -12,13 +12,13 @@ from time import perf_counter
 from typing import Final, Protocol
 
 import zstandard
+from apidiscovery_formats.openapi.keys import group_of, key_of, prefix_of
 from apidiscovery_releases import Release, newest
 
 from apidiscovery_service import workers
 from apidiscovery_service.core.model import CORE_GROUP, Group, Version
 from apidiscovery_service.core.registry import Registry
 from apidiscovery_service.openapi.crd.document import Definition, crd_document
-from apidiscovery_service.openapi.entries import group_of
 from apidiscovery_service.openapi.generated import generated_document
 from apidiscovery_service.openapi.recipe import Recipe
 from apidiscovery_service.sources import catalog, storage_version_api
@@ -108,11 +108,11 @@ class DocumentRecipes:
         winners = self._registry.winners(group)
         recipes = self._versions(published.group, winners)
         above = self._above(group, winners) if group != CORE_GROUP else None
-        return {**recipes, f"apis/{group}": above} if above else recipes
+        return {**recipes, prefix_of(group): above} if above else recipes
 
     def _above(self, group: str, winners: Mapping[str, str]) -> Recipe | None:
         """Return the recipe of `apis/GROUP`, of a source that serves a version of the group."""
-        key = f"apis/{group}"
+        key = prefix_of(group)
         if self._upstreams is not None:
             for source in dict.fromkeys(winners.values()):
                 published = self._upstreams.recipe(source, key)
@@ -126,8 +126,7 @@ class DocumentRecipes:
             defined = self._defined(group.name)
         recipes: dict[str, Recipe] = {}
         for version in group.versions:
-            root = f"apis/{group.name}" if group.name != CORE_GROUP else "api"
-            key, source = f"{root}/{version.version}", winners[version.version]
+            key, source = key_of(group.name, version.version), winners[version.version]
             if source == crd_source(group.name):
                 recipe = self._of_crds(group.name, version.version, defined)
             else:

@@ -10,6 +10,7 @@ from functools import cache
 from importlib.resources import files
 
 import orjson
+from apidiscovery_formats.openapi.keys import key_of
 
 from apidiscovery_service.core.model import (
     Contribution,
@@ -31,7 +32,7 @@ SOURCE = "storage-versions"
 GROUP, VERSION = "internal.apiserver.k8s.io", "v1alpha1"
 LEASE_GROUP, LEASE_VERSION = "coordination.k8s.io", "v1"
 
-_KEY = f"apis/{GROUP}/{VERSION}"
+_KEY = key_of(GROUP, VERSION)
 _SCHEMA = files("apidiscovery_service.sources") / "storage_version_crd.json"
 _READING = ("get", "list", "watch")
 

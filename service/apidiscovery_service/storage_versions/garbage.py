@@ -14,7 +14,7 @@ import structlog
 
 from apidiscovery_service.kube.objects import reading
 from apidiscovery_service.kube.objects.kinds import Object
-from apidiscovery_service.kube.objects.metadata import metadata_of
+from apidiscovery_service.kube.objects.metadata import finalizers_of, is_terminating, metadata_of
 from apidiscovery_service.kube.objects.watch_events import EventType
 from apidiscovery_service.storage_versions.background import (
     Backoff,
@@ -30,7 +30,6 @@ from apidiscovery_service.storage_versions.collection import (
 from apidiscovery_service.storage_versions.members import Members, MembershipCache
 from apidiscovery_service.storage_versions.model import (
     generation_of,
-    has_finalizers,
     marked_for_deletion,
     server_ids,
     status_of,
@@ -162,9 +161,9 @@ class Garbage:
         """Return an object without some entries; None if it is to be removed."""
         now = self._now()
         if gone.issuperset(server_ids(value)):
-            if not has_finalizers(value):
+            if not finalizers_of(value):
                 return None
-            if "deletionTimestamp" not in metadata_of(value):
+            if not is_terminating(value):
                 value = marked_for_deletion(value, now)
         generation = generation_of(value)
         status = without_servers(status_of(value), gone, generation=generation, now=now)

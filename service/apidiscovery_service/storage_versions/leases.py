@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from apidiscovery_service.kube.objects import reading
+from apidiscovery_service.kube.objects.go_time import micro_time_text, time_text
 from apidiscovery_service.kube.objects.kinds import LEASE, Object
 from apidiscovery_service.kube.objects.metadata import metadata_of
-from apidiscovery_service.storage_versions.model import micro_time_text, time_text
 
 KUBE_APISERVER = "kube-apiserver"
 

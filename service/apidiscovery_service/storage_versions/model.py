@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from apidiscovery_service.kube.go_json import JSONValue
-from apidiscovery_service.kube.objects import reading
+from apidiscovery_service.kube.objects import go_time, reading
 from apidiscovery_service.kube.objects.kinds import Object
 from apidiscovery_service.kube.objects.metadata import metadata_of, with_metadata
 from apidiscovery_service.kube.objects.reading import Fields
@@ -211,17 +211,12 @@ def generation_of(value: Object) -> int:
     return reading.integer(metadata_of(value), "generation")
 
 
-def has_finalizers(value: Object) -> bool:
-    """Return whether something must be done before the object may be removed."""
-    return bool(reading.strings(metadata_of(value), "finalizers"))
-
-
 def marked_for_deletion(value: Object, now: datetime) -> Object:
     """Return the object with the mark that it goes with its last finalizer.
 
     Source: k8s.io/apiserver pkg/registry/rest/delete.go, `BeforeDelete`.
     """
-    marks: Object = {"deletionTimestamp": time_text(now), "deletionGracePeriodSeconds": 0}
+    marks: Object = {"deletionTimestamp": go_time.time_text(now), "deletionGracePeriodSeconds": 0}
     if generation := generation_of(value):
         marks["generation"] = generation + 1
     return with_metadata(value, marks)
@@ -274,7 +269,7 @@ def _condition_fields(condition: Condition) -> JSONValue:
     if condition.observed_generation:
         fields["observedGeneration"] = condition.observed_generation
     since = condition.last_transition_time
-    fields["lastTransitionTime"] = time_text(since) if since else None
+    fields["lastTransitionTime"] = go_time.time_text(since) if since else None
     fields["reason"] = condition.reason
     if condition.message:
         fields["message"] = condition.message
@@ -287,17 +282,3 @@ def _condition_fields(condition: Condition) -> JSONValue:
 def utc_now() -> datetime:
     """Return the current time in UTC."""
     return datetime.now(UTC)
-
-
-def time_text(moment: datetime) -> str:
-    """Return a moment as metav1.Time, `2026-01-02T03:04:05Z`."""
-    return _iso_text(moment, "seconds")
-
-
-def micro_time_text(moment: datetime) -> str:
-    """Return a moment as metav1.MicroTime, `2026-01-02T03:04:05.000006Z`."""
-    return _iso_text(moment, "microseconds")
-
-
-def _iso_text(moment: datetime, precision: str) -> str:
-    return moment.astimezone(UTC).replace(tzinfo=None).isoformat(timespec=precision) + "Z"

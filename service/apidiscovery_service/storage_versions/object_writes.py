@@ -15,11 +15,11 @@ from functools import partial
 from typing import TypeAlias
 
 from apidiscovery_service.kube.go_json import dumps
-from apidiscovery_service.kube.objects import errors, field_errors, reading, validation
+from apidiscovery_service.kube.objects import errors, field_errors, go_time, reading, validation
 from apidiscovery_service.kube.objects.decoding import from_value
 from apidiscovery_service.kube.objects.errors import Cause, Details, ObjectError
 from apidiscovery_service.kube.objects.kinds import Object
-from apidiscovery_service.kube.objects.metadata import metadata_of
+from apidiscovery_service.kube.objects.metadata import finalizers_of, is_terminating, metadata_of
 from apidiscovery_service.storage_versions.collection import (
     Collection,
     StoredObject,
@@ -27,9 +27,7 @@ from apidiscovery_service.storage_versions.collection import (
     size_of,
 )
 from apidiscovery_service.storage_versions.model import (
-    has_finalizers,
     marked_for_deletion,
-    time_text,
     utc_now,
 )
 from apidiscovery_service.storage_versions.object_reads import (
@@ -257,7 +255,10 @@ class Objects(ObjectReads):
         base = reading.text(given, "generateName")
         if base and not reading.text(given, "name"):
             metadata["name"] = generated_name(base)
-        metadata |= {"uid": str(uuid.uuid4()), "creationTimestamp": time_text(self._clock())}
+        metadata |= {
+            "uid": str(uuid.uuid4()),
+            "creationTimestamp": go_time.time_text(self._clock()),
+        }
         new = from_value(value | {"metadata": metadata, "status": {}}, self.kind).object
         self._check(new, validation.created(new, self.kind))
         return new
@@ -277,7 +278,7 @@ class Objects(ObjectReads):
         generated = reading.text(metadata, "generateName")
         error = (errors.name_not_generated if generated else errors.already_exists)(self.kind, name)
         stored = await self._read(name)
-        if stored is None or "deletionTimestamp" not in metadata_of(stored.object):
+        if stored is None or not is_terminating(stored.object):
             return error
         message = f"object is being deleted: {error.message}"
         return ObjectError(error.code, error.reason, message, error.details)
@@ -376,7 +377,7 @@ class Objects(ObjectReads):
                 continue  # a concurrent change
 
     async def _delete(self, stored: StoredObject, *, dry_run: bool) -> Deleted:
-        if has_finalizers(stored.object):
+        if finalizers_of(stored.object):
             return await self._mark(stored, dry_run=dry_run)
         if not dry_run:
             await self._collection.remove(stored)
@@ -385,7 +386,7 @@ class Objects(ObjectReads):
 
     async def _mark(self, stored: StoredObject, *, dry_run: bool) -> Deleted:
         """Mark an object for deletion once it has no finalizers."""
-        if "deletionTimestamp" in metadata_of(stored.object):
+        if is_terminating(stored.object):
             return Deleted(stored.object, None)
         marked = marked_for_deletion(stored.object, self._clock())
         if dry_run:
@@ -447,9 +448,8 @@ def _takes_last_finalizer(new: Object, old: Object) -> bool:
 
     Source: pkg/registry/generic/registry/store.go, ShouldDeleteDuringUpdate.
     """
-    marked = metadata_of(old)
-    grace_s = reading.integer(marked, "deletionGracePeriodSeconds")
-    return "deletionTimestamp" in marked and grace_s == 0 and not has_finalizers(new)
+    grace_s = reading.integer(metadata_of(old), "deletionGracePeriodSeconds")
+    return is_terminating(old) and grace_s == 0 and not finalizers_of(new)
 
 
 def _text(value: Object) -> bytes:

@@ -18,6 +18,7 @@ from weakref import WeakValueDictionary
 
 from apidiscovery_service.errors import FieldViolation, InvalidFields
 from apidiscovery_service.kube.objects import formats
+from apidiscovery_service.kube.objects.go_time import time_text
 from apidiscovery_service.kube.objects.kinds import STORAGE_VERSION, Object
 from apidiscovery_service.storage_versions.background import Backoff, for_each
 from apidiscovery_service.storage_versions.collection import Collection, StoredObject
@@ -33,7 +34,6 @@ from apidiscovery_service.storage_versions.model import (
     generation_of,
     server_ids,
     status_of,
-    time_text,
     utc_now,
     with_entry,
     with_status,

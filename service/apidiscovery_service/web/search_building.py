@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
 import structlog
+from apidiscovery_formats.openapi.keys import group_of
 
 from apidiscovery_service import workers
 from apidiscovery_service.errors import DiscoveryError
@@ -113,7 +114,7 @@ class IndexBuilder:
                 failures[cluster, ""] = str(error)
                 continue
             for key, digest in index.entries.items():
-                if not key.startswith(("api/", "apis/")):
+                if group_of(key) is None:
                     continue
                 if not digest:
                     unknown += 1

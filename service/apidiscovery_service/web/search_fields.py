@@ -7,7 +7,7 @@ from hashlib import blake2b
 from typing import Final, TypeAlias
 
 import orjson
-from apidiscovery_formats.openapi.json_schema import Kind
+from apidiscovery_formats.openapi.json_schema import kinds_of
 from apidiscovery_formats.openapi.traversal import Component, Object, as_object, components
 
 from apidiscovery_service.openapi.schemas import own_kinds, read
@@ -60,8 +60,7 @@ def schema_fields(text: bytes, key: str) -> tuple[SchemaFields, ...]:
     uses: dict[str, list[Use]] = {}
     parts: dict[str, _Parts] = {}
     for name, schema in schemas.items():
-        for found in objects((as_object(schema) or {}).get("x-kubernetes-group-version-kind")):
-            kind = Kind(*(str(found.get(each) or "") for each in ("group", "version", "kind")))
+        for kind in kinds_of(schema):
             is_list = kind.name.endswith("List") and kind.name.removesuffix("List") in names
             if kind in kinds and not is_list:
                 for used, way in _ways(schemas, parts, name):

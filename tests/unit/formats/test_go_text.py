@@ -3,7 +3,11 @@
 import math
 
 import pytest
-from apidiscovery_formats.go_text import float_text, parse_bool, plain, quote
+from apidiscovery_formats.go_text import float_text, human_duration, parse_bool, plain, quote
+
+HOUR = 3600
+DAY = 24 * HOUR
+YEAR = 365 * DAY
 
 
 @pytest.mark.parametrize(
@@ -48,3 +52,41 @@ def test_floats_that_are_not_finite_have_words() -> None:
 )
 def test_booleans_are_those_of_parse_bool(texts: tuple[str, ...], value: bool | None) -> None:  # noqa: FBT001 - a row of the table
     assert {parse_bool(text) for text in texts} == {value}
+
+
+@pytest.mark.parametrize(
+    ("seconds", "wanted"),
+    [
+        (-2, "<invalid>"),
+        (-1, "0s"),
+        (0, "0s"),
+        (1, "1s"),
+        (119, "119s"),
+        (120, "2m"),
+        (121, "2m1s"),
+        (130, "2m10s"),
+        (599, "9m59s"),
+        (600, "10m"),
+        (3 * HOUR - 1, "179m"),
+        (3 * HOUR, "3h"),
+        (3 * HOUR + 60, "3h1m"),
+        (8 * HOUR - 1, "7h59m"),
+        (8 * HOUR, "8h"),
+        (8 * HOUR + 60, "8h"),
+        (2 * DAY - 1, "47h"),
+        (2 * DAY, "2d"),
+        (2 * DAY + HOUR, "2d1h"),
+        (8 * DAY - 1, "7d23h"),
+        (8 * DAY, "8d"),
+        (8 * DAY + HOUR, "8d"),
+        (2 * YEAR - 1, "729d"),
+        (2 * YEAR, "2y"),
+        (2 * YEAR + DAY, "2y1d"),
+        (8 * YEAR - 1, "7y364d"),
+        (8 * YEAR, "8y"),
+        (9 * YEAR - 1, "8y"),
+    ],
+)
+def test_ages_are_kubectls(seconds: int, wanted: str) -> None:
+    """Source: apimachinery pkg/util/duration/duration_test.go `TestHumanDurationBoundaries`."""
+    assert human_duration(seconds) == wanted

@@ -1,7 +1,15 @@
 """The matrix of a fleet."""
 
 from apidiscovery_formats import matrix
-from apidiscovery_formats.matrix import Agreement, Cell, Cluster, Column, Freshness, Matrix
+from apidiscovery_formats.matrix import (
+    Agreement,
+    Cell,
+    Cluster,
+    Column,
+    Freshness,
+    Matrix,
+    Selection,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -81,6 +89,20 @@ def test_rows_are_selected_by_group_and_by_any_name() -> None:
     assert names(made.selected(kinds=["Pods"])) == ["pods"]
     assert names(made.selected(kinds=["PO"])) == ["pods"]
     assert names(made.selected(different=True)) == ["crontabs"]
+
+
+def test_equal_selections_are_equal_in_whatever_order_and_case_they_are_given() -> None:
+    selection = Selection.of(["b", "a", "b"], ["Pods", "po"])
+
+    assert selection == Selection.of(["a", "b"], ["PO", "pods"])
+    assert Selection.of() == Selection()
+
+
+def test_a_selection_of_nothing_admits_every_row() -> None:
+    (row,) = matrix.make([Cluster(EAST, {KEY: V1})]).rows
+
+    assert Selection().admits(row)
+    assert not Selection(groups=frozenset({""})).admits(row)
 
 
 names = st.sampled_from(["east", "north", "south"])

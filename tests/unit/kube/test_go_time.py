@@ -8,10 +8,13 @@ from apidiscovery_service.kube.objects.go_time import (
     RFC3339_MICRO,
     ZERO,
     Unparsable,
+    micro_time_text,
     micros_text,
     moment,
     parse,
     seconds_text,
+    time_text,
+    unix_text,
 )
 from hypothesis import given
 from hypothesis import strategies as st
@@ -37,6 +40,12 @@ def test_a_time_in_any_zone_is_the_same_moment(local: datetime, minutes: int) ->
     )
     assert instant == parse(text, RFC3339)
     assert seconds_text(instant) == f"{written[:19]}Z"
+    assert micro_time_text(zoned) == written
+    assert time_text(zoned) == seconds_text(instant)
+
+
+def test_unix_time_loses_parts_of_a_second() -> None:
+    assert unix_text(0.5) == "1970-01-01T00:00:00Z"
 
 
 def test_the_zero_time_has_no_text() -> None:

@@ -15,7 +15,6 @@ from apidiscovery_service.encoding.compression import Coding
 from apidiscovery_service.openapi import body_cache
 from apidiscovery_service.openapi.body import Body, DocumentForm, make_index, pack
 from apidiscovery_service.openapi.documents import Documents
-from apidiscovery_service.openapi.entries import group_of
 from apidiscovery_service.openapi.errors import InvalidOpenAPI
 from apidiscovery_service.openapi.making import DocumentUnavailable
 from apidiscovery_service.openapi.v2 import merge
@@ -37,23 +36,6 @@ def traced() -> Generator[Callable[[], int]]:
         yield lambda: tracemalloc.get_traced_memory()[0]
     finally:
         tracemalloc.stop()
-
-
-@pytest.mark.parametrize(
-    ("key", "group"),
-    [
-        ("api/v1", ""),
-        ("apis/apps/v1", "apps"),
-        ("apis/apps", "apps"),
-        ("api", None),
-        ("apis", None),
-        ("apis/", None),
-        ("version", None),
-        ("", None),
-    ],
-)
-def test_keys_tell_their_group(key: str, group: str | None) -> None:
-    assert group_of(key) == group
 
 
 def test_index_bytes_are_kubernetes() -> None:

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import cast
 
 import pytest
+from apidiscovery_formats.json_values import as_list, as_object
 from apidiscovery_service.core.model import Resource
 from apidiscovery_service.errors import FieldViolation, InvalidFields
 from apidiscovery_service.kube.go_json import JSONValue
@@ -12,8 +13,6 @@ from apidiscovery_service.sources.registrations.published import MAX_VIOLATIONS
 from apidiscovery_service.sources.registrations.record import (
     Object,
     RegistrationKind,
-    as_list,
-    as_object,
     encode,
     record_of,
 )

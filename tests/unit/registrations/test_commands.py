@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import cast
 
 import pytest
-from apidiscovery_service.sources.registrations.record import Object, as_list, as_object
+from apidiscovery_formats.json_values import as_list, as_object
+from apidiscovery_service.sources.registrations.record import Object
 from command_line import Outcome, run
 from registry_server import Served, serving
 

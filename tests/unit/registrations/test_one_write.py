@@ -8,12 +8,12 @@ from dataclasses import replace
 from typing import cast
 
 import pytest
+from apidiscovery_formats.json_values import as_object
 from apidiscovery_service.kube.go_json import JSONValue
 from apidiscovery_service.sources.crds import names as crd_names
 from apidiscovery_service.sources.registrations.record import (
     Object,
     RegistrationKind,
-    as_object,
     encode,
     key_of,
     record_of,

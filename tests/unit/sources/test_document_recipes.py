@@ -11,6 +11,7 @@ import orjson
 import pytest
 import zstandard
 from apidiscovery_formats.negotiation import JSON, Representation
+from apidiscovery_formats.openapi.keys import group_of
 from apidiscovery_releases import newest
 from apidiscovery_service import workers
 from apidiscovery_service.core.model import Contribution, Offer, Precedence
@@ -18,7 +19,6 @@ from apidiscovery_service.core.registry import Registry
 from apidiscovery_service.encoding import aggregated
 from apidiscovery_service.openapi.body import DocumentForm
 from apidiscovery_service.openapi.documents import Documents
-from apidiscovery_service.openapi.entries import group_of
 from apidiscovery_service.openapi.generated import MARK
 from apidiscovery_service.openapi.recipe import Recipe
 from apidiscovery_service.sources.catalog import kubernetes_catalog

@@ -139,6 +139,25 @@ def micros_text(instant: int) -> str | None:
     return None if instant == ZERO else f"{_at(instant):%Y-%m-%dT%H:%M:%S.%f}Z".rjust(27, "0")
 
 
+def time_text(when: datetime) -> str:
+    """Return a moment as metav1.Time, `2026-01-02T03:04:05Z`."""
+    return _iso_text(when, "seconds")
+
+
+def micro_time_text(when: datetime) -> str:
+    """Return a moment as metav1.MicroTime, `2026-01-02T03:04:05.000006Z`."""
+    return _iso_text(when, "microseconds")
+
+
+def unix_text(seconds: float) -> str:
+    """Return Unix time as metav1.Time."""
+    return time_text(datetime.fromtimestamp(seconds, UTC))
+
+
+def _iso_text(when: datetime, precision: str) -> str:
+    return when.astimezone(UTC).replace(tzinfo=None).isoformat(timespec=precision) + "Z"
+
+
 def moment(text: str) -> datetime:
     """Return the moment of a time in an object, in UTC.
 

@@ -18,6 +18,17 @@ def metadata_of(item: Mapping[str, JSONValue]) -> Object:
     return metadata if isinstance(metadata, dict) else {}
 
 
+def finalizers_of(item: Mapping[str, JSONValue]) -> list[JSONValue]:
+    """Return the finalizers of an object, which must be gone before it is deleted."""
+    finalizers = metadata_of(item).get("finalizers")
+    return finalizers if isinstance(finalizers, list) else []
+
+
+def is_terminating(item: Mapping[str, JSONValue]) -> bool:
+    """Whether an object is deleted as soon as it has no finalizers."""
+    return metadata_of(item).get("deletionTimestamp") is not None
+
+
 def with_metadata(item: Object, changes: Mapping[str, JSONValue]) -> Object:
     """Return a copy of an object with some of its metadata changed, keys in Go's order.
 

@@ -3,15 +3,16 @@
 A Table has no protobuf: kube-apiserver takes an Accept clause that asks for one as not acceptable
 (k8s.io/apiserver pkg/endpoints/handlers/rest.go, AllowsMediaTypeTransform). Sources:
 k8s.io/kubernetes pkg/printers/internalversion/printers.go and pkg/printers/tablegenerator.go;
-k8s.io/apiserver pkg/endpoints/handlers/response.go (asTable); k8s.io/apimachinery
-pkg/util/duration/duration.go (HumanDuration) for ages. The descriptions of columns are not
+k8s.io/apiserver pkg/endpoints/handlers/response.go (asTable). The descriptions of columns are not
 Kubernetes'.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from enum import StrEnum
+
+from apidiscovery_formats.go_text import human_duration
 
 from apidiscovery_service.kube.go_json import JSONValue
 from apidiscovery_service.kube.objects import go_time
@@ -170,37 +171,4 @@ def _age(item: Object, now: datetime) -> str:
     created = metadata_of(item).get("creationTimestamp")
     if not isinstance(created, str):
         return "<unknown>"
-    return human_duration(now - go_time.moment(created))
-
-
-_MINUTE = 60
-_HOUR = 60 * _MINUTE
-_DAY = 24 * _HOUR
-_YEAR = 365 * _DAY
-
-# For ages below so many seconds: the unit, and a smaller unit that is written unless it is 0.
-_STEPS = (
-    (2 * _MINUTE, (1, "s"), None),
-    (10 * _MINUTE, (_MINUTE, "m"), (1, "s")),
-    (3 * _HOUR, (_MINUTE, "m"), None),
-    (8 * _HOUR, (_HOUR, "h"), (_MINUTE, "m")),
-    (48 * _HOUR, (_HOUR, "h"), None),
-    (8 * _DAY, (_DAY, "d"), (_HOUR, "h")),
-    (2 * _YEAR, (_DAY, "d"), None),
-    (8 * _YEAR, (_YEAR, "y"), (_DAY, "d")),
-)
-
-
-def human_duration(age: timedelta) -> str:
-    """Return an age in at most two units: `5s`, `4m10s`, `3h`, `5d2h`, `2y40d`.
-
-    Up to a second in the future is `0s`, for clocks differ; more is `<invalid>`.
-    """
-    seconds = int(age.total_seconds())
-    if seconds < 0:
-        return "0s" if seconds == -1 else "<invalid>"
-    for limit, (unit, name), smaller in _STEPS:
-        if seconds < limit:
-            rest = seconds % unit // smaller[0] if smaller else 0
-            return f"{seconds // unit}{name}" + (f"{rest}{smaller[1]}" if smaller and rest else "")
-    return f"{seconds // _YEAR}y"
+    return human_duration(int((now - go_time.moment(created)).total_seconds()))

@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 from apidiscovery_formats.openapi.pointers import Place
 
 from apidiscovery_service.kube.go_json import JSONValue
-from apidiscovery_service.openapi.references import MAX_HOPS, UNRESOLVED, escaped, pointed
+from apidiscovery_service.openapi.references import MAX_HOPS, UNRESOLVED, pointed, pointer_token
 from apidiscovery_service.openapi.v2 import key_order, security_schemes
 from apidiscovery_service.openapi.v2.fields import (
     DESCRIPTION,
@@ -214,7 +214,7 @@ class Downgrade:
     def _refer(self, entry: Entry) -> Object:
         self._referred.add(entry)
         section, name = entry
-        return {"$ref": f"#/{SECTIONS[section]}/{escaped(self.names[section][name])}"}
+        return {"$ref": f"#/{SECTIONS[section]}/{pointer_token(self.names[section][name])}"}
 
     def _parameters(self, value: JSONValue, at: Place) -> list[JSONValue]:
         result: list[JSONValue] = []

@@ -22,6 +22,7 @@ from typing import Final, NamedTuple, cast
 import orjson
 import zstandard
 from apidiscovery_formats.openapi.pointers import Place
+from apidiscovery_formats.openapi.traversal import KIND_KEY
 from apidiscovery_releases import Release, newest
 
 from apidiscovery_service.errors import DiscoveryError
@@ -44,7 +45,6 @@ from apidiscovery_service.openapi.v2.fields import (
     as_object,
     as_text,
 )
-from apidiscovery_service.openapi.v2.schemas import KINDS
 
 _MAX_NOTES: Final = 100
 # Of the result: that of 5000 CustomResourceDefinitions of usual size. Making it takes about as much
@@ -309,11 +309,11 @@ class _Merge:
 
     def _part(self, entry: Entry, component: Component) -> _Part:
         value = component.value
-        plain = {name: field for name, field in value.items() if name != KINDS}
+        plain = {name: field for name, field in value.items() if name != KIND_KEY}
         digest = sha256(orjson.dumps(plain)).digest()
         section, name = entry
-        at: Place = ((((None, "components"), section), name), KINDS)
-        kinds = _by_kind(as_list(value.get(KINDS, []), at), at)
+        at: Place = ((((None, "components"), section), name), KIND_KEY)
+        kinds = _by_kind(as_list(value.get(KIND_KEY, []), at), at)
         text = orjson.dumps(value)
         is_whole = UNRESOLVED.encode() not in text
         return _Part(self._pack.compress(text), digest, kinds, component.referred, is_whole)
@@ -348,7 +348,7 @@ class _Merge:
         kinds = self._kinds[entry]
         value = as_object(orjson.loads(text), None)
         return orjson.dumps(
-            key_order.SCHEMA.arranged(value | {KINDS: [kinds[name] for name in sorted(kinds)]})
+            key_order.SCHEMA.arranged(value | {KIND_KEY: [kinds[name] for name in sorted(kinds)]})
         )
 
 

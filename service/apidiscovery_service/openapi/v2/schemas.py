@@ -4,10 +4,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Final
 
-from apidiscovery_formats.openapi.pointers import Place
+from apidiscovery_formats.openapi.pointers import SCHEMAS, Place
+from apidiscovery_formats.openapi.traversal import KIND_KEY
 
 from apidiscovery_service.kube.go_json import JSONValue
-from apidiscovery_service.openapi.references import UNRESOLVED, ComponentNames, escaped, pointed
+from apidiscovery_service.openapi.references import (
+    UNRESOLVED,
+    ComponentNames,
+    pointed,
+    pointer_token,
+)
 from apidiscovery_service.openapi.v2 import key_order
 from apidiscovery_service.openapi.v2.fields import (
     Convert,
@@ -24,10 +30,7 @@ from apidiscovery_service.openapi.v2.fields import (
     invalid,
 )
 
-KINDS: Final = "x-kubernetes-group-version-kind"
-
 _DEFINITIONS: Final = "#/definitions/"
-_SCHEMAS: Final = "#/components/schemas/"
 _PRESERVE: Final = "x-kubernetes-preserve-unknown-fields"
 _INT_OR_STRING: Final = "x-kubernetes-int-or-string"
 
@@ -121,7 +124,7 @@ class SchemasToV3(_Schemas):
         name, rest = target
         if name not in self.names:
             self._unknown[self.names.add(name)] = reference
-        result: Object = {"$ref": _SCHEMAS + escaped(self.names[name]) + rest}
+        result: Object = {"$ref": SCHEMAS + pointer_token(self.names[name]) + rest}
         if rest:
             self.deep.append((result, self.names[name], rest))
         return result
@@ -268,8 +271,8 @@ class SchemasToV2(_Schemas):
         would refuse such fields.
         """
         source = as_object(value, at)
-        if source.get(_PRESERVE) is True and KINDS in source:
-            return {"type": "object", KINDS: source[KINDS]}
+        if source.get(_PRESERVE) is True and KIND_KEY in source:
+            return {"type": "object", KIND_KEY: source[KIND_KEY]}
         return self.schema(source, at)
 
     def schema(self, value: JSONValue, at: Place) -> Object:
@@ -295,12 +298,12 @@ class SchemasToV2(_Schemas):
         A reference into a component becomes an open schema, for its target may be gone.
         """
         reference = str(fields.pop("$ref"))
-        target = pointed(reference, _SCHEMAS)
+        target = pointed(reference, SCHEMAS)
         if target is None or target[1] or target[0] not in self._names:
             fields[UNRESOLVED] = reference
             return
         self.referred.add(target[0])
-        fields["$ref"] = _DEFINITIONS + escaped(self._names[target[0]])
+        fields["$ref"] = _DEFINITIONS + pointer_token(self._names[target[0]])
 
 
 def _property_name(value: JSONValue, at: Place) -> JSONValue:

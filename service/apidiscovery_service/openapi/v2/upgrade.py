@@ -15,8 +15,8 @@ from apidiscovery_service.openapi.references import (
     MAX_HOPS,
     UNRESOLVED,
     ComponentNames,
-    escaped,
     pointed,
+    pointer_token,
     resolves,
 )
 from apidiscovery_service.openapi.v2 import key_order, security_schemes
@@ -213,7 +213,7 @@ class _Conversion:
         paths = self._section("paths")
         if target is None or target[1] or not target[0].startswith("/") or target[0] not in paths:
             return {UNRESOLVED: [reference]}
-        return {"$ref": "#/paths/" + escaped(target[0])}
+        return {"$ref": "#/paths/" + pointer_token(target[0])}
 
     def _operation(self, value: JSONValue, shared: _Inputs, at: Place) -> Object:
         source = as_object(value, at)
@@ -264,7 +264,7 @@ class _Conversion:
                 inputs.missing.append(reference)
                 return
             name, source, at = target
-            reference = "#/components/parameters/" + escaped(self._parameter_names[name])
+            reference = "#/components/parameters/" + pointer_token(self._parameter_names[name])
         place = as_text(source.get("in"), (at, "in"))
         if place == "body":
             inputs.body = (source, at)
@@ -383,7 +383,7 @@ class _Conversion:
         target = self._target(reference, self._responses, "responses")
         if target is None:
             return {"description": "", UNRESOLVED: reference}
-        return {"$ref": "#/components/responses/" + escaped(self._response_names[target[0]])}
+        return {"$ref": "#/components/responses/" + pointer_token(self._response_names[target[0]])}
 
     def _headers(self, value: JSONValue, at: Place) -> Object:
         source = as_object(value, at)

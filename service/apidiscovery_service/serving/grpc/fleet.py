@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 
 from apidiscovery.service.v1 import fleet_pb2
+from apidiscovery_formats.matrix import Selection
 from google.rpc import (  # pyright: ignore[reportMissingTypeStubs] - typed, without py.typed
     code_pb2,
 )
@@ -21,7 +22,6 @@ from apidiscovery_service.serving.grpc.calls import (
     Service,
     Stream,
 )
-from apidiscovery_service.serving.grpc.fleet_messages import Selection
 from apidiscovery_service.serving.grpc.fleet_sheet import (
     Sent,
     Sheet,
@@ -93,7 +93,7 @@ class FleetService(Service):
 
     async def get_matrix(self, request: fleet_pb2.GetMatrixRequest, context: Context) -> bytes:
         """Answer GetMatrix."""
-        selection = messages.selection_of(request.selection)
+        labels, selection = messages.selection_of(request.selection)
         page_size = page_size_of(request.page_size)
         selected = _name_of(request.selection)
         begin = 0
@@ -104,7 +104,7 @@ class FleetService(Service):
                 raise InvalidFields(FieldViolation("selection", text))
             sheet = self._paged_sheet(context, hash_)
         else:
-            _, sheet = await self._followed_by(context, selection.labels).sheet(selection)
+            _, sheet = await self._followed_by(context, labels).sheet(selection)
             if request.if_none_match == sheet.hash:
                 return sheet.not_modified
         page = await asyncio.to_thread(sheet.page, begin, page_size)
@@ -119,18 +119,16 @@ class FleetService(Service):
         Nothing is queued between two messages: each has the difference between what was sent last
         and the state that is current once the caller has taken it.
         """
-        selection = messages.selection_of(request.selection)
-        interval_s = heartbeat_s(request)
         with self._metrics.grpc_watchers.track_inprogress():
-            await self._follow(stream, selection, request.if_none_match, interval_s)
+            await self._follow(request, stream)
 
-    async def _follow(
-        self, stream: Stream, selection: Selection, known: str, interval_s: float
-    ) -> None:
+    async def _follow(self, request: fleet_pb2.WatchFleetRequest, stream: Stream) -> None:
         """Send all, or a heartbeat to a caller that has it, then every change and heartbeats."""
+        labels, selection = messages.selection_of(request.selection)
+        interval_s = heartbeat_s(request)
         loop, context = asyncio.get_running_loop(), stream.context
-        scope, followed = self._scope_of(context), self._followed_by(context, selection.labels)
-        revision, sent = await _begin(stream, followed, selection, known)
+        scope, followed = self._scope_of(context), self._followed_by(context, labels)
+        revision, sent = await _begin(stream, followed, selection, request.if_none_match)
         heartbeat_at = loop.time() + interval_s
         while True:
             is_heartbeat = not await happens_within(
@@ -138,7 +136,7 @@ class FleetService(Service):
             )
             if self._scope_of(context) is not scope:  # the caller may see more now, or less
                 scope = self._scope_of(context)
-                followed = self._followed_by(context, selection.labels)
+                followed = self._followed_by(context, labels)
             revision, following, sent = await _next(followed, selection, sent)
             if not following and is_heartbeat:
                 following = [heartbeat(sent)]

@@ -2,11 +2,10 @@
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 
 from apidiscovery.service.v1 import fleet_pb2
-from apidiscovery_formats.matrix import Agreement, Cell, Column, Freshness, Row
+from apidiscovery_formats.matrix import Agreement, Cell, Column, Freshness, Row, Selection
 
 from apidiscovery_service.core.cluster import Cluster
 from apidiscovery_service.core.model import Freshness as VersionFreshness
@@ -23,7 +22,6 @@ from apidiscovery_service.serving.grpc.message_fields import (
 
 _MAX_SELECTOR = 4_096  # characters
 
-_ALL_CLUSTERS = LabelSelector()
 _FRESHNESS = {
     Freshness.CURRENT: fleet_pb2.FLEET_FRESHNESS_CURRENT,
     Freshness.STALE: fleet_pb2.FLEET_FRESHNESS_STALE,
@@ -36,45 +34,16 @@ _AGREEMENT = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
-    """What a request selects of the matrix.
-
-    Attributes:
-        labels: Selects clusters.
-        groups: Names of groups; empty for all.
-        kinds: Names of kinds or resources in lower case, or short names; empty for all.
-        only_different: Whether rows that are the same everywhere are left out.
-    """
-
-    labels: LabelSelector = _ALL_CLUSTERS
-    groups: frozenset[str] = frozenset()
-    kinds: frozenset[str] = frozenset()
-    only_different: bool = False
-
-    def admits(self, row: Row) -> bool:
-        """Return whether a row is selected, as `Matrix.selected` does."""
-        return (
-            (not self.groups or row.group in self.groups)
-            and (not self.kinds or row.is_named(self.kinds))
-            and not (self.only_different and row.agreement is Agreement.SAME)
-        )
-
-
-def selection_of(message: fleet_pb2.FleetSelection) -> Selection:
-    """Read a selection.
+def selection_of(message: fleet_pb2.FleetSelection) -> tuple[LabelSelector, Selection]:
+    """Read a selection of clusters and rows.
 
     Raises:
         InvalidFields: The label selector is malformed, or there are too many names.
     """
     for field, names in (("groups", message.groups), ("kinds", message.kinds)):
         check_names(f"selection.{field}", names)
-    return Selection(
-        labels_of("selection.label_selector", message.label_selector),
-        frozenset(message.groups),
-        frozenset(kind.lower() for kind in message.kinds),
-        message.only_different,
-    )
+    labels = labels_of("selection.label_selector", message.label_selector)
+    return labels, Selection.of(message.groups, message.kinds, different=message.only_different)
 
 
 def labels_of(field: str, selector: str) -> LabelSelector:

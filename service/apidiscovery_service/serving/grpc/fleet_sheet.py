@@ -5,20 +5,18 @@ wire. A change encodes only the rows and clusters that it concerns.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import TypeAlias
 
 from apidiscovery.service.v1 import fleet_pb2
-from apidiscovery_formats.matrix import Column, Key, Matrix, Row
+from apidiscovery_formats.matrix import Column, Key, Matrix, Row, Selection
 
 from apidiscovery_service.core.cluster import Cluster
 from apidiscovery_service.kube import wire
-from apidiscovery_service.kube.objects.selectors import LabelSelector
 from apidiscovery_service.recent import Recent
 from apidiscovery_service.serving.grpc.calls import number_of
 from apidiscovery_service.serving.grpc.fleet_messages import (
-    Selection,
     cluster_message,
     digest,
     row_message,
@@ -209,9 +207,8 @@ class Written:
         default_factory=partial(Recent[Selection, Sheet], _MAX_SHARED), init=False
     )
 
-    def selected(self, selection: Selection) -> Sheet:
-        """Return all clusters with a selection of rows; its labels are ignored."""
-        rows = replace(selection, labels=LabelSelector())
+    def selected(self, rows: Selection) -> Sheet:
+        """Return all clusters with a selection of rows."""
         if rows == Selection():
             return self.sheet
         sheet = self._shared.get(rows)

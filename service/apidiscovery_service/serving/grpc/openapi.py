@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from apidiscovery.service.v1 import discovery_pb2, openapi_pb2
+from apidiscovery_formats.openapi.keys import group_of, group_version_of, key_of
 from google.protobuf.message import Message
 from google.rpc import (  # pyright: ignore[reportMissingTypeStubs] - typed, without py.typed
     code_pb2,
@@ -220,7 +221,7 @@ def _key_of(request: openapi_pb2.GetDocumentRequest) -> str:
             return request.key
         case "group_version" if request.group_version.version:
             group, version = request.group_version.group, request.group_version.version
-            return f"apis/{group}/{version}" if group else f"api/{version}"
+            return key_of(group, version)
         case "group_version":
             raise InvalidFields(FieldViolation("group_version.version", "required"))
         case _:
@@ -264,15 +265,7 @@ def _group_version(key: str) -> tuple[str, str]:
     >>> _group_version("apis/apps/v1"), _group_version("apis/apps"), _group_version("api/v1")
     (('apps', 'v1'), ('apps', ''), ('', 'v1'))
     """
-    match key.split("/"):
-        case ["api", version]:
-            return "", version
-        case ["apis", group]:
-            return group, ""
-        case ["apis", group, version]:
-            return group, version
-        case _:
-            return "", ""
+    return group_version_of(key) or (group_of(key) or "", "")
 
 
 def _header(body: Body, form: DocumentForm) -> openapi_pb2.OpenAPIDocumentHeader:

@@ -11,12 +11,14 @@ from datetime import UTC, datetime
 
 import orjson
 from apidiscovery.service.v1 import registry_pb2
+from apidiscovery_formats.json_values import as_object
 from google.protobuf.json_format import MessageToDict, ParseDict
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from apidiscovery_service.core.source import SourceState, SourceStatus
 from apidiscovery_service.errors import FieldViolation, InvalidFields
 from apidiscovery_service.kube.go_json import JSONValue
+from apidiscovery_service.kube.objects.go_time import time_text
 from apidiscovery_service.serving.grpc.calls import KIND_NUMBERS
 from apidiscovery_service.serving.grpc.message_fields import (
     invalid_token,
@@ -28,7 +30,7 @@ from apidiscovery_service.serving.grpc.message_fields import (
 from apidiscovery_service.sources.registrations import published
 from apidiscovery_service.sources.registrations.apply import MAX_DOCUMENTS
 from apidiscovery_service.sources.registrations.published import PlacedGroup
-from apidiscovery_service.sources.registrations.record import RegistrationKind, as_object
+from apidiscovery_service.sources.registrations.record import RegistrationKind
 from apidiscovery_service.sources.registrations.requests import (
     MAX_REFERENCES,
     Application,
@@ -366,8 +368,6 @@ def with_availability(registered: Registered, status: SourceStatus | None) -> Re
         "message": (status.error if status else "") or message,
     }
     if status and status.since:
-        condition["lastTransitionTime"] = status.since.astimezone(UTC).strftime(
-            "%Y-%m-%dT%H:%M:%SZ"
-        )
+        condition["lastTransitionTime"] = time_text(status.since)
     content = {**as_object(registered.record.content), "status": {"conditions": [condition]}}
     return replace(registered, record=replace(registered.record, content=content))

@@ -137,7 +137,10 @@ class FleetAnswers:
         text = self._texts.get(scope)
         if text is None:
             text = self._texts[scope] = FleetText()
-        listing = await (text.matrix if is_matrix else text.clusters)(scope, query.filter)
+        if is_matrix:
+            listing = await text.matrix(scope, query.labels, query.selection)
+        else:
+            listing = await text.clusters(scope, query.labels)
         start, etag = _start(query, listing), f'"{listing.hash}"'
         described = tagged(etag, path)
         if not none_match(request.if_none_match, etag):

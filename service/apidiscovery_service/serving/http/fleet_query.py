@@ -3,10 +3,11 @@
 import base64
 import binascii
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import orjson
 from apidiscovery_formats.go_text import parse_bool
+from apidiscovery_formats.matrix import Selection
 
 from apidiscovery_service.kube.objects import errors
 from apidiscovery_service.kube.objects.selectors import LabelSelector, parse_labels
@@ -17,22 +18,6 @@ CLUSTER_PARAMETERS = ("labelSelector", "limit", "continue")
 MATRIX_PARAMETERS = ("group", "kind", "labelSelector", "different", "limit", "continue")
 
 _MAX_LIMIT_DIGITS = 9
-
-
-@dataclass(frozen=True, slots=True)
-class MatrixFilter:
-    """Selects columns and rows.
-
-    Attributes:
-        groups: Names of groups, empty for the core group; none for all.
-        kinds: Names of kinds or resources, or short names; none for all.
-        different: Whether rows that are the same everywhere are left out.
-    """
-
-    labels: LabelSelector = field(default_factory=LabelSelector)
-    groups: tuple[str, ...] = ()
-    kinds: tuple[str, ...] = ()
-    different: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,11 +63,14 @@ class Query:
     """The parameters of a request.
 
     Attributes:
+        labels: Selects clusters.
+        selection: Selects rows of the matrix.
         limit: Maximum number of items of a page; 0 for all.
         place: Where the page begins; None for the first.
     """
 
-    filter: MatrixFilter
+    labels: LabelSelector
+    selection: Selection
     limit: int = 0
     place: Place | None = None
 
@@ -108,11 +96,11 @@ def parse_query(parameters: Mapping[str, Sequence[str]], known: Sequence[str]) -
     except errors.ObjectError as error:
         raise errors.bad_request(f"labelSelector: {error.message}") from None
     return Query(
-        MatrixFilter(
-            labels,
-            tuple(sorted(set(parameters.get("group", ())))),
-            tuple(sorted({kind.lower() for kind in parameters.get("kind", ())})),
-            _flag(parameters, "different"),
+        labels,
+        Selection.of(
+            parameters.get("group", ()),
+            parameters.get("kind", ()),
+            different=_flag(parameters, "different"),
         ),
         _limit(_single(parameters, "limit")),
         Place.decode(token) if token else None,

@@ -5,8 +5,9 @@ The form is `apidiscovery_formats.matrix.to_json`.
 """
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from apidiscovery_formats.matrix import (
     Column,
@@ -14,6 +15,7 @@ from apidiscovery_formats.matrix import (
     Key,
     Matrix,
     Row,
+    Selection,
     canonical_text,
     column_json,
     hash_of_text,
@@ -24,13 +26,17 @@ from apidiscovery_service.encoding import compression
 from apidiscovery_service.encoding.compression import Coding
 from apidiscovery_service.fleet.scope import Scope
 from apidiscovery_service.kube import go_json
-from apidiscovery_service.serving.http.fleet_query import MatrixFilter, Place
+from apidiscovery_service.kube.objects.selectors import LabelSelector
+from apidiscovery_service.serving.http.fleet_query import Place
 
 # Cached bodies of one scope: some forms of the largest one.
 _MAX_CACHED_BYTES = 16 * 1024 * 1024
 _MAX_LISTINGS = 16
 # Cached texts of columns, beyond twice those in use.
 _MANY_COLUMNS = 1000
+
+# The clusters, and the rows; None for the list of clusters alone.
+_Selected: TypeAlias = tuple[LabelSelector, Selection | None]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,36 +80,36 @@ class FleetText:
     def __init__(self) -> None:
         self._turn = asyncio.Lock()
         self._revision = -1
-        self._listings: dict[tuple[bool, MatrixFilter], MatrixListing] = {}
+        self._listings: dict[_Selected, MatrixListing] = {}
         self._bodies: dict[tuple[MatrixListing, ListingForm], tuple[bytes, Coding]] = {}
         self._cached_bytes = 0
         self._columns: dict[str, tuple[Column, bytes]] = {}
         self._rows = _RowTexts()
 
-    async def clusters(self, scope: Scope, wanted: MatrixFilter) -> MatrixListing:
+    async def clusters(self, scope: Scope, labels: LabelSelector) -> MatrixListing:
         """Return the list of clusters."""
-        columns = scope.selected(wanted.labels).columns()
+        columns = scope.selected(labels).columns()
         return await self._listing(
-            scope, (False, wanted), lambda: _listing(self._column_texts(columns), None)
+            scope, (labels, None), lambda: _listing(self._column_texts(columns), None)
         )
 
-    async def matrix(self, scope: Scope, wanted: MatrixFilter) -> MatrixListing:
+    async def matrix(
+        self, scope: Scope, labels: LabelSelector, selection: Selection
+    ) -> MatrixListing:
         """Return the matrix."""
-        matrix = scope.selected(wanted.labels).matrix()
+        matrix = scope.selected(labels).matrix()
         # Only texts of the whole matrix are cached: rows of a selection have other columns.
-        texts = _RowTexts() if wanted.labels.requirements else self._rows
+        texts = _RowTexts() if labels.requirements else self._rows
 
         def make() -> MatrixListing:
-            selected = matrix.selected(
-                groups=wanted.groups, kinds=wanted.kinds, different=wanted.different
-            )
             columns = self._column_texts(matrix.columns)
-            return _listing(columns, tuple(texts.of(selected, matrix)))
+            rows = filter(selection.admits, matrix.rows)
+            return _listing(columns, tuple(texts.of(rows, matrix)))
 
-        return await self._listing(scope, (True, wanted), make)
+        return await self._listing(scope, (labels, selection), make)
 
     async def _listing(
-        self, scope: Scope, key: tuple[bool, MatrixFilter], make: Callable[[], MatrixListing]
+        self, scope: Scope, key: _Selected, make: Callable[[], MatrixListing]
     ) -> MatrixListing:
         revision = scope.revision
         async with self._turn:
@@ -155,13 +161,13 @@ class _RowTexts:
         self._places: list[tuple[str, bool]] = []
         self._texts: dict[Key, tuple[Row, bytes]] = {}
 
-    def of(self, selected: Matrix, whole: Matrix) -> Iterator[bytes]:
+    def of(self, rows: Iterable[Row], whole: Matrix) -> Iterator[bytes]:
         """Yield the texts of some rows of a matrix."""
         # The text of a row names the columns without a cell that are unknown.
         places = [(c.name, c.freshness is Freshness.UNKNOWN) for c in whole.columns]
         if places != self._places:
             self._places, self._texts = places, {}
-        for row in selected.rows:
+        for row in rows:
             key = row.group, row.resource
             known, text = self._texts.get(key, (None, b""))
             if known is not row:

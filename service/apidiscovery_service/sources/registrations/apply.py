@@ -2,14 +2,16 @@
 
 from collections.abc import Iterator, Sequence
 
+from apidiscovery_formats.json_values import as_object
 from apidiscovery_formats.yaml_text import Budget
 
 from apidiscovery_service.errors import FieldViolation, InvalidDocument, InvalidFields
 from apidiscovery_service.kube.go_json import JSONValue
+from apidiscovery_service.kube.objects.metadata import metadata_of
 from apidiscovery_service.sources.crds.model import CustomResourceDefinition
 from apidiscovery_service.sources.manifests.file import Document, TextLimits, read_documents
-from apidiscovery_service.sources.registrations import object_defaults, published
-from apidiscovery_service.sources.registrations.record import RegistrationKind, as_object
+from apidiscovery_service.sources.registrations import published
+from apidiscovery_service.sources.registrations.record import RegistrationKind
 from apidiscovery_service.sources.registrations.requests import (
     Application,
     LimitExceeded,
@@ -100,7 +102,7 @@ class _Reader:
         self.wanted[kind, name] = Wanted(kind, name, where, content, expected, crd)
 
     def _resource_version(self, where: str, document: Document) -> tuple[int, ...]:
-        text = object_defaults.metadata_of(as_object(document.value)).get("resourceVersion")
+        text = metadata_of(as_object(document.value)).get("resourceVersion")
         if text in (None, ""):
             return ()
         if isinstance(text, str) and text.isascii() and text.isdigit():

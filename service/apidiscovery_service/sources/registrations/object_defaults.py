@@ -7,16 +7,13 @@ k8s.io/apiextensions-apiserver pkg/registry/customresourcedefinition/strategy.go
 import json
 import uuid
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
+
+from apidiscovery_formats.json_values import as_list, as_object
 
 from apidiscovery_service.kube.go_json import JSONValue
+from apidiscovery_service.kube.objects.metadata import finalizers_of, is_terminating, metadata_of
 from apidiscovery_service.sources.registrations import published
-from apidiscovery_service.sources.registrations.record import (
-    Object,
-    RegistrationKind,
-    as_list,
-    as_object,
-)
+from apidiscovery_service.sources.registrations.record import Object, RegistrationKind
 
 # Set by the server, whatever a manifest says.
 _SET_BY_SERVER = (
@@ -35,30 +32,6 @@ _TERMINATING: Object = {
     "message": "CustomResourceDefinition marked for deletion; "
     "CustomResource deletion will begin soon",
 }
-
-
-def timestamp(seconds: float) -> str:
-    """Return Unix time as Kubernetes writes it, in UTC and whole seconds.
-
-    >>> timestamp(0.5)
-    '1970-01-01T00:00:00Z'
-    """
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def metadata_of(manifest: Mapping[str, JSONValue]) -> Object:
-    """Return the metadata of an object."""
-    return as_object(manifest.get("metadata"))
-
-
-def finalizers_of(manifest: Mapping[str, JSONValue]) -> list[JSONValue]:
-    """Return the finalizers of an object, which must be gone before it is deleted."""
-    return as_list(metadata_of(manifest).get("finalizers"))
-
-
-def is_terminating(manifest: Mapping[str, JSONValue]) -> bool:
-    """Whether an object is deleted as soon as it has no finalizers."""
-    return metadata_of(manifest).get("deletionTimestamp") is not None
 
 
 def is_deleted(manifest: Mapping[str, JSONValue]) -> bool:

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import structlog
 
-from apidiscovery_service.sources.registrations.object_defaults import timestamp
+from apidiscovery_service.kube.objects import go_time
 from apidiscovery_service.sources.registrations.record import (
     InvalidRecord,
     OwnerRecord,
@@ -248,7 +248,7 @@ class OwnerExpiry:
                 await self._expire(name, row, guard)
             elif left_s is not None:
                 pauses_s.append(left_s)
-        await remove_orphans(self._store, self._table, timestamp(self._clock()), guard)
+        await remove_orphans(self._store, self._table, go_time.unix_text(self._clock()), guard)
         return min(pauses_s, default=None)
 
     def _left_s(self, name: str, row: OwnerRow, now: float) -> float | None:
@@ -267,7 +267,7 @@ class OwnerExpiry:
                 await self._store.delete(owner_key(name), expected=row.revision, guard=guard)
                 _log.warning("owner removed", owner=name)
             else:
-                marked = replace(row.record, stale_since=timestamp(self._clock()))
+                marked = replace(row.record, stale_since=go_time.unix_text(self._clock()))
                 await self._store.put(
                     owner_key(name), encode_owner(marked), expected=row.revision, guard=guard
                 )

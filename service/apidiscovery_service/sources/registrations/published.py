@@ -11,6 +11,8 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 import zstandard
+from apidiscovery_formats.json_values import as_list, as_object
+from apidiscovery_formats.openapi.keys import key_of
 
 from apidiscovery_service.core.model import Offer, Version
 from apidiscovery_service.errors import FieldViolation
@@ -24,12 +26,7 @@ from apidiscovery_service.openapi.validation import (
 from apidiscovery_service.sources.discovery_list import read_list
 from apidiscovery_service.sources.fields import InvalidField, Node, Path, path_text
 from apidiscovery_service.sources.priorities import ordered_offers
-from apidiscovery_service.sources.registrations.record import (
-    InvalidRecord,
-    Object,
-    as_list,
-    as_object,
-)
+from apidiscovery_service.sources.registrations.record import InvalidRecord, Object
 from apidiscovery_service.store import MAX_VALUE_BYTES
 
 # Source: k8s.io/kube-aggregator pkg/apis/apiregistration/validation/validation.go:
@@ -180,7 +177,7 @@ def documents_of(groups: Sequence[PlacedGroup]) -> dict[str, bytes]:
         InvalidRecord: A document is not compressed by zstd.
     """
     return {
-        f"apis/{placed.name}/{version}" if placed.name else f"api/{version}": one.compressed()
+        key_of(placed.name, version): one.compressed()
         for placed in groups
         for version, one in placed.documents.items()
     }

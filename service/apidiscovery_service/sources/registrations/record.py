@@ -93,16 +93,6 @@ class Ownership:
     guard: Guard | None = None
 
 
-def as_object(value: object) -> Object:
-    """Return a JSON object; an empty one in place of anything else."""
-    return cast("Object", value) if isinstance(value, dict) else {}
-
-
-def as_list(value: object) -> list[JSONValue]:
-    """Return a JSON array; an empty one in place of anything else."""
-    return cast("list[JSONValue]", value) if isinstance(value, list) else []
-
-
 def key_of(kind: RegistrationKind, name: str) -> str:
     """Return the key of a registration."""
     return f"{PREFIX}{kind}/{name}"

@@ -10,9 +10,13 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from apidiscovery_formats.json_values import as_object
+
 from apidiscovery_service import workers
 from apidiscovery_service.core.source import Source
 from apidiscovery_service.errors import FieldViolation, InvalidFields
+from apidiscovery_service.kube.objects import go_time
+from apidiscovery_service.kube.objects.metadata import is_terminating
 from apidiscovery_service.sources.declarations import Declarations
 from apidiscovery_service.sources.registrations import apply, object_defaults, owners, published
 from apidiscovery_service.sources.registrations.owners import OwnerExpiry
@@ -21,7 +25,6 @@ from apidiscovery_service.sources.registrations.record import (
     InvalidRecord,
     Ownership,
     RegistrationKind,
-    as_object,
     key_of,
     parse_key,
     read_record,
@@ -121,7 +124,7 @@ class Registrations(Source):
         return f"{lines[0]}{more}" if lines else None
 
     def _now(self) -> str:
-        return object_defaults.timestamp(self._clock())
+        return go_time.unix_text(self._clock())
 
     async def publish(self, publication: Publication, requester: Requester) -> Written:
         """Register groups under a name.
@@ -489,7 +492,7 @@ def _check_removal(entry: Entry, expected: int | None, requester: Requester) -> 
     else:
         if reason := requester.permit(object_defaults.groups_of(place[0], content)):
             raise Denied(reason)
-    if place[0] is RegistrationKind.CRD and object_defaults.is_terminating(as_object(content)):
+    if place[0] is RegistrationKind.CRD and is_terminating(as_object(content)):
         return
     if expected is not None and expected != entry.revision:
         raise RevisionMismatch(*place, expected, entry.revision)

@@ -10,9 +10,11 @@ from typing import TypeAlias, cast
 
 import orjson
 import structlog
+from apidiscovery_formats.json_values import as_list, as_object
 
 from apidiscovery_service.errors import DiscoveryError
 from apidiscovery_service.kube.go_json import JSONValue
+from apidiscovery_service.kube.objects.metadata import metadata_of
 from apidiscovery_service.sources.crds import names as crd_names
 from apidiscovery_service.sources.crds.model import (
     CustomResourceDefinition,
@@ -21,12 +23,10 @@ from apidiscovery_service.sources.crds.model import (
 )
 from apidiscovery_service.sources.crds.names import CrdStatus
 from apidiscovery_service.sources.declarations import Declarations, Declared
-from apidiscovery_service.sources.registrations.object_defaults import metadata_of, with_status
+from apidiscovery_service.sources.registrations.object_defaults import with_status
 from apidiscovery_service.sources.registrations.record import (
     Object,
     RegistrationKind,
-    as_list,
-    as_object,
     encode,
     key_of,
     read_record,

@@ -11,9 +11,11 @@ from dataclasses import dataclass, replace
 from weakref import WeakValueDictionary
 
 import orjson
+from apidiscovery_formats.json_values import as_object
 
 from apidiscovery_service.errors import FieldViolation, InvalidFields
 from apidiscovery_service.kube.go_json import JSONValue
+from apidiscovery_service.kube.objects.metadata import finalizers_of
 from apidiscovery_service.sources.crds.model import CustomResourceDefinition
 from apidiscovery_service.sources.declarations import Declared
 from apidiscovery_service.sources.registrations import object_defaults
@@ -23,7 +25,6 @@ from apidiscovery_service.sources.registrations.record import (
     Ownership,
     Record,
     RegistrationKind,
-    as_object,
     encode,
     key_of,
     parse_key,
@@ -232,11 +233,7 @@ def _left(entry: Entry, now: str, *, leave_owner: bool) -> Record | None:
     except InvalidRecord:
         return None
     manifest = as_object(record.content)
-    if (
-        place is None
-        or place[0] is not RegistrationKind.CRD
-        or not object_defaults.finalizers_of(manifest)
-    ):
+    if place is None or place[0] is not RegistrationKind.CRD or not finalizers_of(manifest):
         return None
     left = replace(record, content=object_defaults.terminating(manifest, now))
     return replace(left, owner="", owner_id="") if leave_owner else left

@@ -18,6 +18,7 @@ from http import HTTPStatus
 from apidiscovery_formats.media_types import JSON
 
 from apidiscovery_service.core.model import Freshness, Group, Version, shared
+from apidiscovery_service.kube.objects.go_time import time_text
 from apidiscovery_service.recent import Recent
 from apidiscovery_service.sources.upstreams.discovery_answers import (
     MAX_WARNINGS,
@@ -99,7 +100,7 @@ class _Memory:
 
 def now_text() -> str:
     """Return the current time in RFC 3339, UTC."""
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return time_text(datetime.now(UTC))
 
 
 class Rounds:

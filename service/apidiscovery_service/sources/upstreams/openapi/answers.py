@@ -15,6 +15,7 @@ from enum import Enum
 from typing import TypeAlias, cast
 from urllib.parse import parse_qs, unquote, urlsplit
 
+from apidiscovery_formats.openapi.keys import group_of, group_version_of
 from apidiscovery_formats.openapi.pointers import unescaped
 
 from apidiscovery_service.errors import DiscoveryError
@@ -22,7 +23,7 @@ from apidiscovery_service.kube.go_json import JSONValue
 from apidiscovery_service.openapi.v2.split import split
 from apidiscovery_service.sources.upstreams.body import Body, parsed
 from apidiscovery_service.sources.upstreams.failure import Reason, UpstreamFailed, shown
-from apidiscovery_service.sources.upstreams.list_reader import GroupVersion, name_of
+from apidiscovery_service.sources.upstreams.list_reader import GroupVersion
 
 INDEX_PATH = "/openapi/v3"
 V2_PATH = "/openapi/v2"
@@ -98,22 +99,16 @@ class Wanted:
 
     def takes(self, key: str) -> bool:
         """Tell whether a document is wanted."""
+        gv = group_version_of(key)
+        if gv is not None:
+            return gv in self.offered
         match key.split("/"):
-            case ["api", version]:
-                return ("", version) in self.offered
-            case ["apis", group, version]:
-                return (group, version) in self.offered
             case ["apis", group]:
                 return self.is_whole and any(group == one for one, _ in self.offered)
             case ["apis" | "api", _, *_]:
                 return False
             case _:
                 return self.is_whole and bool(_OTHER_KEY.fullmatch(key))
-
-
-def key_of(gv: GroupVersion) -> str:
-    """Return the key of the document of a group-version."""
-    return f"{'apis' if gv[0] else 'api'}/{name_of(*gv)}"
 
 
 def read_index(body: Body, wanted: Wanted, prefix: str) -> Index:
@@ -133,7 +128,7 @@ def read_index(body: Body, wanted: Wanted, prefix: str) -> Index:
         raise UpstreamFailed(Reason.MALFORMED, "want an object with paths, got none")
     index, others = Index(), 0
     for key, item in cast("dict[str, object]", paths).items():
-        is_other = not key.startswith(("api/", "apis/"))
+        is_other = group_of(key) is None
         if wanted.takes(key) and not (is_other and others >= _MAX_OTHERS):
             others += is_other
             _take(index, key, item, prefix)

@@ -3,12 +3,13 @@
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
 
+from apidiscovery_formats.openapi.keys import group_of
+
 from apidiscovery_service.core.source import UPSTREAM
 from apidiscovery_service.encoding.compression import Coding
 from apidiscovery_service.openapi.body import Body, DocumentForm, Index, Packed, PackedBody
 from apidiscovery_service.openapi.body_cache import WHOLE_KEY
 from apidiscovery_service.openapi.documents import Documents
-from apidiscovery_service.openapi.entries import group_of
 from apidiscovery_service.openapi.making import DocumentUnavailable, Observer
 from apidiscovery_service.openapi.recipe import Recipe
 from apidiscovery_service.recent import Recent

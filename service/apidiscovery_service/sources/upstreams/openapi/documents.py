@@ -9,11 +9,12 @@ import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 
+from apidiscovery_formats.openapi.keys import group_of
+
 from apidiscovery_service.core.model import CORE_GROUP
 from apidiscovery_service.errors import DiscoveryError
 from apidiscovery_service.openapi.body import Packed
 from apidiscovery_service.openapi.body_cache import WHOLE_KEY
-from apidiscovery_service.openapi.entries import group_of
 from apidiscovery_service.openapi.recipe import Recipe
 from apidiscovery_service.sources.upstreams.openapi.record import (
     INDEX_RECORDS,

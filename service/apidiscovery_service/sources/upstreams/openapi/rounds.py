@@ -13,6 +13,7 @@ from http import HTTPStatus
 from urllib.parse import urlsplit
 
 import structlog
+from apidiscovery_formats.openapi.keys import key_of
 
 from apidiscovery_service.sources.upstreams.body import Body
 from apidiscovery_service.sources.upstreams.failure import Reason, UpstreamFailed
@@ -25,7 +26,6 @@ from apidiscovery_service.sources.upstreams.openapi.answers import (
     Listed,
     Wanted,
     check,
-    key_of,
     read_index,
     split_document,
 )
@@ -291,14 +291,14 @@ class DocumentRounds:
         if (
             self._spec.kind is UpstreamKind.SERVICE and offered
         ):  # it need not serve the list of its groups
-            path = f"/{key_of(min(offered))}"
+            path = f"/{key_of(*min(offered))}"
         await self._doubts.check(INDEX_PATH, seen, path)
 
     async def _whole(self, answer: Answer, offered: frozenset[GroupVersion]) -> None:
         known, whole = self._writer.published, _digest_of(offered)
         is_same = (known.form, known.offered) == (UpstreamForm.V2, whole)
         is_same = is_same and known.v2_state is not OwnV2.UNKNOWN
-        keys = [key_of(gv) for gv in sorted(offered)]
+        keys = [key_of(*gv) for gv in sorted(offered)]
         read = partial(_read_whole, known.digest if is_same else "", keys)
         digest, found = await self._v2.read(answer, read)
         if found is None:
