@@ -416,10 +416,10 @@ async def test_listeners_hear_of_claims_that_come_and_of_those_that_a_listing_la
 
 
 @only_linux
-async def test_a_process_that_has_ended_holds_no_claim() -> None:
+async def test_a_process_that_has_ended_holds_no_claim(ended_process: str) -> None:
     store = MemoryStore()
     claims = Claims(store, "one")
-    await store.put("claims/polling", json.dumps({"holder": ended_process()}).encode())
+    await store.put("claims/polling", json.dumps({"holder": ended_process}).encode())
     await claims.load()
     assert claims.held_since("polling") is None
 
