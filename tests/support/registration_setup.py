@@ -11,12 +11,12 @@ from apidiscovery_service.sources.registrations.published import (
 from apidiscovery_service.sources.registrations.record import Object
 from apidiscovery_service.sources.registrations.requests import (
     Application,
+    ApplyResult,
     Manifest,
     Publication,
     Query,
     Registered,
     Requester,
-    Written,
 )
 from registry_server import Replica
 
@@ -97,17 +97,17 @@ def with_metadata(document: Object, **metadata: JSONValue) -> Object:
     return {**document, "metadata": {**as_object(document["metadata"]), **metadata}}
 
 
-async def apply(replica: Replica, *documents: Object, **others: object) -> list[Written]:
+async def apply(replica: Replica, *documents: Object, **others: object) -> list[ApplyResult]:
     application = Application((manifest(*documents, list_name="lists"),), **others)  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
     return list(await replica.registrations.apply(application, ANYBODY))
 
 
-def content(written: Written) -> Object:
+def content(written: ApplyResult) -> Object:
     return as_object(written.registered.record.content)
 
 
-def conditions(written: Written | Registered) -> dict[str, str]:
-    registered = written.registered if isinstance(written, Written) else written
+def conditions(written: ApplyResult | Registered) -> dict[str, str]:
+    registered = written.registered if isinstance(written, ApplyResult) else written
     status = as_object(as_object(registered.record.content).get("status"))
     listed = map(as_object, as_list(status.get("conditions")))
     return {str(c["type"]): f"{c['status']} {c['reason']}" for c in listed}

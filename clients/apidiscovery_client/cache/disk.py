@@ -9,7 +9,7 @@ from pathlib import Path
 from apidiscovery_client._interfaces import FetchedSnapshot
 from apidiscovery_client._package import Log
 from apidiscovery_client._private_files import PrivateFolder, cache_folder
-from apidiscovery_client.cache import entries
+from apidiscovery_client.cache import file_format
 
 MAX_BYTES = 64 << 20  # a snapshot of 10 000 resources has 3 MB
 MAX_FILES = 200
@@ -48,7 +48,7 @@ class DiskCache:
         """
         self._files = PrivateFolder(folder or default_folder(), (_SUFFIX,), max_bytes, max_files)
         self._lock = threading.Lock()
-        self._last: tuple[str, entries.CachedFile] | None = None
+        self._last: tuple[str, file_format.CachedFile] | None = None
 
     @property
     def folder(self) -> Path:
@@ -63,11 +63,11 @@ class DiskCache:
         """
         name = _file_name(key)
         try:
-            entry = entries.read(key, self._files.read(name))
+            entry = file_format.read(key, self._files.read(name))
             _check_time(entry.fetched.snapshot.checked_at)
         except FileNotFoundError:
             return None
-        except entries.UntrustedFileError as error:
+        except file_format.UntrustedFileError as error:
             _log.debug("removed, for it cannot be trusted: %s: %s", self.folder / name, error)
             self.remove(key)
             return None
@@ -83,8 +83,8 @@ class DiskCache:
         """Store a snapshot, in place of the one under that key."""
         name = _file_name(key)
         try:
-            entry = self._known(key, fetched) or entries.make_entry(fetched)
-            content = entries.write(key, entry)
+            entry = self._known(key, fetched) or file_format.make_entry(fetched)
+            content = file_format.write(key, entry)
             if len(content) <= self._files.max_bytes:
                 self._files.write(name, content)
                 self._remember(key, entry)
@@ -101,7 +101,7 @@ class DiskCache:
         except (OSError, ValueError) as error:
             _log.debug("not removed: %s", error)
 
-    def _known(self, key: str, fetched: FetchedSnapshot) -> "entries.CachedFile | None":
+    def _known(self, key: str, fetched: FetchedSnapshot) -> "file_format.CachedFile | None":
         """Return the last entry with the time of `fetched`, after "not modified".
 
         Then the groups are the same object, and their documents need not be written again.
@@ -112,7 +112,7 @@ class DiskCache:
             return None
         return last[1].renewed(fetched)
 
-    def _remember(self, key: str, entry: "entries.CachedFile") -> None:
+    def _remember(self, key: str, entry: "file_format.CachedFile") -> None:
         with self._lock:
             self._last = (key, entry)
 
@@ -126,6 +126,6 @@ def _file_name(key: str) -> str:
 def _check_time(checked_at: datetime) -> None:
     """Refuse a snapshot from the future, which would seem fresh for as long as that is away."""
     if checked_at > datetime.now(UTC) + _MAX_SKEW:
-        raise entries.UntrustedFileError(
+        raise file_format.UntrustedFileError(
             f"it was checked at {checked_at.isoformat()}, in the future"
         )

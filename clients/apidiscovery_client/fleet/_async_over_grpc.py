@@ -12,7 +12,7 @@ from apidiscovery_client._errors import UnexpectedDocument
 from apidiscovery_client._grpc.calls import GrpcServer
 from apidiscovery_client._grpc.errors import CallFailedError, CallRefused, discovery_error
 from apidiscovery_client._interfaces import Traffic
-from apidiscovery_client.fleet._told import Told, since_of, unknown
+from apidiscovery_client.fleet._answer import MatrixAnswer, since_of, unknown
 from apidiscovery_client.fleet._wire import (
     CLUSTERS,
     MATRIX,
@@ -66,7 +66,7 @@ class AsyncOverGrpc:
         self._waiting.end()
         await self._calls.close()
 
-    async def matrix(self, known: Told | None) -> Told:
+    async def matrix(self, known: MatrixAnswer | None) -> MatrixAnswer:
         """Return the matrix; `known` itself where it has not changed."""
         for left in reversed(range(_ATTEMPTS)):
             try:
@@ -76,7 +76,7 @@ class AsyncOverGrpc:
                     raise
         raise AssertionError("the last attempt raises")
 
-    async def _pages(self, known: Told | None) -> Told:
+    async def _pages(self, known: MatrixAnswer | None) -> MatrixAnswer:
         received, token = Received(), ""
         while True:
             request = matrix_request(self._selector, known.validator if known else "", token)
@@ -90,7 +90,7 @@ class AsyncOverGrpc:
                     raise self._senseless(MATRIX, "the answer has no result that was asked for")
             token = message.next_page_token
             if not token:
-                return Told(await self._made(received), message.hash)
+                return MatrixAnswer(await self._made(received), message.hash)
 
     async def _made(self, received: Received) -> Matrix:
         try:
@@ -120,7 +120,7 @@ class AsyncOverGrpc:
             for column in columns
         }
 
-    async def listen(self, known: Told | None) -> AsyncGenerator[Told]:
+    async def listen(self, known: MatrixAnswer | None) -> AsyncGenerator[MatrixAnswer]:
         """Yield the matrix now, and after each change, until the connection is lost.
 
         Raises:
@@ -145,7 +145,9 @@ class AsyncOverGrpc:
             except InconsistentError as error:
                 raise unexpected(error, self._server.address, WATCH) from None
 
-    async def _watched(self, known: Told | None, renewal: Renewal) -> AsyncGenerator[Told]:
+    async def _watched(
+        self, known: MatrixAnswer | None, renewal: Renewal
+    ) -> AsyncGenerator[MatrixAnswer]:
         """Yield the states of one watch; it ends with an error only."""
         # A watch continues from the rows of an earlier watch; without a hash they are incomplete.
         received = known.state if known and isinstance(known.state, Received) else Received()
@@ -166,11 +168,11 @@ class AsyncOverGrpc:
                             raise InconsistentError(
                                 "a heartbeat has another hash than the last changes"
                             )
-                        yield Told(received.matrix(), received.hash, received)
+                        yield MatrixAnswer(received.matrix(), received.hash, received)
                     case "changes":
                         matrix = received.change(message.changes)
                         if matrix is not None:
-                            yield Told(matrix, received.hash, received)
+                            yield MatrixAnswer(matrix, received.hash, received)
                     case _:
                         raise self._senseless(WATCH, "the message has no event that is known")
 

@@ -15,8 +15,8 @@ from apidiscovery_client._negotiation import ACCEPT_PLAIN
 from apidiscovery_client._reading import UnreadableError
 from apidiscovery_client._server import Server
 from apidiscovery_client.async_client import AsyncDiscoveryClient
+from apidiscovery_client.fleet._answer import MatrixAnswer, as_fresh_as, since_of, unknown
 from apidiscovery_client.fleet._members import never_answered
-from apidiscovery_client.fleet._told import Told, as_fresh_as, since_of, unknown
 from apidiscovery_client.model import Snapshot
 from apidiscovery_client.transports._async_scope import AsyncScope, in_thread
 from apidiscovery_client.transports.async_http import AsyncHttpTransport
@@ -43,7 +43,7 @@ class AsyncOverHttp:
             for client in self._clients.values():
                 stack.push_async_callback(client.close)
 
-    async def matrix(self, known: Told | None) -> Told:
+    async def matrix(self, known: MatrixAnswer | None) -> MatrixAnswer:
         """Return the matrix; `known` itself where it has not changed."""
         etag = known.validator if known else ""
         reply = await self._transport.get(self._path, ACCEPT_PLAIN, etag)
@@ -52,7 +52,7 @@ class AsyncOverHttp:
         if reply.status == HTTPStatus.NOT_FOUND and not reply.is_page:
             raise RequestRefused(_NO_FLEET, url=reply.url, status=reply.status)
         matrix = await in_thread(partial(reply.read, _read))
-        return Told(matrix, reply.headers.get("etag", ""))
+        return MatrixAnswer(matrix, reply.headers.get("etag", ""))
 
     async def snapshots(
         self, columns: Sequence[Column], max_age_s: float | None
@@ -74,7 +74,7 @@ class AsyncOverHttp:
         except DiscoveryError as error:
             return never_answered(client.server, error)
 
-    def listen(self, known: Told | None) -> AsyncGenerator[Told]:
+    def listen(self, known: MatrixAnswer | None) -> AsyncGenerator[MatrixAnswer]:
         """Raise `NotImplementedError`: HTTP servers do not push changes."""
         raise NotImplementedError("HTTP servers do not push what has changed; ask again")
 

@@ -9,7 +9,7 @@ from apidiscovery_formats.matrix import Matrix
 
 from apidiscovery_client._errors import DiscoveryError
 from apidiscovery_client._sans_io.following import jittered_pauses
-from apidiscovery_client.fleet._told import Told, as_stale, may_pass
+from apidiscovery_client.fleet._answer import MatrixAnswer, as_stale, may_pass
 from apidiscovery_client.model import Snapshot
 from apidiscovery_client.transports._async_scope import pause
 
@@ -26,7 +26,7 @@ class AsyncServed:
 
     def __init__(self, tells: "AsyncOverHttp | AsyncOverGrpc") -> None:
         self._tells = tells
-        self._told: Told | None = None
+        self._told: MatrixAnswer | None = None
         self._silent_since: datetime | None = None
 
     @property
@@ -57,7 +57,7 @@ class AsyncServed:
     async def states(self, interval_s: float) -> AsyncGenerator[Matrix]:
         """Yield the matrix again and again: when it is pushed, or else after each interval."""
         pauses = jittered_pauses(interval_s)
-        mine: Told | None = None
+        mine: MatrixAnswer | None = None
         while True:
             if not self._tells.can_listen:
                 yield await self.matrix(0)
@@ -70,7 +70,7 @@ class AsyncServed:
                     yield self._last_known(error)
             await pause(next(pauses))
 
-    def _heard(self, told: Told) -> Matrix:
+    def _heard(self, told: MatrixAnswer) -> Matrix:
         self._told = told
         self._silent_since = None
         return told.matrix

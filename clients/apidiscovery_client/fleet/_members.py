@@ -8,7 +8,7 @@ from apidiscovery_client._connecting import Flags, overrides_of, server_of
 from apidiscovery_client._errors import DiscoveryError, InvalidConfiguration
 from apidiscovery_client._kube_access import translated
 from apidiscovery_client._server import Server
-from apidiscovery_client.fleet._told import unknown
+from apidiscovery_client.fleet._answer import unknown
 from apidiscovery_client.model import Snapshot
 
 

@@ -12,7 +12,7 @@ from apidiscovery_client._errors import UnexpectedDocument
 from apidiscovery_client._grpc.calls import GrpcServer
 from apidiscovery_client._grpc.errors import CallFailedError, CallRefused, discovery_error
 from apidiscovery_client._interfaces import Traffic
-from apidiscovery_client.fleet._told import Told, since_of, unknown
+from apidiscovery_client.fleet._answer import MatrixAnswer, since_of, unknown
 from apidiscovery_client.fleet._wire import (
     CLUSTERS,
     MATRIX,
@@ -66,7 +66,7 @@ class OverGrpc:
         self._waiting.end()
         self._calls.close()
 
-    def matrix(self, known: Told | None) -> Told:
+    def matrix(self, known: MatrixAnswer | None) -> MatrixAnswer:
         """Return the matrix; `known` itself where it has not changed."""
         for left in reversed(range(_ATTEMPTS)):
             try:
@@ -76,7 +76,7 @@ class OverGrpc:
                     raise
         raise AssertionError("the last attempt raises")
 
-    def _pages(self, known: Told | None) -> Told:
+    def _pages(self, known: MatrixAnswer | None) -> MatrixAnswer:
         received, token = Received(), ""
         while True:
             request = matrix_request(self._selector, known.validator if known else "", token)
@@ -90,7 +90,7 @@ class OverGrpc:
                     raise self._senseless(MATRIX, "the answer has no result that was asked for")
             token = message.next_page_token
             if not token:
-                return Told(self._made(received), message.hash)
+                return MatrixAnswer(self._made(received), message.hash)
 
     def _made(self, received: Received) -> Matrix:
         try:
@@ -118,7 +118,7 @@ class OverGrpc:
             for column in columns
         }
 
-    def listen(self, known: Told | None) -> Generator[Told]:
+    def listen(self, known: MatrixAnswer | None) -> Generator[MatrixAnswer]:
         """Yield the matrix now, and after each change, until the connection is lost.
 
         Raises:
@@ -143,7 +143,7 @@ class OverGrpc:
             except InconsistentError as error:
                 raise unexpected(error, self._server.address, WATCH) from None
 
-    def _watched(self, known: Told | None, renewal: Renewal) -> Generator[Told]:
+    def _watched(self, known: MatrixAnswer | None, renewal: Renewal) -> Generator[MatrixAnswer]:
         """Yield the states of one watch; it ends with an error only."""
         # A watch continues from the rows of an earlier watch; without a hash they are incomplete.
         received = known.state if known and isinstance(known.state, Received) else Received()
@@ -164,11 +164,11 @@ class OverGrpc:
                             raise InconsistentError(
                                 "a heartbeat has another hash than the last changes"
                             )
-                        yield Told(received.matrix(), received.hash, received)
+                        yield MatrixAnswer(received.matrix(), received.hash, received)
                     case "changes":
                         matrix = received.change(message.changes)
                         if matrix is not None:
-                            yield Told(matrix, received.hash, received)
+                            yield MatrixAnswer(matrix, received.hash, received)
                     case _:
                         raise self._senseless(WATCH, "the message has no event that is known")
 

@@ -15,8 +15,8 @@ from apidiscovery_client._negotiation import ACCEPT_PLAIN
 from apidiscovery_client._reading import UnreadableError
 from apidiscovery_client._server import Server
 from apidiscovery_client.client import DiscoveryClient
+from apidiscovery_client.fleet._answer import MatrixAnswer, as_fresh_as, since_of, unknown
 from apidiscovery_client.fleet._members import never_answered
-from apidiscovery_client.fleet._told import Told, as_fresh_as, since_of, unknown
 from apidiscovery_client.model import Snapshot
 from apidiscovery_client.transports._scope import Scope, in_thread
 from apidiscovery_client.transports.http import HttpTransport
@@ -43,7 +43,7 @@ class OverHttp:
             for client in self._clients.values():
                 stack.callback(client.close)
 
-    def matrix(self, known: Told | None) -> Told:
+    def matrix(self, known: MatrixAnswer | None) -> MatrixAnswer:
         """Return the matrix; `known` itself where it has not changed."""
         etag = known.validator if known else ""
         reply = self._transport.get(self._path, ACCEPT_PLAIN, etag)
@@ -52,7 +52,7 @@ class OverHttp:
         if reply.status == HTTPStatus.NOT_FOUND and not reply.is_page:
             raise RequestRefused(_NO_FLEET, url=reply.url, status=reply.status)
         matrix = in_thread(partial(reply.read, _read))
-        return Told(matrix, reply.headers.get("etag", ""))
+        return MatrixAnswer(matrix, reply.headers.get("etag", ""))
 
     def snapshots(self, columns: Sequence[Column], max_age_s: float | None) -> dict[str, Snapshot]:
         """Return what clusters serve, by name; no fresher than their columns."""
@@ -72,7 +72,7 @@ class OverHttp:
         except DiscoveryError as error:
             return never_answered(client.server, error)
 
-    def listen(self, known: Told | None) -> Generator[Told]:
+    def listen(self, known: MatrixAnswer | None) -> Generator[MatrixAnswer]:
         """Raise `NotImplementedError`: HTTP servers do not push changes."""
         raise NotImplementedError("HTTP servers do not push what has changed; ask again")
 

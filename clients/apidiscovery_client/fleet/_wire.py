@@ -10,7 +10,7 @@ from apidiscovery_formats.matrix import Agreement, Cell, Column, Freshness, Key,
 from google.protobuf.duration_pb2 import Duration
 
 from apidiscovery_client._errors import UnexpectedDocument
-from apidiscovery_client.fleet._told import freshness_of, since_of, unknown
+from apidiscovery_client.fleet._answer import freshness_of, since_of, unknown
 from apidiscovery_client.model import (
     CURRENT,
     Group,

@@ -18,7 +18,7 @@ class SourceState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Certificates:
+class CertificateExpiry:
     """When the certificates of a connection expire; None if there is none.
 
     Attributes:
@@ -49,7 +49,7 @@ class SourceStatus:
     error: str = ""
     address: str = ""
     withheld: str = ""
-    certificates: Certificates = Certificates()
+    certificates: CertificateExpiry = CertificateExpiry()
 
 
 class Source:

@@ -22,9 +22,9 @@ from apidiscovery_service.kube.objects.metadata import metadata_of
 from apidiscovery_service.kube.objects.watch_events import EventType, bookmark
 from apidiscovery_service.storage_versions.recent_events import (
     Event,
+    EventLog,
     Expired,
     Gap,
-    History,
     with_resource_version,
 )
 from apidiscovery_service.store import (
@@ -121,7 +121,7 @@ class Collection:
         self._decoded: dict[str, tuple[Entry, StoredObject]] = {}
         # Initial events by name, one for all watchers, so that each is encoded once.
         self._initial_events: dict[str, Event] = {}
-        self._history = History(history)
+        self._history = EventLog(history)
         self._revision = 0
         # The entry that was applied last under each key, readable or not.
         self._marks: dict[str, tuple[int, int]] = {}

@@ -12,7 +12,7 @@ from datetime import datetime
 
 import structlog
 
-from apidiscovery_service.kube.objects import reading
+from apidiscovery_service.kube.objects import json_fields
 from apidiscovery_service.kube.objects.kinds import Object
 from apidiscovery_service.kube.objects.metadata import finalizers_of, is_terminating, metadata_of
 from apidiscovery_service.kube.objects.watch_events import EventType
@@ -191,7 +191,7 @@ class _Candidates:
     def handle_object(self, event: Event) -> None:
         """Take an event of a StorageVersion."""
         if event.type in {EventType.ADDED, EventType.MODIFIED}:
-            name = reading.text(metadata_of(event.object), "name")
+            name = json_fields.text(metadata_of(event.object), "name")
             self._add([(name, event.object)])
 
     def handle_lease(self, event: Event) -> None:

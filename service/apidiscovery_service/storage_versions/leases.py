@@ -13,7 +13,7 @@ import uuid
 from dataclasses import dataclass
 from datetime import datetime
 
-from apidiscovery_service.kube.objects import reading
+from apidiscovery_service.kube.objects import json_fields
 from apidiscovery_service.kube.objects.go_time import micro_time_text, time_text
 from apidiscovery_service.kube.objects.kinds import LEASE, Object
 from apidiscovery_service.kube.objects.metadata import metadata_of
@@ -99,11 +99,11 @@ def created(new: LeaseHolder, now: datetime) -> Object:
 
 def succeeding(lease: Object, new: LeaseHolder, now: datetime) -> Object:
     """Return a new lease for a new holder, one transition after this lease."""
-    transitions = reading.integer(reading.mapping(lease, "spec"), "leaseTransitions") + 1
+    transitions = json_fields.integer(json_fields.mapping(lease, "spec"), "leaseTransitions") + 1
     successor = created(new, now)
     earlier = [holder(lease), *earlier_holders(lease)][:_MAX_EARLIER]
     metadata = metadata_of(successor) | {"annotations": {EARLIER_HOLDERS: " ".join(earlier)}}
-    spec = dict(reading.mapping(successor, "spec")) | {
+    spec = dict(json_fields.mapping(successor, "spec")) | {
         "acquireTime": micro_time_text(now),
         "leaseTransitions": min(transitions, _INT32_MAX),
     }
@@ -112,12 +112,12 @@ def succeeding(lease: Object, new: LeaseHolder, now: datetime) -> Object:
 
 def renewed(lease: Object, by: LeaseHolder, now: datetime) -> Object:
     """Return the lease renewed by its holder."""
-    spec = dict(reading.mapping(lease, "spec")) | {
+    spec = dict(json_fields.mapping(lease, "spec")) | {
         "leaseDurationSeconds": by.duration_s,
         "renewTime": micro_time_text(now),
     }
     metadata = metadata_of(lease)
-    labels = dict(reading.string_map(metadata, "labels")) | by.labels
+    labels = dict(json_fields.string_map(metadata, "labels")) | by.labels
     return lease | {
         "metadata": metadata | {"labels": labels},
         "spec": spec,
@@ -126,23 +126,23 @@ def renewed(lease: Object, by: LeaseHolder, now: datetime) -> Object:
 
 def duration_s(lease: Object) -> int:
     """Return the duration of a lease; an hour unless it has been renewed and has a positive one."""
-    spec = reading.mapping(lease, "spec")
-    duration = reading.integer(spec, "leaseDurationSeconds")
-    is_valid = duration > 0 and bool(reading.text(spec, "renewTime"))
+    spec = json_fields.mapping(lease, "spec")
+    duration = json_fields.integer(spec, "leaseDurationSeconds")
+    is_valid = duration > 0 and bool(json_fields.text(spec, "renewTime"))
     return duration if is_valid else DEFAULT_DURATION_S
 
 
 def name(lease: Object) -> str:
     """Return `metadata.name`, the identity of the API server."""
-    return reading.text(metadata_of(lease), "name")
+    return json_fields.text(metadata_of(lease), "name")
 
 
 def holder(lease: Object) -> str:
     """Return `spec.holderIdentity`; empty when there is none."""
-    return reading.text(reading.mapping(lease, "spec"), "holderIdentity")
+    return json_fields.text(json_fields.mapping(lease, "spec"), "holderIdentity")
 
 
 def earlier_holders(lease: Object) -> list[str]:
     """Return the identities of earlier holders, latest first; at most 32."""
-    annotations = reading.string_map(metadata_of(lease), "annotations")
+    annotations = json_fields.string_map(metadata_of(lease), "annotations")
     return annotations.get(EARLIER_HOLDERS, "").split()

@@ -14,10 +14,10 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from apidiscovery_service.kube.go_json import JSONValue
-from apidiscovery_service.kube.objects import go_time, reading
+from apidiscovery_service.kube.objects import go_time, json_fields
+from apidiscovery_service.kube.objects.json_fields import Fields
 from apidiscovery_service.kube.objects.kinds import Object
 from apidiscovery_service.kube.objects.metadata import metadata_of, with_metadata
-from apidiscovery_service.kube.objects.reading import Fields
 
 ALL_ENCODING_VERSIONS_EQUAL = "AllEncodingVersionsEqual"
 
@@ -186,19 +186,19 @@ def _whole_second(moment: datetime) -> datetime:
 
 def status_of(value: Object) -> Status:
     """Return the status of a decoded StorageVersion."""
-    fields = reading.mapping(value, "status")
+    fields = json_fields.mapping(value, "status")
     common = fields.get("commonEncodingVersion")
     return Status(
-        tuple(_entry(entry) for entry in reading.mappings(fields, "storageVersions")),
+        tuple(_entry(entry) for entry in json_fields.mappings(fields, "storageVersions")),
         common if isinstance(common, str) else None,
-        tuple(_condition(condition) for condition in reading.mappings(fields, "conditions")),
+        tuple(_condition(condition) for condition in json_fields.mappings(fields, "conditions")),
     )
 
 
 def server_ids(value: Object) -> list[str]:
     """Return the identities of the API servers that have entries, in order."""
-    entries = reading.mappings(reading.mapping(value, "status"), "storageVersions")
-    return [reading.text(entry, "apiServerID") for entry in entries]
+    entries = json_fields.mappings(json_fields.mapping(value, "status"), "storageVersions")
+    return [json_fields.text(entry, "apiServerID") for entry in entries]
 
 
 def with_status(value: Object, status: Status) -> Object:
@@ -208,7 +208,7 @@ def with_status(value: Object, status: Status) -> Object:
 
 def generation_of(value: Object) -> int:
     """Return `metadata.generation`, 0 when there is none."""
-    return reading.integer(metadata_of(value), "generation")
+    return json_fields.integer(metadata_of(value), "generation")
 
 
 def marked_for_deletion(value: Object, now: datetime) -> Object:
@@ -224,21 +224,21 @@ def marked_for_deletion(value: Object, now: datetime) -> Object:
 
 def _entry(fields: Fields) -> ServerStorageVersion:
     return ServerStorageVersion(
-        reading.text(fields, "apiServerID"),
-        reading.text(fields, "encodingVersion"),
-        tuple(reading.strings(fields, "decodableVersions")),
-        tuple(reading.strings(fields, "servedVersions")),
+        json_fields.text(fields, "apiServerID"),
+        json_fields.text(fields, "encodingVersion"),
+        tuple(json_fields.strings(fields, "decodableVersions")),
+        tuple(json_fields.strings(fields, "servedVersions")),
     )
 
 
 def _condition(fields: Fields) -> Condition:
-    since = reading.text(fields, "lastTransitionTime")
+    since = json_fields.text(fields, "lastTransitionTime")
     return Condition(
-        reading.text(fields, "type"),
-        reading.text(fields, "status"),
-        reading.text(fields, "reason"),
-        reading.text(fields, "message"),
-        reading.integer(fields, "observedGeneration"),
+        json_fields.text(fields, "type"),
+        json_fields.text(fields, "status"),
+        json_fields.text(fields, "reason"),
+        json_fields.text(fields, "message"),
+        json_fields.integer(fields, "observedGeneration"),
         datetime.fromisoformat(since).astimezone(UTC) if since else None,
     )
 

@@ -63,7 +63,7 @@ class ListOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class ListedObjects:
     """Objects in order of their names, as they were at one moment, and the metadata of the list."""
 
     items: tuple[Object, ...]
@@ -102,7 +102,7 @@ class ObjectReads:
             _check_reached(lowest, now)
         return stored.object
 
-    async def list(self, options: ListOptions) -> Listed:
+    async def list(self, options: ListOptions) -> ListedObjects:
         """Return objects in order of their names.
 
         Raises:
@@ -290,7 +290,7 @@ def _wants_exactly(options: ListOptions, given: int) -> bool:
 
 def _next_page(
     objects: Sequence[StoredObject], now: int, options: ListOptions, begun: Continuation
-) -> Listed:
+) -> ListedObjects:
     """Return the next page.
 
     Raises:
@@ -306,15 +306,15 @@ def _next_page(
 
 def _page(
     objects: Sequence[StoredObject], revision: int, options: ListOptions, start: str
-) -> Listed:
+) -> ListedObjects:
     later = [stored for stored in objects if stored.name >= start]
     selected = [stored for stored in later if options.selection.matches(stored.object)]
     page = selected[: options.limit] if options.limit > 0 else selected
     items = tuple(stored.object for stored in page)
     left = len(selected) - len(page)
     if not left:
-        return Listed(items, ListMeta(str(revision)))
+        return ListedObjects(items, ListMeta(str(revision)))
     token = Continuation(revision, page[-1].name + "\0", state_of(objects)).encode()
     # As upstream, which cannot count what a selector leaves.
     remaining = left if options.selection.is_everything else None
-    return Listed(items, ListMeta(str(revision), token, remaining))
+    return ListedObjects(items, ListMeta(str(revision), token, remaining))

@@ -15,7 +15,7 @@ from functools import partial
 from typing import TypeAlias
 
 from apidiscovery_service.kube.go_json import dumps
-from apidiscovery_service.kube.objects import errors, field_errors, go_time, reading, validation
+from apidiscovery_service.kube.objects import errors, field_errors, go_time, json_fields, validation
 from apidiscovery_service.kube.objects.decoding import from_value
 from apidiscovery_service.kube.objects.errors import Cause, Details, ObjectError
 from apidiscovery_service.kube.objects.kinds import Object
@@ -31,7 +31,7 @@ from apidiscovery_service.storage_versions.model import (
     utc_now,
 )
 from apidiscovery_service.storage_versions.object_reads import (
-    Listed,
+    ListedObjects,
     ListOptions,
     ObjectReads,
     parse_uint,
@@ -135,9 +135,9 @@ class Objects(ObjectReads):
             ObjectError: 409 when the name is taken or no free one was found, 422 when it is
                 invalid, 400 when it has a resourceVersion, 413 when it is too large.
         """
-        if reading.text(metadata_of(value), "resourceVersion"):
+        if json_fields.text(metadata_of(value), "resourceVersion"):
             raise errors.bad_request("resourceVersion should not be set on objects to be created")
-        given = reading.text(metadata_of(value), "name")
+        given = json_fields.text(metadata_of(value), "name")
         for attempt in range(1, _ATTEMPTS + 1):
             new = await run_sized(size, lambda: self._new_object(value))
             try:
@@ -174,7 +174,7 @@ class Objects(ObjectReads):
                 is too large.
         """
         _check_name(value, name)
-        uid = reading.text(metadata_of(value), "uid") or None
+        uid = json_fields.text(metadata_of(value), "uid") or None
         update = _Update(lambda _: value, is_status, uid, size)
         return await self._change(name, update, dry_run=dry_run)
 
@@ -226,7 +226,7 @@ class Objects(ObjectReads):
         preconditions: Preconditions = _NO_PRECONDITIONS,
         *,
         dry_run: bool = False,
-    ) -> Listed:
+    ) -> ListedObjects:
         """Delete the objects of a list one by one; return the list.
 
         Objects that were removed or replaced by others of the same name meanwhile are skipped.
@@ -236,7 +236,7 @@ class Objects(ObjectReads):
         """
         listed = await self.list(options)
         for item in listed.items:
-            name, uid = (reading.text(metadata_of(item), field) for field in ("name", "uid"))
+            name, uid = (json_fields.text(metadata_of(item), field) for field in ("name", "uid"))
             await self._delete_named(name, uid, preconditions, dry_run=dry_run)
         return listed
 
@@ -252,8 +252,8 @@ class Objects(ObjectReads):
         metadata = {k: v for k, v in given.items() if k not in _SYSTEM_FIELDS}
         if not self.kind.namespaced:
             metadata.pop("namespace", None)
-        base = reading.text(given, "generateName")
-        if base and not reading.text(given, "name"):
+        base = json_fields.text(given, "generateName")
+        if base and not json_fields.text(given, "name"):
             metadata["name"] = generated_name(base)
         metadata |= {
             "uid": str(uuid.uuid4()),
@@ -266,7 +266,7 @@ class Objects(ObjectReads):
     async def _create(self, new: Object, *, dry_run: bool) -> Object:
         if not dry_run:
             return (await _fitting(self._collection.create(new))).object
-        name = reading.text(metadata_of(new), "name")
+        name = json_fields.text(metadata_of(new), "name")
         if (stored := await self._read(name)) is not None:
             raise Conflict(stored.key, stored.revision)
         return new
@@ -274,8 +274,8 @@ class Objects(ObjectReads):
     async def _name_taken(self, new: Object) -> ObjectError:
         """Return the error for an object whose name is taken."""
         metadata = metadata_of(new)
-        name = reading.text(metadata, "name")
-        generated = reading.text(metadata, "generateName")
+        name = json_fields.text(metadata, "name")
+        generated = json_fields.text(metadata, "generateName")
         error = (errors.name_not_generated if generated else errors.already_exists)(self.kind, name)
         stored = await self._read(name)
         if stored is None or not is_terminating(stored.object):
@@ -307,7 +307,7 @@ class Objects(ObjectReads):
         """
         requested, old = update.change(stored.object), stored.object
         _check_name(requested, stored.name)
-        self._check_version(stored, reading.text(metadata_of(requested), "resourceVersion"))
+        self._check_version(stored, json_fields.text(metadata_of(requested), "resourceVersion"))
         prepare = _with_new_status if update.is_status else _prepared
         new = from_value(prepare(requested, old), self.kind).object
         if update.is_status:
@@ -328,7 +328,7 @@ class Objects(ObjectReads):
 
     def _check(self, new: Object, causes: list[Cause]) -> None:
         if causes:
-            raise errors.invalid(self.kind, reading.text(metadata_of(new), "name"), causes)
+            raise errors.invalid(self.kind, json_fields.text(metadata_of(new), "name"), causes)
 
     def _check_version(self, stored: StoredObject, text: str) -> None:
         """Refuse an object that was not made from the stored one."""
@@ -353,7 +353,7 @@ class Objects(ObjectReads):
 
         Source: k8s.io/apiserver pkg/storage/interfaces.go, Preconditions.Check.
         """
-        present = reading.text(metadata_of(stored.object), "uid") if stored else ""
+        present = json_fields.text(metadata_of(stored.object), "uid") if stored else ""
         if uid != present:
             why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {present}"
             raise errors.conflict(self.kind, name, why)
@@ -368,7 +368,7 @@ class Objects(ObjectReads):
             stored = await self._read(name)
             if stored is None:
                 return None
-            if uid is not None and reading.text(metadata_of(stored.object), "uid") != uid:
+            if uid is not None and json_fields.text(metadata_of(stored.object), "uid") != uid:
                 return None
             self._check_preconditions(stored, preconditions)
             try:
@@ -381,7 +381,7 @@ class Objects(ObjectReads):
             return await self._mark(stored, dry_run=dry_run)
         if not dry_run:
             await self._collection.remove(stored)
-        uid = reading.text(metadata_of(stored.object), "uid")
+        uid = json_fields.text(metadata_of(stored.object), "uid")
         return Deleted(stored.object, Details(stored.name, self.kind.group, self.kind.plural, uid))
 
     async def _mark(self, stored: StoredObject, *, dry_run: bool) -> Deleted:
@@ -396,7 +396,7 @@ class Objects(ObjectReads):
     def _check_preconditions(self, stored: StoredObject, preconditions: Preconditions) -> None:
         """Source: k8s.io/apiserver pkg/registry/rest/delete.go, BeforeDelete."""
         uid, version = preconditions.uid, preconditions.resource_version
-        present = reading.text(metadata_of(stored.object), "uid")
+        present = json_fields.text(metadata_of(stored.object), "uid")
         # Upstream prints the kind in place of the resource.
         kind = replace(self.kind, plural=self.kind.kind)
         if uid is not None and uid != present:
@@ -448,7 +448,7 @@ def _takes_last_finalizer(new: Object, old: Object) -> bool:
 
     Source: pkg/registry/generic/registry/store.go, ShouldDeleteDuringUpdate.
     """
-    grace_s = reading.integer(metadata_of(old), "deletionGracePeriodSeconds")
+    grace_s = json_fields.integer(metadata_of(old), "deletionGracePeriodSeconds")
     return is_terminating(old) and grace_s == 0 and not finalizers_of(new)
 
 
@@ -459,7 +459,7 @@ def _text(value: Object) -> bytes:
 
 def _check_name(value: Object, name: str) -> None:
     """Source: k8s.io/apiserver pkg/endpoints/handlers/rest.go, checkName."""
-    given = reading.text(metadata_of(value), "name")
+    given = json_fields.text(metadata_of(value), "name")
     if not given:
         raise errors.bad_request(
             f"the name of the object ({name} based on URL) was undeterminable: "

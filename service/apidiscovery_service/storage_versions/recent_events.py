@@ -69,7 +69,7 @@ class Gap:
     until: int
 
 
-class History:
+class EventLog:
     """A bounded list of events, in order.
 
     Args:

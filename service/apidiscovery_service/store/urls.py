@@ -86,7 +86,7 @@ async def open_store(url: StoreUrl, options: EtcdOptions) -> Store:
         StoreUnavailable: The disk fails.
     """
     # Imported when needed: etcd needs grpc.
-    if url.path is not None:
+    if url.kind == "sqlite" and url.path is not None:
         from apidiscovery_service.store.sqlite import SqliteStore  # noqa: PLC0415
 
         return await SqliteStore.open(url.path)

@@ -9,7 +9,7 @@ from apidiscovery_client.fleet._wire import Received
 from apidiscovery_formats.matrix import Matrix
 from apidiscovery_service.core.source import SourceState
 from apidiscovery_service.kube.objects.selectors import parse_labels
-from apidiscovery_service.serving.grpc import fleet_sheet
+from apidiscovery_service.serving.grpc import fleet_encoding
 from fleet_clusters import SINCE, cluster, group
 from fleet_server import (
     Served,
@@ -186,7 +186,7 @@ async def test_pages_are_of_one_state(served: Served, stub: Stub, page_size: int
 async def test_messages_are_cut_by_size(
     served: Served, stub: Stub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fleet_sheet, "PART_BYTES", 100)
+    monkeypatch.setattr(fleet_encoding, "PART_BYTES", 100)
     found = await pages(stub)
 
     assert len(found) > len(served.fleet.clusters)

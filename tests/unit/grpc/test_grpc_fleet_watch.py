@@ -17,7 +17,7 @@ from apidiscovery_formats.matrix import Matrix
 from apidiscovery_service.core.cluster import Cluster
 from apidiscovery_service.core.source import SourceState
 from apidiscovery_service.fleet.state import Fleet
-from apidiscovery_service.serving.grpc import fleet_sheet
+from apidiscovery_service.serving.grpc import fleet_encoding
 from fleet_clusters import cluster, group
 from fleet_server import (
     DEADLINE_S,
@@ -165,7 +165,7 @@ async def test_a_caller_that_has_the_state_goes_on_at_a_replica(served: Served, 
 async def test_large_states_and_changes_come_in_parts(
     served: Served, stub: Stub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fleet_sheet, "PART_BYTES", 100)
+    monkeypatch.setattr(fleet_encoding, "PART_BYTES", 100)
     received = Received()
     async with watching(stub) as call:
         parts = [await next_changes(call)]
@@ -230,15 +230,15 @@ def test_a_delta_applied_to_the_old_gives_the_new(
 ) -> None:
     """Also when the reader skips states, and whatever the size of messages."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(fleet_sheet, "PART_BYTES", part_bytes)
+        patched.setattr(fleet_encoding, "PART_BYTES", part_bytes)
         fleet, received = Fleet(), Received()
         scope = fleet.scope()
-        written = fleet_sheet.write(scope.matrix(), scope.clusters, None)
+        written = fleet_encoding.write(scope.matrix(), scope.clusters, None)
         messages = list(written.sheet.whole())
         sent = written.sheet.sent
         for number, (changed, gone) in enumerate(changes):
             fleet.update(changed, gone)
-            written = fleet_sheet.write(scope.matrix(), scope.clusters, written)
+            written = fleet_encoding.write(scope.matrix(), scope.clusters, written)
             if skipping and number % 2:
                 continue
             messages += written.sheet.delta(sent)
@@ -250,7 +250,9 @@ def test_a_delta_applied_to_the_old_gives_the_new(
 
     assert matrix == scope.matrix()
     assert received.hash == written.sheet.hash
-    assert written.sheet.hash == fleet_sheet.write(scope.matrix(), scope.clusters, None).sheet.hash
+    assert (
+        written.sheet.hash == fleet_encoding.write(scope.matrix(), scope.clusters, None).sheet.hash
+    )
 
 
 async def test_a_watch_misses_nothing_of_a_fleet_that_flaps(served: Served, stub: Stub) -> None:

@@ -6,8 +6,8 @@ import pytest
 from apidiscovery_formats.negotiation import JSON
 from apidiscovery_service.kube.go_json import JSONValue
 from apidiscovery_service.kube.objects.encoding import ListMeta, encode_value
+from apidiscovery_service.kube.objects.json_fields import mappings
 from apidiscovery_service.kube.objects.kinds import LEASE, STORAGE_VERSION, Object
-from apidiscovery_service.kube.objects.reading import mappings
 from apidiscovery_service.kube.objects.tables import IncludeObject, table
 from apidiscovery_service.kube.objects.watch_events import bookmark
 from kube_samples import made

@@ -20,12 +20,12 @@ from apidiscovery_service.sources.registrations.published import (
 from apidiscovery_service.sources.registrations.record import Record, RegistrationKind, encode
 from apidiscovery_service.sources.registrations.requests import (
     ApplyOutcome,
+    ApplyResult,
     Denied,
     Query,
     Reference,
     Requester,
     RevisionMismatch,
-    Written,
 )
 from apidiscovery_service.store import Batch, Listing, StoreRefused, StoreUnavailable
 from apidiscovery_service.store.memory import MemoryStore
@@ -130,7 +130,7 @@ async def test_of_writers_that_expect_the_same_revision_one_wins(replica: Replic
         ),
         return_exceptions=True,
     )
-    won = [result for result in results if isinstance(result, Written)]
+    won = [result for result in results if isinstance(result, ApplyResult)]
     lost = [result for result in results if isinstance(result, RevisionMismatch)]
     assert (len(won), len(lost)) == (1, 19)
     assert {error.revision for error in lost} == {won[0].registered.revision}

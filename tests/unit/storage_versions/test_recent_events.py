@@ -12,9 +12,9 @@ from apidiscovery_service.storage_versions.collection import (
 )
 from apidiscovery_service.storage_versions.recent_events import (
     Event,
+    EventLog,
     Expired,
     Gap,
-    History,
     narrowed,
 )
 
@@ -53,7 +53,7 @@ def test_a_reader_that_continues_after_an_event_has_seen_all_up_to_its_revision(
 
 
 def test_a_watcher_that_started_within_a_gap_must_list_again() -> None:
-    history = History(10)
+    history = EventLog(10)
     history.restart(5)
     history.extend([Gap(5, 9), *dated([], [put(11)], 9, 11)])
     for begun in (6, 8):

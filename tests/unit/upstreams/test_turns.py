@@ -6,14 +6,14 @@ from contextlib import AsyncExitStack
 from apidiscovery_service.sources.upstreams.request_order import (
     DETAILS_AT_ONCE,
     FIRST_ROUNDS_AT_ONCE,
-    Turns,
+    RequestOrder,
 )
 
 LONG_S = 20.0
 
 
 async def test_details_wait_for_the_first_round_of_every_server() -> None:
-    turns = Turns()
+    turns = RequestOrder()
     for server in ("a", "b"):
         turns.begin(server)
     async with turns.discovery("a"):
@@ -27,7 +27,7 @@ async def test_details_wait_for_the_first_round_of_every_server() -> None:
 
 
 async def test_details_do_not_wait_for_a_dropped_server() -> None:
-    turns = Turns()
+    turns = RequestOrder()
     turns.begin("a")
     turns.end("a")
     async with turns.details(LONG_S) as is_its_turn:
@@ -35,7 +35,7 @@ async def test_details_do_not_wait_for_a_dropped_server() -> None:
 
 
 async def test_few_servers_get_requests_for_details_at_once() -> None:
-    turns = Turns()
+    turns = RequestOrder()
     async with AsyncExitStack() as stack:
         for _ in range(DETAILS_AT_ONCE):
             assert await stack.enter_async_context(turns.details(LONG_S))
@@ -46,7 +46,7 @@ async def test_few_servers_get_requests_for_details_at_once() -> None:
 
 
 async def test_only_first_rounds_wait_for_others() -> None:
-    turns = Turns()
+    turns = RequestOrder()
     servers = [f"s{number}" for number in range(FIRST_ROUNDS_AT_ONCE + 1)]
     for server in servers:
         turns.begin(server)

@@ -9,7 +9,7 @@ from apidiscovery_service.core.group_document import group_value
 from apidiscovery_service.core.model import Contribution, Freshness, Group, Precedence
 from apidiscovery_service.core.registry import Registry
 from apidiscovery_service.sources.upstreams.list_reader import name_of
-from apidiscovery_service.sources.upstreams.projection import TrustedState, mirrored_offers
+from apidiscovery_service.sources.upstreams.offers import UpstreamView, mirrored_offers
 from apidiscovery_service.sources.upstreams.rounds import EVERYTHING_EVERY_ROUNDS
 from apidiscovery_service.sources.upstreams.spec import UpstreamKind, UpstreamLimits, VersionFilter
 from fake_api_server import DOWN, NOT_FOUND, Answer, FakeApiServer, Request, document
@@ -37,7 +37,7 @@ async def test_a_real_cluster_is_converted_as_by_the_reference(ask: Ask, cluster
         await one.round()
         assert one.known.is_well
     registry = Registry()
-    offers = mirrored_offers(TrustedState(one.known, is_trusted=True))
+    offers = mirrored_offers(UpstreamView(one.known, is_trusted=True))
     snapshot = registry.publish(Contribution("upstream:east", Precedence.AGGREGATOR, offers))
     groups = [g.group for g in (*snapshot.core.groups, *snapshot.named.groups)]
     converted = {
@@ -195,10 +195,10 @@ async def test_resources_of_all_core_paths_make_one_version(ask: Ask) -> None:
     async with FakeApiServer(answers) as server:
         one = ask(spec_of(server.url, core_paths=("/api", "/oapi"), named_paths=()))
         await one.round()
-        (well,) = mirrored_offers(TrustedState(one.known, is_trusted=True))
+        (well,) = mirrored_offers(UpstreamView(one.known, is_trusted=True))
         server.answers = {**answers, "/oapi": DOWN}
         await one.round()
-        (partly,) = mirrored_offers(TrustedState(one.known, is_trusted=True))
+        (partly,) = mirrored_offers(UpstreamView(one.known, is_trusted=True))
     assert [r.resource for r in well.version.resources] == ["pods", "services", "builds"]
     assert (well.group, well.version.freshness) == ("", Freshness.CURRENT)
     assert partly.version == replace(well.version, freshness=Freshness.STALE)

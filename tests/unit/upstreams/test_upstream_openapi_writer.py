@@ -12,7 +12,7 @@ from apidiscovery_service.sources.upstreams.openapi.record import (
     DocumentRef,
     DocumentsWriter,
     OwnV2,
-    Packed,
+    PackedPieces,
     Published,
     Refused,
     UpstreamForm,
@@ -34,11 +34,11 @@ from store_wrapper import DisturbedStore, failing
 KEY = "apis/a.test/v1"
 
 
-def kept(packed: Packed) -> DocumentRef:
+def kept(packed: PackedPieces) -> DocumentRef:
     return DocumentRef(packed.hash, packed.size, len(packed.pieces), packed.hash)
 
 
-def naming(*documents: Packed) -> Published:
+def naming(*documents: PackedPieces) -> Published:
     return Published(
         UpstreamForm.V3, documents={f"apis/g/v{i}": kept(d) for i, d in enumerate(documents)}
     )
@@ -56,13 +56,13 @@ async def writing(store: Store, name: str = "x", guard: Guard | None = None) -> 
     return writer
 
 
-async def publish(writer: DocumentsWriter, document: Packed) -> None:
+async def publish(writer: DocumentsWriter, document: PackedPieces) -> None:
     """Write a document, and an index that names it alone."""
     await writer.put(document)
     await writer.save(naming(document))
 
 
-def keys_of(document: Packed, name: str = "x") -> list[str]:
+def keys_of(document: PackedPieces, name: str = "x") -> list[str]:
     """Return the keys of an upstream with one small document."""
     return [record.piece_keys(name, document.hash, 1)[0], f"upstream-openapi/indexes/{name}"]
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import grpc
 import pytest
 from apidiscovery_kubeconfig.validity import valid_until
-from apidiscovery_service.core.source import Certificates
+from apidiscovery_service.core.source import CertificateExpiry
 from apidiscovery_service.sources.upstreams.endpoint import endpoint_from_settings
 from apidiscovery_service.sources.upstreams.reachability import GRPC_PORT
 from apidiscovery_service.sources.upstreams.spec import Timing, UpstreamLimits
@@ -194,7 +194,7 @@ async def test_the_error_of_http_to_a_port_with_tls_says_so(tmp_path: Path) -> N
 async def test_ends_of_certificates_are_shown_even_after_one_has_expired(tmp_path: Path) -> None:
     authority = Authority(tmp_path)
     server_pair, client_pair = authority.server(["127.0.0.1"]), authority.client("eva", [])
-    wanted = Certificates(
+    wanted = CertificateExpiry(
         *(valid_until(pair.cert_file.read_bytes()) for pair in (server_pair, client_pair))
     )
     names = ("ca-file", "client-certificate", "client-key")
@@ -216,8 +216,8 @@ async def test_ends_of_certificates_are_shown_even_after_one_has_expired(tmp_pat
         assert _certificates(run) == wanted
 
 
-def _certificates(run: Running) -> Certificates:
-    return next((status.certificates for status in run.upstreams.states()), Certificates())
+def _certificates(run: Running) -> CertificateExpiry:
+    return next((status.certificates for status in run.upstreams.states()), CertificateExpiry())
 
 
 async def test_the_error_of_http_to_a_grpc_port_says_so() -> None:

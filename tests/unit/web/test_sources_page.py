@@ -8,7 +8,7 @@ import pytest
 from apidiscovery_service.access import Role
 from apidiscovery_service.core.model import Contribution, Offer, Precedence, Version
 from apidiscovery_service.core.registry import Registry
-from apidiscovery_service.core.source import Certificates, SourceState, SourceStatus
+from apidiscovery_service.core.source import CertificateExpiry, SourceState, SourceStatus
 from apidiscovery_service.encoding import EncodedSnapshot
 from apidiscovery_service.fleet.scope import Scope
 from apidiscovery_service.serving.health import Checks
@@ -27,7 +27,7 @@ class _Server:
 
     registry: Registry = field(default_factory=Registry)
     checks: Checks = field(default_factory=Checks)
-    certificates: Certificates = field(default_factory=Certificates)
+    certificates: CertificateExpiry = field(default_factory=CertificateExpiry)
 
     def statuses(self) -> list[SourceStatus]:
         file = SourceStatus("clusters:/etc/clusters/secret.yaml", SourceState.PENDING, error="bad")
@@ -91,7 +91,7 @@ async def test_certificates_that_end_soon_are_told(
     days: int, *, has_ended: bool, ends_soon: bool
 ) -> None:
     ends = datetime.now(UTC) + timedelta(days=days)
-    server = _Server(certificates=Certificates(ends))
+    server = _Server(certificates=CertificateExpiry(ends))
     (told,) = _lines(await _page(Viewer(), server))["upstream:east"].certificates
     assert told == CertificateLine("API server", ends, has_ended, ends_soon)
 

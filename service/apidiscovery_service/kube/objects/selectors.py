@@ -17,12 +17,7 @@ from enum import StrEnum
 
 from apidiscovery_formats.go_text import quote
 
-from apidiscovery_service.kube.objects import (
-    errors,
-    field_errors,
-    formats,
-    reading,
-)
+from apidiscovery_service.kube.objects import errors, field_errors, formats, json_fields
 from apidiscovery_service.kube.objects.errors import Cause
 from apidiscovery_service.kube.objects.kinds import Object
 
@@ -394,13 +389,13 @@ class Selection:
 
     def matches(self, candidate: Object) -> bool:
         """Return whether an object matches."""
-        metadata = reading.mapping(candidate, "metadata")
+        metadata = json_fields.mapping(candidate, "metadata")
         names = {
-            NAME: reading.text(metadata, "name"),
-            NAMESPACE: reading.text(metadata, "namespace"),
+            NAME: json_fields.text(metadata, "name"),
+            NAMESPACE: json_fields.text(metadata, "namespace"),
         }
         return self.fields.matches(names) and self.labels.matches(
-            reading.string_map(metadata, "labels")
+            json_fields.string_map(metadata, "labels")
         )
 
 

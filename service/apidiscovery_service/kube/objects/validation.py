@@ -15,10 +15,10 @@ from typing import TypeAlias
 
 from apidiscovery_formats.go_text import quote
 
-from apidiscovery_service.kube.objects import field_errors, formats, reading
+from apidiscovery_service.kube.objects import field_errors, formats, json_fields
 from apidiscovery_service.kube.objects.errors import Cause
+from apidiscovery_service.kube.objects.json_fields import Fields
 from apidiscovery_service.kube.objects.kinds import LEASE, STORAGE_VERSION, Object, ObjectKind
-from apidiscovery_service.kube.objects.reading import Fields
 
 NameRule: TypeAlias = Callable[[str, bool], list[str]]
 """Validates a name or, if the flag is set, the beginning of one."""
@@ -34,46 +34,46 @@ def _metadata_created(
     metadata: Fields, *, namespaced: bool, name_rule: NameRule
 ) -> Iterator[Cause]:
     """Validate the metadata of a new object; its name has been generated."""
-    generate_name = reading.text(metadata, "generateName")
+    generate_name = json_fields.text(metadata, "generateName")
     if generate_name:
         for error in name_rule(generate_name, True):  # noqa: FBT003 - Kubernetes' signature
             yield field_errors.invalid("metadata.generateName", generate_name, error)
-    name = reading.text(metadata, "name")
+    name = json_fields.text(metadata, "name")
     if not name:
         yield field_errors.required("metadata.name", "name or generateName is required")
     else:
         for error in name_rule(name, False):  # noqa: FBT003
             yield field_errors.invalid("metadata.name", name, error)
-    yield from _namespace(reading.text(metadata, "namespace"), namespaced=namespaced)
+    yield from _namespace(json_fields.text(metadata, "namespace"), namespaced=namespaced)
     yield from _generation(metadata)
     yield from _maps(metadata)
-    yield from _owners(reading.mappings(metadata, "ownerReferences"))
-    yield from _finalizers(reading.strings(metadata, "finalizers"))
-    yield from _managers(reading.mappings(metadata, "managedFields"))
+    yield from _owners(json_fields.mappings(metadata, "ownerReferences"))
+    yield from _finalizers(json_fields.strings(metadata, "finalizers"))
+    yield from _managers(json_fields.mappings(metadata, "managedFields"))
 
 
 def _metadata_updated(metadata: Fields, old: Fields) -> Iterator[Cause]:
     """Validate the metadata of an object that replaces one with the metadata `old`."""
     if old.get("deletionTimestamp") is not None:
         yield from _no_new_finalizers(metadata, old)
-    if not reading.text(metadata, "resourceVersion"):
+    if not json_fields.text(metadata, "resourceVersion"):
         yield field_errors.invalid(
             "metadata.resourceVersion", "", "must be specified for an update"
         )
     yield from _generation(metadata)
-    generation = reading.integer(metadata, "generation")
-    if generation < reading.integer(old, "generation"):
+    generation = json_fields.integer(metadata, "generation")
+    if generation < json_fields.integer(old, "generation"):
         yield field_errors.invalid("metadata.generation", generation, "must not be decremented")
     for field in ("name", "namespace", "uid"):
-        value = reading.text(metadata, field)
-        if value != reading.text(old, field):
+        value = json_fields.text(metadata, field)
+        if value != json_fields.text(old, field):
             yield field_errors.invalid(f"metadata.{field}", value, _IMMUTABLE)
     for field in ("creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"):
         if metadata.get(field) != old.get(field):
             yield field_errors.invalid(f"metadata.{field}", metadata.get(field), _IMMUTABLE)
     yield from _maps(metadata)
-    yield from _owners(reading.mappings(metadata, "ownerReferences"))
-    yield from _managers(reading.mappings(metadata, "managedFields"))
+    yield from _owners(json_fields.mappings(metadata, "ownerReferences"))
+    yield from _managers(json_fields.mappings(metadata, "managedFields"))
 
 
 def _namespace(namespace: str, *, namespaced: bool) -> Iterator[Cause]:
@@ -89,7 +89,7 @@ def _namespace(namespace: str, *, namespaced: bool) -> Iterator[Cause]:
 
 
 def _generation(metadata: Fields) -> Iterator[Cause]:
-    generation = reading.integer(metadata, "generation")
+    generation = json_fields.integer(metadata, "generation")
     if generation < 0:
         yield field_errors.invalid(
             "metadata.generation", generation, "must be greater than or equal to 0"
@@ -97,12 +97,12 @@ def _generation(metadata: Fields) -> Iterator[Cause]:
 
 
 def _maps(metadata: Fields) -> Iterator[Cause]:
-    for key, value in sorted(reading.string_map(metadata, "labels").items()):
+    for key, value in sorted(json_fields.string_map(metadata, "labels").items()):
         for error in formats.qualified_name(key):
             yield field_errors.invalid("metadata.labels", key, error)
         for error in formats.label_value(value):
             yield field_errors.invalid("metadata.labels", value, error)
-    annotations = reading.string_map(metadata, "annotations")
+    annotations = json_fields.string_map(metadata, "annotations")
     for key in sorted(annotations):
         # As a label's key, but a prefix may have capital letters.
         for error in formats.qualified_name(key.lower()):
@@ -119,7 +119,7 @@ def _owners(owners: Sequence[Fields]) -> Iterator[Cause]:
         yield from _owner(owner, f"{field}[{index}]")
         if owner.get("controller") is not True:
             continue
-        name = f"{reading.text(owner, 'kind')}/{reading.text(owner, 'name')}"
+        name = f"{json_fields.text(owner, 'kind')}/{json_fields.text(owner, 'name')}"
         if first:
             yield field_errors.invalid(
                 field,
@@ -131,16 +131,16 @@ def _owners(owners: Sequence[Fields]) -> Iterator[Cause]:
 
 
 def _owner(owner: Fields, field: str) -> Iterator[Cause]:
-    api_version = reading.text(owner, "apiVersion")
+    api_version = json_fields.text(owner, "apiVersion")
     version = "" if api_version.count("/") > 1 else api_version.rpartition("/")[2]
     if api_version and not version:
         yield field_errors.invalid(
             f"{field}.apiVersion", api_version, "must be <group>/<version> or <version>"
         )
     for name in ("apiVersion", "kind", "name", "uid"):
-        if not reading.text(owner, name):
+        if not json_fields.text(owner, name):
             yield field_errors.required(f"{field}.{name}", "must not be empty")
-    if (api_version, reading.text(owner, "kind")) == ("v1", "Event"):
+    if (api_version, json_fields.text(owner, "kind")) == ("v1", "Event"):
         yield field_errors.invalid(
             field, owner, "/v1, Kind=Event is disallowed from being an owner"
         )
@@ -158,8 +158,8 @@ def _finalizers(finalizers: Sequence[str]) -> Iterator[Cause]:
 
 
 def _no_new_finalizers(metadata: Fields, old: Fields) -> Iterator[Cause]:
-    before = reading.strings(old, "finalizers")
-    new = sorted(set(reading.strings(metadata, "finalizers")) - set(before))
+    before = json_fields.strings(old, "finalizers")
+    new = sorted(set(json_fields.strings(metadata, "finalizers")) - set(before))
     if new:
         # Upstream prints the list as Go source.
         shown = f"[]string{{{', '.join(map(quote, new))}}}"
@@ -173,16 +173,16 @@ def _no_new_finalizers(metadata: Fields, old: Fields) -> Iterator[Cause]:
 def _managers(entries: Sequence[Fields]) -> Iterator[Cause]:
     for index, entry in enumerate(entries):
         field = f"metadata.managedFields[{index}]"
-        operation = reading.text(entry, "operation")
+        operation = json_fields.text(entry, "operation")
         if not operation:
             yield field_errors.required(f"{field}.operation", "must not be empty")
         elif operation not in {"Apply", "Update"}:
             yield field_errors.not_supported(f"{field}.operation", operation, ("Apply", "Update"))
-        fields_type = reading.text(entry, "fieldsType")
+        fields_type = json_fields.text(entry, "fieldsType")
         if fields_type not in {"", "FieldsV1"}:
             yield field_errors.invalid(f"{field}.fieldsType", fields_type, "must be `FieldsV1`")
-        yield from manager(reading.text(entry, "manager"), f"{field}.manager")
-        if len(reading.text(entry, "subresource").encode()) > _SUBRESOURCE_MAX:
+        yield from manager(json_fields.text(entry, "manager"), f"{field}.manager")
+        if len(json_fields.text(entry, "subresource").encode()) > _SUBRESOURCE_MAX:
             yield field_errors.too_long(f"{field}.subresource", _SUBRESOURCE_MAX)
 
 
@@ -219,11 +219,11 @@ _NAME_RULES: dict[str, NameRule] = {
 
 def created(new: Object, kind: ObjectKind) -> list[Cause]:
     """Validate a new object; its system fields and a generated name are filled in."""
-    metadata = reading.mapping(new, "metadata")
+    metadata = json_fields.mapping(new, "metadata")
     rule = _NAME_RULES[kind.kind]
     causes = [*_metadata_created(metadata, namespaced=kind.namespaced, name_rule=rule)]
     if kind.kind == STORAGE_VERSION.kind:
-        causes += status(reading.mapping(new, "status"))
+        causes += status(json_fields.mapping(new, "status"))
     return causes
 
 
@@ -233,21 +233,21 @@ def updated(new: Object, old: Object, kind: ObjectKind) -> list[Cause]:
     Errors of labels, annotations, owners and managers are reported twice, as upstream does; the
     message has them once.
     """
-    metadata = reading.mapping(new, "metadata")
+    metadata = json_fields.mapping(new, "metadata")
     return [
         *_metadata_created(metadata, namespaced=kind.namespaced, name_rule=_path_segment),
-        *_metadata_updated(metadata, reading.mapping(old, "metadata")),
+        *_metadata_updated(metadata, json_fields.mapping(old, "metadata")),
     ]
 
 
 def status_updated(new: Object, old: Object) -> list[Cause]:
     """Validate a StorageVersion with its status that replaces an old one."""
-    return updated(new, old, STORAGE_VERSION) + status(reading.mapping(new, "status"))
+    return updated(new, old, STORAGE_VERSION) + status(json_fields.mapping(new, "status"))
 
 
 def status(fields: Fields) -> list[Cause]:
     """Validate the status of a StorageVersion."""
-    servers = reading.mappings(fields, "storageVersions")
+    servers = json_fields.mappings(fields, "storageVersions")
     return [
         *(
             cause
@@ -255,17 +255,17 @@ def status(fields: Fields) -> list[Cause]:
             for cause in _server(server, f"status.storageVersions[{index}]")
         ),
         *_common_version(fields, servers),
-        *_conditions(reading.mappings(fields, "conditions")),
+        *_conditions(json_fields.mappings(fields, "conditions")),
     ]
 
 
 def _server(server: Fields, field: str) -> Iterator[Cause]:
-    server_id = reading.text(server, "apiServerID")
+    server_id = json_fields.text(server, "apiServerID")
     for error in formats.dns_subdomain(server_id):
         yield field_errors.invalid(f"{field}.apiServerID", server_id, error)
-    encoding = reading.text(server, "encodingVersion")
+    encoding = json_fields.text(server, "encodingVersion")
     yield from _version(encoding, f"{field}.encodingVersion")
-    decodable = reading.strings(server, "decodableVersions")
+    decodable = json_fields.strings(server, "decodableVersions")
     for index, version in enumerate(decodable):
         yield from _version(version, f"{field}.decodableVersions[{index}]")
     if encoding not in decodable:
@@ -274,7 +274,7 @@ def _server(server: Fields, field: str) -> Iterator[Cause]:
             decodable or None,
             f"decodableVersions must include encodingVersion {encoding}",
         )
-    for index, version in enumerate(reading.strings(server, "servedVersions")):
+    for index, version in enumerate(json_fields.strings(server, "servedVersions")):
         place = f"{field}.servedVersions[{index}]"
         yield from _version(version, place)
         if version not in decodable:
@@ -296,7 +296,7 @@ def _common_version(fields: Fields, servers: Sequence[Fields]) -> Iterator[Cause
     field = "status.commonEncodingVersion"
     # A pointer in Go: an empty string is a value, and not the same as none.
     given = fields.get("commonEncodingVersion")
-    versions = {reading.text(server, "encodingVersion") for server in servers}
+    versions = {json_fields.text(server, "encodingVersion") for server in servers}
     if len(versions) != 1:
         if given is not None:
             yield field_errors.invalid(
@@ -318,7 +318,7 @@ def _conditions(conditions: Sequence[Fields]) -> Iterator[Cause]:
     for index, condition in enumerate(conditions):
         # Without `.conditions`: so upstream has it.
         field = f"status[{index}]"
-        kind = reading.text(condition, "type")
+        kind = json_fields.text(condition, "type")
         if kind in last_seen:
             yield field_errors.invalid(
                 f"{field}.type",
@@ -331,11 +331,11 @@ def _conditions(conditions: Sequence[Fields]) -> Iterator[Cause]:
 
 
 def _condition(condition: Fields, field: str) -> Iterator[Cause]:
-    kind = reading.text(condition, "type")
+    kind = json_fields.text(condition, "type")
     for name in ("type", "status"):
-        for error in formats.qualified_name(reading.text(condition, name)):
+        for error in formats.qualified_name(json_fields.text(condition, name)):
             # Upstream shows the type also when it is the status that is wrong.
             yield field_errors.invalid(f"{field}.{name}", kind, error)
     for name in ("reason", "message"):
-        if not reading.text(condition, name):
+        if not json_fields.text(condition, name):
             yield field_errors.required(f"{field}.{name}", f"{name} cannot be empty")

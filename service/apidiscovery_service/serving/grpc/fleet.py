@@ -22,10 +22,10 @@ from apidiscovery_service.serving.grpc.calls import (
     Service,
     Stream,
 )
-from apidiscovery_service.serving.grpc.fleet_sheet import (
+from apidiscovery_service.serving.grpc.fleet_encoding import (
+    EncodedMatrix,
+    EncodedScope,
     Sent,
-    Sheet,
-    Written,
     heartbeat,
     write,
 )
@@ -65,7 +65,7 @@ class FleetService(Service):
         super().__init__(SERVICE, metrics, ready)
         self._scope_of = scope_of
         self._followed: Recent[tuple[Scope, LabelSelector], _Followed] = Recent(_MAX_WRITTEN)
-        self._paged: Recent[tuple[Scope, str], Sheet] = Recent(_MAX_PAGED)
+        self._paged: Recent[tuple[Scope, str], EncodedMatrix] = Recent(_MAX_PAGED)
 
     def behaviours(self) -> Mapping[str, Behaviour]:
         """Return the functions that answer the methods."""
@@ -155,7 +155,7 @@ class FleetService(Service):
             self._followed.put(key, found)
         return found
 
-    def _paged_sheet(self, context: Context, hash_: str) -> Sheet:
+    def _paged_sheet(self, context: Context, hash_: str) -> EncodedMatrix:
         """Return the sheet of an earlier page, of the same part of the fleet.
 
         Raises:
@@ -177,10 +177,10 @@ class _Followed:
 
     def __init__(self, scope: Scope) -> None:
         self.scope = scope
-        self._written: tuple[int, Written] | None = None
+        self._written: tuple[int, EncodedScope] | None = None
         self._turns = asyncio.Lock()
 
-    async def sheet(self, selection: Selection) -> tuple[int, Sheet]:
+    async def sheet(self, selection: Selection) -> tuple[int, EncodedMatrix]:
         """Return the current state, no older than this call, and its revision."""
         if self._written is None or self._written[0] != self.scope.revision:
             # Cancelling one caller must not end the turn, whose thread goes on.

@@ -19,10 +19,10 @@ from apidiscovery_service.sources.registrations import Registrations
 from apidiscovery_service.sources.registrations.record import RegistrationKind
 from apidiscovery_service.sources.registrations.requests import (
     ApplyOutcome,
+    ApplyResult,
     Denied,
     Registered,
     Requester,
-    Written,
 )
 from apidiscovery_service.workers import run_sized
 
@@ -144,7 +144,7 @@ class RegistryService(Service):
         )
 
 
-def _applied(written: Iterable[Written]) -> registry_pb2.ApplyResponse:
+def _applied(written: Iterable[ApplyResult]) -> registry_pb2.ApplyResponse:
     return registry_pb2.ApplyResponse(documents=map(messages.applied_message, written))
 
 

@@ -35,6 +35,7 @@ from apidiscovery_service.sources.registrations.requests import (
     MAX_REFERENCES,
     Application,
     ApplyOutcome,
+    ApplyResult,
     LimitExceeded,
     Manifest,
     OwnerLease,
@@ -42,7 +43,6 @@ from apidiscovery_service.sources.registrations.requests import (
     Query,
     Reference,
     Registered,
-    Written,
 )
 from apidiscovery_service.store import MAX_VALUE_BYTES
 
@@ -265,7 +265,7 @@ def reference_message(reference: Reference) -> registry_pb2.RegistrationReferenc
     )
 
 
-def applied_message(written: Written) -> registry_pb2.AppliedDocument:
+def applied_message(written: ApplyResult) -> registry_pb2.AppliedDocument:
     """Return an applied document as a message."""
     return registry_pb2.AppliedDocument(
         registration=registration_message(written.registered), outcome=_OUTCOMES[written.outcome]

@@ -11,7 +11,7 @@ from google.rpc import (  # pyright: ignore[reportMissingTypeStubs] - typed, wit
 from apidiscovery_service.access.authenticator import OPEN, Access
 from apidiscovery_service.core.registry import Registry
 from apidiscovery_service.errors import FieldViolation, InvalidFields
-from apidiscovery_service.kube.objects import reading
+from apidiscovery_service.kube.objects import json_fields
 from apidiscovery_service.kube.objects.kinds import STORAGE_VERSION
 from apidiscovery_service.kube.objects.metadata import metadata_of
 from apidiscovery_service.kube.objects.watch_events import EventType
@@ -164,7 +164,7 @@ class StorageVersionService(Service):
 
 
 def _name(event: Event) -> str:
-    return reading.text(metadata_of(event.object), "name")
+    return json_fields.text(metadata_of(event.object), "name")
 
 
 def _revision(text: str) -> int | None:

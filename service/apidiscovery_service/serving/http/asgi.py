@@ -178,7 +178,7 @@ class _Incoming:
         return None
 
 
-class Calls(Protocol):
+class CallGateway(Protocol):
     """Answers calls of methods by other protocols over HTTP."""
 
     @property
@@ -224,7 +224,7 @@ class Gateway:
         fleet: FleetAnswers | None = None,
         past: PastAnswers | None = None,
         interface: UserInterface | None = None,
-        calls: Calls | None = None,
+        calls: CallGateway | None = None,
     ) -> None:
         self._access = access
         self._interface = interface

@@ -33,6 +33,7 @@ from apidiscovery_service.sources.registrations.record import (
 from apidiscovery_service.sources.registrations.requests import (
     Application,
     ApplyOutcome,
+    ApplyResult,
     Denied,
     LimitExceeded,
     OwnerLease,
@@ -43,7 +44,6 @@ from apidiscovery_service.sources.registrations.requests import (
     Registered,
     Requester,
     RevisionMismatch,
-    Written,
     owner_violations,
     publication_violations,
     withdrawal_violations,
@@ -126,7 +126,7 @@ class Registrations(Source):
     def _now(self) -> str:
         return go_time.unix_text(self._clock())
 
-    async def publish(self, publication: Publication, requester: Requester) -> Written:
+    async def publish(self, publication: Publication, requester: Requester) -> ApplyResult:
         """Register groups under a name.
 
         Raises:
@@ -154,7 +154,7 @@ class Registrations(Source):
         (written,) = await self._write((wanted,), publication.owner, publication.lease, requester)
         return written
 
-    async def apply(self, application: Application, requester: Requester) -> Sequence[Written]:
+    async def apply(self, application: Application, requester: Requester) -> Sequence[ApplyResult]:
         """Apply manifests; return the result of each document, in order.
 
         Raises:
@@ -180,7 +180,7 @@ class Registrations(Source):
 
     async def _dry_run(
         self, wanted: Sequence[Wanted], owner: str, requester: Requester
-    ) -> Sequence[Written]:
+    ) -> Sequence[ApplyResult]:
         """Return the answer to a write without writing."""
         ownership = await owners.peek(self._store, owner, requester)
         prepared = [await self._prepare(one, ownership, requester) for one in wanted]
@@ -192,14 +192,14 @@ class Registrations(Source):
         owner: str,
         lease: OwnerLease | None,
         requester: Requester,
-    ) -> list[Written]:
+    ) -> list[ApplyResult]:
         """Prepare everything, and only then write, in order; the caller holds the groups' locks."""
         ownership = await owners.peek(self._store, owner, requester)
         prepared = [await self._prepare(one, ownership, requester) for one in wanted]
         ownership = await owners.take(self._store, owner, requester, lease)
         size = sum(len(one.value) for one in prepared)
         prepared = await run_sized(size, self._statuses.decided(prepared, self._now()))
-        written: list[Written] = []
+        written: list[ApplyResult] = []
         try:
             for each in prepared:
                 one, ownership = await self._put(each, ownership, lease, requester)
@@ -216,7 +216,7 @@ class Registrations(Source):
         ownership: Ownership,
         lease: OwnerLease | None,
         requester: Requester,
-    ) -> tuple[Written, Ownership]:
+    ) -> tuple[ApplyResult, Ownership]:
         """Write what was prepared; it is prepared again whenever others have written meanwhile."""
         while True:
             is_owned = prepared.record.owner_id == ownership.owner_id
@@ -244,7 +244,7 @@ class Registrations(Source):
             size, lambda: decide(entry, wanted, ownership, requester, self._now())
         )
 
-    async def _wait_until_served(self, written: Iterable[Written]) -> None:
+    async def _wait_until_served(self, written: Iterable[ApplyResult]) -> None:
         """Wait until this replica serves its writes, and no longer serves what it removed.
 
         Raises:
@@ -268,7 +268,7 @@ class Registrations(Source):
         row = self._table.rows.get(key)
         return row is not None and row.revision <= revision
 
-    async def _with_present_status(self, written: Written) -> Written:
+    async def _with_present_status(self, written: ApplyResult) -> ApplyResult:
         """Return what was written with its present status, which may be stored after it."""
         registered = written.registered
         if registered.kind is not RegistrationKind.CRD or _is_gone(written):
@@ -462,7 +462,7 @@ def _matches(row: Row, query: Query) -> bool:
     )
 
 
-def _is_gone(written: Written) -> bool:
+def _is_gone(written: ApplyResult) -> bool:
     """Return whether writing it deleted it."""
     return object_defaults.is_deleted(as_object(written.registered.record.content))
 

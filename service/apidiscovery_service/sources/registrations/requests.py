@@ -170,7 +170,7 @@ class ApplyOutcome(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class ApplyResult:
     """The result of applying one registration."""
 
     registered: Registered

@@ -31,7 +31,7 @@ from apidiscovery_service.sources.registrations.record import (
     key_of,
     read_record,
 )
-from apidiscovery_service.sources.registrations.requests import ApplyOutcome, Written
+from apidiscovery_service.sources.registrations.requests import ApplyOutcome, ApplyResult
 from apidiscovery_service.sources.registrations.table import Table
 from apidiscovery_service.sources.registrations.writes import Prepared
 from apidiscovery_service.store import MAX_VALUE_BYTES, Conflict, Entry, Store
@@ -90,7 +90,7 @@ class Statuses:
                 decided |= found
         return lambda: [_with_decided(change, decided, now) for change in changes]
 
-    def of_dry_run(self, changes: Sequence[Prepared], now: str) -> list[Written]:
+    def of_dry_run(self, changes: Sequence[Prepared], now: str) -> list[ApplyResult]:
         """Return the answer to a write of these changes; writes of others may change it."""
         decided: dict[str, _Decided] = {}
         for group, of_group in _by_group(changes).items():
@@ -141,7 +141,7 @@ class Statuses:
             self.unsettled.add(change.wanted.crd.group)
         self.table.expect(change)
 
-    def settled(self, written: Iterable[Written]) -> None:
+    def settled(self, written: Iterable[ApplyResult]) -> None:
         """Note that the table has all that was written."""
         for one in written:
             if (

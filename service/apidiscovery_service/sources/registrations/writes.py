@@ -32,11 +32,11 @@ from apidiscovery_service.sources.registrations.record import (
 )
 from apidiscovery_service.sources.registrations.requests import (
     ApplyOutcome,
+    ApplyResult,
     Denied,
     Registered,
     Requester,
     RevisionMismatch,
-    Written,
 )
 from apidiscovery_service.store import MAX_VALUE_BYTES, Conflict, Entry, Guard, Store
 
@@ -90,11 +90,11 @@ class Prepared:
     gone: bool = False
     declared: Declared | None = None
 
-    def written(self, entry: Entry | None = None) -> Written:
+    def written(self, entry: Entry | None = None) -> ApplyResult:
         """Return the answer to the caller; `entry` is the stored entry, None for none."""
         revision = entry.revision if entry else self.revision
         registered = Registered(self.wanted.kind, self.wanted.name, revision, self.record)
-        return Written(registered, self.outcome)
+        return ApplyResult(registered, self.outcome)
 
 
 def decide(

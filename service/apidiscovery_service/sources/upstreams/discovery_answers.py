@@ -33,7 +33,7 @@ _MAX_WARNING = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class ListedGroup:
     """A group of an unaggregated list, with its versions in order of preference."""
 
     name: str
@@ -209,14 +209,14 @@ def _kind(value: object, where: str) -> GroupVersionKind:
     return GroupVersionKind(*(_text(fields, name, where) for name in ("group", "version", "kind")))
 
 
-def read_group_list(body: Body, reading: Reading) -> tuple[Listed, ...]:
+def read_group_list(body: Body, reading: Reading) -> tuple[ListedGroup, ...]:
     """Return the groups of an APIGroupList in its order, each with the preferred version first.
 
     Raises:
         UpstreamFailed: It cannot be read, or is too large.
     """
     items = _document(body, "APIGroupList", "groups").get("groups")
-    groups: dict[str, Listed] = {}
+    groups: dict[str, ListedGroup] = {}
     for place, item in enumerate(_list(items, "groups")):
         group = _listed(item, f"groups[{place}]", reading)
         if not reading.takes_group(group.name):
@@ -226,7 +226,7 @@ def read_group_list(body: Body, reading: Reading) -> tuple[Listed, ...]:
     return tuple(group for group in groups.values() if group.versions)
 
 
-def _listed(value: object, where: str, reading: Reading) -> Listed:
+def _listed(value: object, where: str, reading: Reading) -> ListedGroup:
     fields = _object(value, where)
     name = _text(fields, "name", where)
     entries = _list(fields.get("versions"), f"{where}.versions")
@@ -235,7 +235,7 @@ def _listed(value: object, where: str, reading: Reading) -> Listed:
     first = _text(preferred, "version", where)
     if first in versions:
         versions.insert(0, first)
-    return Listed(name, _taken(name, dict.fromkeys(versions), reading))
+    return ListedGroup(name, _taken(name, dict.fromkeys(versions), reading))
 
 
 def _taken(group: str, versions: Iterable[str], reading: Reading) -> tuple[str, ...]:
@@ -247,7 +247,7 @@ def _taken(group: str, versions: Iterable[str], reading: Reading) -> tuple[str, 
     return tuple(taken)
 
 
-def read_core_versions(body: Body, reading: Reading) -> tuple[Listed, ...]:
+def read_core_versions(body: Body, reading: Reading) -> tuple[ListedGroup, ...]:
     """Return the core group of an APIVersions, in its order; nothing when it has no version.
 
     Raises:
@@ -255,7 +255,7 @@ def read_core_versions(body: Body, reading: Reading) -> tuple[Listed, ...]:
     """
     names = _texts(_document(body, "APIVersions", "versions"), "versions", "") or ()
     versions = _taken("", dict.fromkeys(names), reading)
-    return (Listed("", versions),) if versions else ()
+    return (ListedGroup("", versions),) if versions else ()
 
 
 def read_resource_list(version: str, body: Body) -> Version:

@@ -19,7 +19,7 @@ from apidiscovery_kubeconfig.credentials import (
 from apidiscovery_kubeconfig.fields import Fields
 from apidiscovery_kubeconfig.tls import Tls, check_trust
 
-from apidiscovery_service.core.source import Certificates
+from apidiscovery_service.core.source import CertificateExpiry
 from apidiscovery_service.errors import InvalidConfiguration
 from apidiscovery_service.sources.upstreams.credentials import ThreadedCredentials, translated
 from apidiscovery_service.sources.upstreams.reachability import address
@@ -83,10 +83,10 @@ class Endpoint:
         return f"{host}:{port}"
 
     @property
-    def certificates(self) -> Certificates:
+    def certificates(self) -> CertificateExpiry:
         """Until when the certificates of the last connection are valid."""
         connections = self._open.connections
-        return connections.certificates if connections else Certificates()
+        return connections.certificates if connections else CertificateExpiry()
 
     async def get(self, path: str, headers: Sequence[tuple[str, str]] = ()) -> "Response":
         """GET a path below the URL; the caller closes the answer, and bounds the exchange.

@@ -21,22 +21,22 @@ from apidiscovery_service.metrics import Metrics
 from apidiscovery_service.sources.api_service import ApiService
 from apidiscovery_service.sources.upstreams.failure import shown
 from apidiscovery_service.sources.upstreams.list_details import rounds_for_all_lists
-from apidiscovery_service.sources.upstreams.openapi.documents import UpstreamDocuments
-from apidiscovery_service.sources.upstreams.poller import (
-    DOCUMENT_ROUNDS_AT_ONCE,
-    Poller,
-)
-from apidiscovery_service.sources.upstreams.projection import (
+from apidiscovery_service.sources.upstreams.offers import (
     Condition,
-    TrustedState,
+    UpstreamView,
     cluster_of,
     mirror_condition,
     mirrored_offers,
     service_condition,
     service_offer,
 )
+from apidiscovery_service.sources.upstreams.openapi.documents import UpstreamDocuments
+from apidiscovery_service.sources.upstreams.poller import (
+    DOCUMENT_ROUNDS_AT_ONCE,
+    Poller,
+)
 from apidiscovery_service.sources.upstreams.record_store import RecordFollower
-from apidiscovery_service.sources.upstreams.request_order import Turns
+from apidiscovery_service.sources.upstreams.request_order import RequestOrder
 from apidiscovery_service.sources.upstreams.rounds import now_text
 from apidiscovery_service.sources.upstreams.services import (
     ServiceSettings,
@@ -87,7 +87,7 @@ class _Followed:
     spec: UpstreamSpec
     poller: Poller
     services: tuple[ApiService, ...] = ()
-    view: TrustedState = field(default_factory=TrustedState)
+    view: UpstreamView = field(default_factory=UpstreamView)
     distrust: asyncio.TimerHandle | None = None
     conditions: dict[str, Condition] = field(default_factory=dict[str, Condition])
 
@@ -161,7 +161,7 @@ class Upstreams(Source):
         self._records = RecordFollower(
             KNOWN_RECORDS, store, self._records_changed, self._record_lost
         )
-        self._turns = Turns()
+        self._turns = RequestOrder()
         self._document_rounds = asyncio.Semaphore(DOCUMENT_ROUNDS_AT_ONCE)
         self._store = store
         self._registry = registry
@@ -400,7 +400,7 @@ class Upstreams(Source):
         is_trusted = is_news or self._is_claimed(followed, known)
         is_trusted = is_trusted and not self._silence
         since = "" if is_trusted else now_text()
-        followed.view = TrustedState(known, is_trusted, since, self._silence)
+        followed.view = UpstreamView(known, is_trusted, since, self._silence)
 
     def _record_lost(self, spec_id: str) -> None:
         """Have a record written again that a restored store lacks."""
@@ -432,7 +432,7 @@ class Upstreams(Source):
         if self._is_claimed(followed, known):
             _stop(followed)
             if not was_trusted:
-                followed.view = TrustedState(known, is_trusted=True)
+                followed.view = UpstreamView(known, is_trusted=True)
             return not was_trusted
         if was_trusted and not followed.distrust:
             loop = asyncio.get_running_loop()
@@ -476,7 +476,7 @@ class Upstreams(Source):
             _stop(followed)
             view = followed.view
             if view.is_trusted or not view.known:
-                followed.view = TrustedState(view.known, since=since, doubt=self._silence)
+                followed.view = UpstreamView(view.known, since=since, doubt=self._silence)
         self._publish(self._followed.values())
 
     def _end_silence(self) -> None:

@@ -14,7 +14,7 @@ from dataclasses import replace
 import structlog
 
 from apidiscovery_service.core.model import Group
-from apidiscovery_service.core.source import Certificates
+from apidiscovery_service.core.source import CertificateExpiry
 from apidiscovery_service.errors import DiscoveryError, text_of
 from apidiscovery_service.metrics import Metrics, UpstreamMetrics
 from apidiscovery_service.sources.upstreams.dialect import DialectReader
@@ -29,7 +29,7 @@ from apidiscovery_service.sources.upstreams.openapi.record import DocumentsWrite
 from apidiscovery_service.sources.upstreams.openapi.rounds import DocumentRounds
 from apidiscovery_service.sources.upstreams.reachability import accepts, address
 from apidiscovery_service.sources.upstreams.record_store import RecordWriter
-from apidiscovery_service.sources.upstreams.request_order import Turns
+from apidiscovery_service.sources.upstreams.request_order import RequestOrder
 from apidiscovery_service.sources.upstreams.rounds import Rounds
 from apidiscovery_service.sources.upstreams.spec import UpstreamKind, UpstreamSpec
 from apidiscovery_service.sources.upstreams.state import KNOWN_RECORDS, Known, Root
@@ -76,7 +76,7 @@ class Poller:
         metrics: Metrics,
         wanted: frozenset[GroupVersion] = frozenset(),
         *,
-        turns: Turns | None = None,
+        turns: RequestOrder | None = None,
         documents: asyncio.Semaphore | None = None,
         rounds: Callable[[], int] = lambda: EVERYTHING_WITHIN_ROUNDS,
     ) -> None:
@@ -84,7 +84,7 @@ class Poller:
         self._store = store
         self._metrics = metrics.upstreams
         self._wanted = wanted
-        self._turns = turns or Turns()
+        self._turns = turns or RequestOrder()
         self._documents = documents
         self._rounds = rounds
         self._replaced = asyncio.Event()
@@ -271,7 +271,7 @@ class _DiscoveryLoop(_Loop):
         documents: "_DocumentsLoop | None",
         wanted: Callable[[], frozenset[GroupVersion]],
         rounds: Callable[[], int],
-        turns: Turns,
+        turns: RequestOrder,
     ) -> None:
         super().__init__(spec, metrics)
         exchange = Exchange(spec, self._count_bytes)
@@ -311,7 +311,7 @@ class _DiscoveryLoop(_Loop):
             known = await self._rounds.round(self._known)
             seen = self._spec.endpoint.certificates
             # The endpoint has none after a failure; an expired certificate may be the cause.
-            certificates = known.certificates if seen == Certificates() else seen
+            certificates = known.certificates if seen == CertificateExpiry() else seen
             self._known = replace(known, certificates=certificates)
             is_recorded = await self._save()
         self._log_changes(self._known)

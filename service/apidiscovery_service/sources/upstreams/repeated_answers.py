@@ -18,7 +18,7 @@ from apidiscovery_service.sources.upstreams.spec import Timing
 _ALMOST = 0.8
 
 
-class Doubts:
+class RepeatedAnswers:
     """Counts such answers in a row; several within one poll interval count as one.
 
     Args:

@@ -23,7 +23,7 @@ rounds are spread over the poll interval, and no server waits for another.
 """
 
 
-class Turns:
+class RequestOrder:
     """Limits requests for details, which begin after the first round of every server.
 
     Servers are compared by identity.

@@ -22,7 +22,7 @@ from apidiscovery_service.kube.objects.go_time import time_text
 from apidiscovery_service.recent import Recent
 from apidiscovery_service.sources.upstreams.discovery_answers import (
     MAX_WARNINGS,
-    Listed,
+    ListedGroup,
     Reading,
     read_aggregated,
     read_core_versions,
@@ -40,7 +40,7 @@ from apidiscovery_service.sources.upstreams.list_reader import (
     versions_of,
     with_versions,
 )
-from apidiscovery_service.sources.upstreams.repeated_answers import Doubts
+from apidiscovery_service.sources.upstreams.repeated_answers import RepeatedAnswers
 from apidiscovery_service.sources.upstreams.spec import UpstreamKind, UpstreamSpec
 from apidiscovery_service.sources.upstreams.state import Known, Root
 
@@ -73,11 +73,11 @@ class _Memory:
 
     reader: ListReader
     list_digest: bytes = b""
-    listed: tuple[Listed, ...] = ()
+    listed: tuple[ListedGroup, ...] = ()
     warnings: tuple[str, ...] = ()
     rounds: int = 0
 
-    def due(self, listed: Iterable[Listed], root: Root) -> set[GroupVersion]:
+    def due(self, listed: Iterable[ListedGroup], root: Root) -> set[GroupVersion]:
         """Return the group-versions to request in this round, and count the round.
 
         In every fifth round these are all; else those whose entry in the list changed, that failed
@@ -119,7 +119,7 @@ class Rounds:
         self._exchange = exchange
         self._wanted = wanted
         self._memories = {path: self._memory(path) for path, _ in spec.paths}
-        self._doubts = Doubts(spec.timing, exchange)
+        self._doubts = RepeatedAnswers(spec.timing, exchange)
 
     def _memory(self, path: str) -> _Memory:
         return _Memory(ListReader(self._exchange, self._spec, path))
@@ -258,7 +258,7 @@ class Rounds:
         memory.list_digest = list_digest
         return now
 
-    async def _versions(self, root: Root, listed: tuple[Listed, ...]) -> Root:
+    async def _versions(self, root: Root, listed: tuple[ListedGroup, ...]) -> Root:
         """Read the lists of group-versions that are due; warn of those that answer 404.
 
         Old servers list the versions of definitions whose names conflict, and answer 404 for them.
@@ -280,12 +280,12 @@ class Rounds:
         by_group: dict[str, list[str]] = {}
         for group, version in sorted(wanted):
             by_group.setdefault(group, []).append(version)
-        listed = [Listed(group, tuple(versions)) for group, versions in by_group.items()]
+        listed = [ListedGroup(group, tuple(versions)) for group, versions in by_group.items()]
         now, failed = await self._lists(root, listed, wanted)
         return _partly(replace(now, etag="", warnings=()), failed)
 
     async def _lists(
-        self, root: Root, listed: Iterable[Listed], wanted: AbstractSet[GroupVersion]
+        self, root: Root, listed: Iterable[ListedGroup], wanted: AbstractSet[GroupVersion]
     ) -> tuple[Root, dict[GroupVersion, UpstreamFailed]]:
         """Read the lists of some group-versions; return the path with them, and all failures."""
         limits = self._spec.limits
@@ -353,7 +353,7 @@ def _as_current(_: GroupVersion, version: Version) -> Version:
     return version if is_current else replace(version, freshness=Freshness.CURRENT)
 
 
-def _merged(listed: Iterable[Listed], root: Root, found: _Found) -> tuple[Group, ...]:
+def _merged(listed: Iterable[ListedGroup], root: Root, found: _Found) -> tuple[Group, ...]:
     """Return groups in the order of the list, with new versions, or former ones without news.
 
     A version that failed is stale and keeps its resources.

@@ -14,7 +14,7 @@ import orjson
 from apidiscovery_service.core.cluster import Dialect
 from apidiscovery_service.core.group_document import group_value
 from apidiscovery_service.core.model import Freshness, Group, shared
-from apidiscovery_service.core.source import Certificates
+from apidiscovery_service.core.source import CertificateExpiry
 from apidiscovery_service.kube.go_json import JSONValue
 from apidiscovery_service.sources.upstreams.discovery_answers import Reading, read_aggregated
 from apidiscovery_service.sources.upstreams.record_store import RecordFormat
@@ -81,7 +81,7 @@ class Known:
     claim: int
     roots: tuple[Root, ...]
     dialect: Dialect = field(default_factory=Dialect)
-    certificates: Certificates = field(default_factory=Certificates)
+    certificates: CertificateExpiry = field(default_factory=CertificateExpiry)
 
     @property
     def bad(self) -> list[Root]:
@@ -141,9 +141,9 @@ def _decode(text: bytes) -> Known:
     )
 
 
-def _read_certificates(value: dict[str, str | None]) -> Certificates:
+def _read_certificates(value: dict[str, str | None]) -> CertificateExpiry:
     ends = {whose: datetime.fromisoformat(end) for whose, end in value.items() if end}
-    return Certificates(ends.get("server"), ends.get("client"))
+    return CertificateExpiry(ends.get("server"), ends.get("client"))
 
 
 def written_group(group: Group) -> bytes:

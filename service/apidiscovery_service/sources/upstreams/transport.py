@@ -13,7 +13,7 @@ from apidiscovery_kubeconfig.ssl_contexts import RenewedContext
 from apidiscovery_kubeconfig.tls import Tls
 from apidiscovery_kubeconfig.validity import valid_until
 
-from apidiscovery_service.core.source import Certificates
+from apidiscovery_service.core.source import CertificateExpiry
 from apidiscovery_service.errors import DiscoveryError
 from apidiscovery_service.sources.upstreams.credentials import ThreadedCredentials, translated
 from apidiscovery_service.sources.upstreams.network import Network, Stream, has_connected
@@ -131,7 +131,7 @@ class Connections:
         credentials: ThreadedCredentials,
         proxy_url: str | None,
     ) -> None:
-        self.certificates = Certificates()
+        self.certificates = CertificateExpiry()
         self._url = httpx2.URL(url)
         self._prefix = self._url.raw_path.decode("ascii").rstrip("/")
         self._headers = ((b"Host", self._url.netloc), *headers)
@@ -217,7 +217,7 @@ class Connections:
         self._last_tls = tls
         server = tls.getpeercert(binary_form=True)
         client = self._context.certificate if self._context else None
-        self.certificates = Certificates(
+        self.certificates = CertificateExpiry(
             valid_until(server) if server else None,
             valid_until(client.certificate) if client else None,
         )

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 
 from apidiscovery_service.access import Role
 from apidiscovery_service.core.model import Freshness, Offer
-from apidiscovery_service.core.source import Certificates, SourceState, SourceStatus
+from apidiscovery_service.core.source import CertificateExpiry, SourceState, SourceStatus
 from apidiscovery_service.web.paging import paged
 from apidiscovery_service.web.view import Page, View, not_found
 
@@ -184,7 +184,7 @@ def _line(view: View, status: SourceStatus, winner_of: Callable[[Offer], str]) -
     )
 
 
-def _certificates(known: Certificates) -> Iterator[CertificateLine]:
+def _certificates(known: CertificateExpiry) -> Iterator[CertificateLine]:
     now = datetime.now(UTC)
     for whose, ends in (("API server", known.server), ("client", known.client)):
         if ends is not None:

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from apidiscovery_service.core.model import CORE_GROUP
 from apidiscovery_service.core.snapshot import Snapshot
-from apidiscovery_service.kube.objects import reading
+from apidiscovery_service.kube.objects import json_fields
 from apidiscovery_service.kube.objects.kinds import Object
 from apidiscovery_service.kube.objects.metadata import metadata_of
 from apidiscovery_service.storage_versions import leases
@@ -169,7 +169,7 @@ def _titles(members: Mapping[str, Object], reporting: set[str]) -> Iterator[tupl
 
 
 def _label(lease: Object, label: str) -> str:
-    return reading.string_map(metadata_of(lease), "labels").get(label, "")
+    return json_fields.string_map(metadata_of(lease), "labels").get(label, "")
 
 
 def _server(
@@ -179,7 +179,7 @@ def _server(
         return ServerLine(
             name, title, "", None, is_member=False, has_reported=True, lagging=lagging
         )
-    renewed = reading.text(reading.mapping(lease, "spec"), "renewTime")
+    renewed = json_fields.text(json_fields.mapping(lease, "spec"), "renewTime")
     return ServerLine(
         name,
         title,

@@ -12,7 +12,7 @@ import pytest
 from apidiscovery_client._interfaces import Document, FetchedSnapshot
 from apidiscovery_client._writing import etag_of, write_aggregated
 from apidiscovery_client.cache import DiskCache, key
-from apidiscovery_client.cache.entries import UntrustedFileError, make_entry, read, write
+from apidiscovery_client.cache.file_format import UntrustedFileError, make_entry, read, write
 from apidiscovery_client.model import CURRENT, GroupVersion, Version
 from held_samples import (
     JSON_V2,

@@ -16,7 +16,7 @@ from apidiscovery_cli.openapi.documents import DocumentCache, Name
 from apidiscovery_client._interfaces import FetchedSnapshot
 from apidiscovery_client._writing import etag_of, write_aggregated
 from apidiscovery_client.cache import DiskCache, default_folder, key
-from apidiscovery_client.cache.entries import make_entry, read, write
+from apidiscovery_client.cache.file_format import make_entry, read, write
 from apidiscovery_client.model import Group, Snapshot, Stale
 from held_samples import (
     JSON_V2,

@@ -11,7 +11,7 @@ from apidiscovery_client.fleet import AsyncFleet, Fleet
 from apidiscovery_client.transports import CallRefused
 from apidiscovery_formats.matrix import Freshness, Matrix, applied
 from apidiscovery_service.core.source import SourceState
-from apidiscovery_service.serving.grpc import fleet_sheet
+from apidiscovery_service.serving.grpc import fleet_encoding
 from fleet_clusters import cluster, group
 from fleet_server import DEADLINE_S, Served, serving
 
@@ -41,7 +41,7 @@ async def test_each_matrix_is_one_state_of_the_fleet(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The fleet may change between any two of many pages."""
-    monkeypatch.setattr(fleet_sheet, "PART_BYTES", 200)
+    monkeypatch.setattr(fleet_encoding, "PART_BYTES", 200)
     states = [served.fleet.scope().matrix()]
     chance = random.Random(7)  # noqa: S311 - no secret
 

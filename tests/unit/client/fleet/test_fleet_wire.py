@@ -9,7 +9,7 @@ from apidiscovery_client._errors import (
     ServerUnreachable,
     UnexpectedDocument,
 )
-from apidiscovery_client.fleet._told import as_stale, may_pass
+from apidiscovery_client.fleet._answer import as_stale, may_pass
 from apidiscovery_client.fleet._wire import Received, snapshot_of
 from apidiscovery_client.model import Current, Stale, Unknown
 from apidiscovery_client.transports._grpc_answers import InconsistentError

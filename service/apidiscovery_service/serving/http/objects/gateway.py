@@ -20,7 +20,7 @@ from apidiscovery_service.access import Role
 from apidiscovery_service.access.authenticator import Access, Admission, Unauthenticated
 from apidiscovery_service.encoding.compression import Coding, choose
 from apidiscovery_service.errors import DiscoveryError
-from apidiscovery_service.kube.objects import errors, reading
+from apidiscovery_service.kube.objects import errors, json_fields
 from apidiscovery_service.kube.objects.errors import Details, ObjectError, bad_request
 from apidiscovery_service.kube.objects.kinds import LEASE, STORAGE_VERSION
 from apidiscovery_service.serving.http.admission import (
@@ -136,7 +136,7 @@ class ObjectAnswers:
             )
         reads = self._reads[target.kind.kind]
         value = await reads.get(target.name, query.text("resourceVersion"))
-        namespace = reading.text(reading.mapping(value, "metadata"), "namespace")
+        namespace = json_fields.text(json_fields.mapping(value, "metadata"), "namespace")
         if namespace != target.namespace:
             raise errors.not_found(target.kind, target.name)
         return response(target, shape.form, shape.one(value))

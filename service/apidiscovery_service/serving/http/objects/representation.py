@@ -24,7 +24,7 @@ from apidiscovery_formats.negotiation import (
 
 from apidiscovery_service.encoding import compression
 from apidiscovery_service.encoding.compression import Coding
-from apidiscovery_service.kube.objects import reading
+from apidiscovery_service.kube.objects import json_fields
 from apidiscovery_service.kube.objects.encoding import ListMeta, encode, encode_list, encode_value
 from apidiscovery_service.kube.objects.errors import ObjectError, not_acceptable
 from apidiscovery_service.kube.objects.kinds import (
@@ -196,7 +196,7 @@ class Shape:
         if target is None:
             return encode(value, self.kind, form.serializer, pretty=form.pretty)
         if target.kind == TABLE:
-            revision = reading.text(reading.mapping(value, "metadata"), "resourceVersion")
+            revision = json_fields.text(json_fields.mapping(value, "metadata"), "resourceVersion")
             return self._table([value], ListMeta(revision), headers=headers)
         if target.kind == PARTIAL_LIST:
             raise self._not_convertible("not a list", "")

@@ -21,7 +21,7 @@ from apidiscovery_formats.negotiation import (
 )
 
 from apidiscovery_service.encoding import plain
-from apidiscovery_service.kube.objects import patches, reading
+from apidiscovery_service.kube.objects import json_fields, patches
 from apidiscovery_service.kube.objects.decoding import Decoded, Undecodable, decode, refusal
 from apidiscovery_service.kube.objects.errors import (
     ObjectError,
@@ -184,10 +184,10 @@ def check_patch_type(content_type: str) -> None:
 
 
 def _preconditions(options: Object) -> Preconditions:
-    given = reading.mapping(options, "preconditions")
+    given = json_fields.mapping(options, "preconditions")
     return Preconditions(
-        reading.text(given, "uid") if "uid" in given else None,
-        reading.text(given, "resourceVersion") if "resourceVersion" in given else None,
+        json_fields.text(given, "uid") if "uid" in given else None,
+        json_fields.text(given, "resourceVersion") if "resourceVersion" in given else None,
     )
 
 

@@ -52,7 +52,7 @@ _SHOWN_OF_REF = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class ListedDocument:
     """One document as the index lists it.
 
     Attributes:
@@ -73,7 +73,7 @@ class Index:
         odd: Why others cannot be requested, by key.
     """
 
-    documents: dict[str, Listed] = field(default_factory=dict[str, Listed])
+    documents: dict[str, ListedDocument] = field(default_factory=dict[str, ListedDocument])
     odd: dict[str, str] = field(default_factory=dict[str, str])
 
     @property
@@ -145,7 +145,7 @@ def _take(index: Index, key: str, item: object, prefix: str) -> None:
         index.odd[key] = f"serverRelativeURL {shown(repr(url), _SHOWN_OF_URL)}: {error}"
 
 
-def listed(url: str, prefix: str) -> Listed:
+def listed(url: str, prefix: str) -> ListedDocument:
     """Return the location of a document.
 
     A URL that is not below `/openapi/v3` may have the prefix in it already; source:
@@ -167,7 +167,7 @@ def listed(url: str, prefix: str) -> Listed:
         if not url.startswith(f"{prefix}/"):
             raise ValueError(f"want a path below {INDEX_PATH} or {prefix}")
         url = url.removeprefix(prefix)
-    return Listed(url, parse_qs(parts.query).get("hash", [""])[0])
+    return ListedDocument(url, parse_qs(parts.query).get("hash", [""])[0])
 
 
 # Documents.

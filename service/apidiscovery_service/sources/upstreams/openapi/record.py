@@ -232,7 +232,7 @@ INDEX_RECORDS = RecordFormat("upstream-openapi/indexes/", _encode, _decode)
 
 
 @dataclass(frozen=True, slots=True)
-class Packed:
+class PackedPieces:
     """A document, compressed and cut into values.
 
     Attributes:
@@ -256,10 +256,10 @@ class Packed:
         return DocumentRef(self.hash, self.size, pieces, listed, etag, size)
 
 
-def pack(document: bytes | bytearray) -> Packed:
+def pack(document: bytes | bytearray) -> PackedPieces:
     """Compress a document and cut it; takes 20 ms for a megabyte."""
     packed = zstandard.compress(document, _LEVEL)
-    return Packed(sha512(document), len(document), cut(packed))
+    return PackedPieces(sha512(document), len(document), cut(packed))
 
 
 def unpack(packed: bytes, ref: DocumentRef) -> bytes:
@@ -333,7 +333,7 @@ class DocumentsWriter:
             for key in piece_keys(self._upstream, ref.hash, ref.pieces)
         )
 
-    async def put(self, packed: Packed) -> None:
+    async def put(self, packed: PackedPieces) -> None:
         """Write a document, unless it is there.
 
         Raises:

@@ -23,7 +23,7 @@ from apidiscovery_service.sources.upstreams.openapi.answers import (
     INDEX_PATH,
     V2_PATH,
     Index,
-    Listed,
+    ListedDocument,
     Wanted,
     check,
     read_index,
@@ -33,7 +33,7 @@ from apidiscovery_service.sources.upstreams.openapi.record import (
     DocumentRef,
     DocumentsWriter,
     OwnV2,
-    Packed,
+    PackedPieces,
     Published,
     Refused,
     UpstreamForm,
@@ -47,7 +47,7 @@ from apidiscovery_service.sources.upstreams.openapi.v2 import (
     kept,
     requested,
 )
-from apidiscovery_service.sources.upstreams.repeated_answers import Doubts
+from apidiscovery_service.sources.upstreams.repeated_answers import RepeatedAnswers
 from apidiscovery_service.sources.upstreams.spec import UpstreamKind, UpstreamSpec
 
 # A refused document is retried when its hash changes, or after this time: a proxy may be at fault.
@@ -99,7 +99,7 @@ class DocumentRounds:
             Exchange(_with_limit(spec, limit), count_bytes)
             for limit in (spec.limits.openapi_bytes, spec.limits.openapi_v2_bytes)
         )
-        self._doubts = Doubts(spec.timing, self._v3)
+        self._doubts = RepeatedAnswers(spec.timing, self._v3)
         self._own_v2 = V2Rounds(spec, self._v2, writer, self._doubts)
         self._failed_before: frozenset[str] = frozenset()
         self._is_retrying = False
@@ -223,7 +223,7 @@ class DocumentRounds:
             odd=index.warnings,
         )
 
-    async def _one(self, key: str, listed: Listed, progress: _Progress) -> None:
+    async def _one(self, key: str, listed: ListedDocument, progress: _Progress) -> None:
         ref = progress.documents.get(key)
         refused = self._writer.published.refused.get(key)
         if refused and refused.listed == listed.hash and not self._is_retrying:
@@ -244,7 +244,7 @@ class DocumentRounds:
         progress.unsaved += now is not ref
 
     async def _document(
-        self, listed: Listed, ref: DocumentRef | None, others: Iterable[DocumentRef]
+        self, listed: ListedDocument, ref: DocumentRef | None, others: Iterable[DocumentRef]
     ) -> DocumentRef:
         etag = ref.etag if ref and not listed.hash else ""
         answer = await requested(self._v3, listed.path, etag)
@@ -325,14 +325,14 @@ def _read_index(
     return digest, None if digest == known_digest else read_index(body, wanted, prefix)
 
 
-def _read_document(body: Body) -> Packed:
+def _read_document(body: Body) -> PackedPieces:
     check(body)
     return pack(body)
 
 
 def _read_whole(
     known_digest: str, keys: Iterable[str], body: Body
-) -> tuple[str, tuple[Packed, Mapping[str, Packed]] | None]:
+) -> tuple[str, tuple[PackedPieces, Mapping[str, PackedPieces]] | None]:
     """Return the digest of a v2 document, itself and v3 documents of it; None if it is known."""
     digest = _digest(body)
     if digest == known_digest:

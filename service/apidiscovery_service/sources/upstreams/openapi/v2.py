@@ -21,12 +21,12 @@ from apidiscovery_service.sources.upstreams.openapi.record import (
     DocumentRef,
     DocumentsWriter,
     OwnV2,
-    Packed,
+    PackedPieces,
     Published,
     UpstreamForm,
     pack,
 )
-from apidiscovery_service.sources.upstreams.repeated_answers import Doubts
+from apidiscovery_service.sources.upstreams.repeated_answers import RepeatedAnswers
 from apidiscovery_service.sources.upstreams.spec import UpstreamKind, UpstreamSpec, VersionFilter
 
 _EVERY_S = 600.0
@@ -60,7 +60,7 @@ def check_document(answer: Answer) -> None:
 
 
 def check_room(
-    spec: UpstreamSpec, path: str, packed: Packed, others: Iterable[DocumentRef]
+    spec: UpstreamSpec, path: str, packed: PackedPieces, others: Iterable[DocumentRef]
 ) -> None:
     """Check that a document fits, with the others of its upstream, into their limit.
 
@@ -95,7 +95,11 @@ class V2Rounds:
     """
 
     def __init__(
-        self, spec: UpstreamSpec, exchange: Exchange, writer: DocumentsWriter, doubts: Doubts
+        self,
+        spec: UpstreamSpec,
+        exchange: Exchange,
+        writer: DocumentsWriter,
+        doubts: RepeatedAnswers,
     ) -> None:
         self._spec = spec
         self._exchange = exchange
@@ -154,7 +158,7 @@ class V2Rounds:
         return kept(self._writer.published, packed, answer)
 
 
-def kept(published: Published, packed: Packed, answer: Answer) -> Published:
+def kept(published: Published, packed: PackedPieces, answer: Answer) -> Published:
     """Return the index with a v2 document that is in the store."""
     return replace(
         published,
@@ -165,7 +169,7 @@ def kept(published: Published, packed: Packed, answer: Answer) -> Published:
     )
 
 
-def _read_v2(body: Body) -> Packed:
+def _read_v2(body: Body) -> PackedPieces:
     document = parsed(body)
     if not isinstance(document, dict):
         raise UpstreamFailed(Reason.MALFORMED, "want an object, got another value")

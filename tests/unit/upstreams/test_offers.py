@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from apidiscovery_service.core.model import Freshness, Group, Version
 from apidiscovery_service.core.source import SourceStatus
-from apidiscovery_service.sources.upstreams.projection import TrustedState, cluster_of
+from apidiscovery_service.sources.upstreams.offers import UpstreamView, cluster_of
 from apidiscovery_service.sources.upstreams.state import Known, Root
 from upstream_setup import spec_of
 
@@ -24,4 +24,4 @@ def test_a_path_that_answered_without_groups_has_none_even_when_it_fails() -> No
     failed = replace(core, state=Freshness.STALE)
     never = Root("/api", core=True)
     for root, wanted in ((core, ()), (failed, ()), (never, None)):
-        assert cluster_of(spec, TrustedState(Known(1, (root, NAMED))), STATUS).core == wanted
+        assert cluster_of(spec, UpstreamView(Known(1, (root, NAMED))), STATUS).core == wanted

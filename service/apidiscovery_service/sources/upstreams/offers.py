@@ -6,7 +6,7 @@ from datetime import datetime
 
 from apidiscovery_service.core.cluster import Cluster
 from apidiscovery_service.core.model import CORE_GROUP, Freshness, Group, Offer, Resource, Version
-from apidiscovery_service.core.source import Certificates, SourceState, SourceStatus
+from apidiscovery_service.core.source import CertificateExpiry, SourceState, SourceStatus
 from apidiscovery_service.sources.api_service import ApiService
 from apidiscovery_service.sources.priorities import listed_as, ordered_offers
 from apidiscovery_service.sources.upstreams.failure import shown
@@ -20,7 +20,7 @@ _MAX_ERROR = 600
 
 
 @dataclass(frozen=True, slots=True)
-class TrustedState:
+class UpstreamView:
     """The known state of an upstream, and whether to trust it.
 
     Attributes:
@@ -40,8 +40,8 @@ class TrustedState:
         return self.known.roots if self.known else ()
 
     @property
-    def certificates(self) -> Certificates:
-        return self.known.certificates if self.known else Certificates()
+    def certificates(self) -> CertificateExpiry:
+        return self.known.certificates if self.known else CertificateExpiry()
 
     @property
     def has_answer(self) -> bool:
@@ -60,7 +60,7 @@ class Condition:
     reason: str = ""
 
 
-def cluster_of(spec: UpstreamSpec, view: TrustedState, status: SourceStatus) -> Cluster:
+def cluster_of(spec: UpstreamSpec, view: UpstreamView, status: SourceStatus) -> Cluster:
     """Return a mirrored server as a cluster, with its last known groups."""
     answered = [r for r in view.roots if r.groups or r.is_current or r.has_answered]
     core = _core_versions(root.groups for root in answered if root.core)
@@ -84,7 +84,7 @@ def cluster_of(spec: UpstreamSpec, view: TrustedState, status: SourceStatus) -> 
     )
 
 
-def mirrored_offers(view: TrustedState) -> tuple[Offer, ...]:
+def mirrored_offers(view: UpstreamView) -> tuple[Offer, ...]:
     """Return all groups of a server in its own order; for paths that failed, the last known."""
     core = _core_versions(_as_fresh(view, root) for root in view.roots if root.core)
     named: dict[str, dict[str, Version]] = {}
@@ -123,14 +123,14 @@ def _united(first: Version, second: Version) -> Version:
     return Version(first.version, tuple(resources.values()), freshness)
 
 
-def _as_fresh(view: TrustedState, root: Root) -> Iterable[Group]:
+def _as_fresh(view: UpstreamView, root: Root) -> Iterable[Group]:
     """Return the groups of a path; all are stale unless the path is current."""
     if view.is_current(root):
         return root.groups
     return with_versions(root.groups, lambda _, each: replace(each, freshness=Freshness.STALE))
 
 
-def service_offer(service: ApiService, view: TrustedState) -> Offer:
+def service_offer(service: ApiService, view: UpstreamView) -> Offer:
     """Return the group-version of an APIService with its priorities.
 
     If the document does not have it, it is current without resources.
@@ -141,7 +141,7 @@ def service_offer(service: ApiService, view: TrustedState) -> Offer:
     return Offer(service.group, version, service.group_priority, service.version_priority)
 
 
-def _service_version(service: ApiService, view: TrustedState) -> Version:
+def _service_version(service: ApiService, view: UpstreamView) -> Version:
     for root in view.roots:
         version = versions_of(root.groups).get((service.group, service.version))
         if not view.is_current(root):
@@ -153,7 +153,7 @@ def _service_version(service: ApiService, view: TrustedState) -> Version:
     return Version(service.version, (), Freshness.STALE)
 
 
-def mirror_condition(source: str, address: str, view: TrustedState) -> Condition:
+def mirror_condition(source: str, address: str, view: UpstreamView) -> Condition:
     """Return the condition of a mirrored server."""
     if not view.is_trusted and (view.known or view.doubt):
         return _not_refreshed(source, address, view)
@@ -170,7 +170,7 @@ def mirror_condition(source: str, address: str, view: TrustedState) -> Condition
 
 
 def service_condition(
-    service: ApiService, source: str, address: str, view: TrustedState
+    service: ApiService, source: str, address: str, view: UpstreamView
 ) -> Condition:
     """Return the condition of the server behind an APIService, for its group-version."""
     stale = SourceStatus(source, SourceState.STALE, address=address)
@@ -189,14 +189,14 @@ def service_condition(
     return _condition(replace(stale, state=SourceState.CURRENT), view, root.since)
 
 
-def _not_refreshed(source: str, address: str, view: TrustedState) -> Condition:
+def _not_refreshed(source: str, address: str, view: UpstreamView) -> Condition:
     error = view.doubt or "last known; no process has polled it since"
     status = SourceStatus(source, SourceState.STALE, address=address)
     return _condition(status, view, view.since, error, NOT_REFRESHED)
 
 
 def _condition(
-    status: SourceStatus, view: TrustedState, since: str, error: str = "", reason: str = ""
+    status: SourceStatus, view: UpstreamView, since: str, error: str = "", reason: str = ""
 ) -> Condition:
     """Return a condition with its time, error and certificates."""
     error = shown(error, _MAX_ERROR)

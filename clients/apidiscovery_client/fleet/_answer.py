@@ -18,7 +18,7 @@ _SERVER_ERRORS = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class MatrixAnswer:
     """An answer of a service.
 
     Attributes:

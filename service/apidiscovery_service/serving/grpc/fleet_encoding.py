@@ -82,7 +82,7 @@ class Page:
         return self.message + (wire.delimited(_NEXT, token.encode()) if token else b"")
 
 
-class Sheet:
+class EncodedMatrix:
     """One state of the matrix, or a selection of it; it does not change.
 
     Attributes:
@@ -191,7 +191,7 @@ def _parts(fields: list[_Field]) -> Iterator[list[_Field]]:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Written:
+class EncodedScope:
     """The matrix of one scope at one time, encoded.
 
     Attributes:
@@ -200,26 +200,28 @@ class Written:
         rows: Each row beside its encoding.
     """
 
-    sheet: Sheet
+    sheet: EncodedMatrix
     clusters: Mapping[str, tuple[Column, Cluster, _Encoded]]
     rows: Mapping[Key, tuple[Row, _Encoded]]
-    _shared: Recent[Selection, Sheet] = field(
-        default_factory=partial(Recent[Selection, Sheet], _MAX_SHARED), init=False
+    _shared: Recent[Selection, EncodedMatrix] = field(
+        default_factory=partial(Recent[Selection, EncodedMatrix], _MAX_SHARED), init=False
     )
 
-    def selected(self, rows: Selection) -> Sheet:
+    def selected(self, rows: Selection) -> EncodedMatrix:
         """Return all clusters with a selection of rows."""
         if rows == Selection():
             return self.sheet
         sheet = self._shared.get(rows)
         if sheet is None:
             found = {key: encoded for key, (row, encoded) in self.rows.items() if rows.admits(row)}
-            sheet = Sheet(_encoded_clusters(self.clusters), found)
+            sheet = EncodedMatrix(_encoded_clusters(self.clusters), found)
             self._shared.put(rows, sheet)
         return sheet
 
 
-def write(matrix: Matrix, clusters: Mapping[str, Cluster], before: Written | None) -> Written:
+def write(
+    matrix: Matrix, clusters: Mapping[str, Cluster], before: EncodedScope | None
+) -> EncodedScope:
     """Return a matrix encoded; the encoding of an object that was there before is used again.
 
     Args:
@@ -230,10 +232,12 @@ def write(matrix: Matrix, clusters: Mapping[str, Cluster], before: Written | Non
     columns = dict(_written_clusters(matrix, clusters, before.clusters if before else {}))
     is_same_order = before is not None and [*before.clusters] == [*columns]
     rows = dict(_written_rows(matrix, before.rows if before and is_same_order else {}))
-    sheet = Sheet(_encoded_clusters(columns), {key: each for key, (_, each) in rows.items()})
+    sheet = EncodedMatrix(
+        _encoded_clusters(columns), {key: each for key, (_, each) in rows.items()}
+    )
     # Equal sheets are one, so that what watches have sent is found in it.
     is_same = before is not None and before.sheet.hash == sheet.hash
-    return Written(before.sheet if before and is_same else sheet, columns, rows)
+    return EncodedScope(before.sheet if before and is_same else sheet, columns, rows)
 
 
 def _encoded_clusters(
