@@ -63,7 +63,12 @@ class WatchedFiles:
         return FileChanges(frozenset(present), tuple(sorted(changed)), frozenset(gone))
 
     async def events(self) -> AsyncGenerator[None]:
-        """Yield when it is time to look: soon after a change, and at least twice a second."""
+        """Yield when it is time to look: soon after a change, and at least twice a second.
+
+        Ends at once if nothing is watched.
+        """
+        if not self._paths:
+            return
         directories = {path if path.is_dir() else path.parent for path in self._paths}
         directories |= {path.parent for path in self._paths if path.is_symlink()}
         changes = watchfiles.awatch(  # pyright: ignore[reportUnknownMemberType] - trio is not there

@@ -28,7 +28,7 @@ from apidiscovery_service.waiting import Wakeup, happens_within
 # changes by other processes, and how often the file is read though that time is the same: two
 # writes within a tick of the kernel's clock have one time, and leases end without a write. Reading
 # the file each time took 2 % of a core.
-_POLL_EVERY_S = 0.04
+_POLL_EVERY_S = 0.1
 _READ_EVERY_S = 0.2
 
 # The number of own writes that watches report without a query.

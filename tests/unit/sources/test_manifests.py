@@ -391,3 +391,8 @@ async def test_a_directory_without_manifests_is_a_warning(folder: Path, file: Pa
     rename(folder.parent / "elsewhere.yaml", file)
     async with watched(folder) as followed:
         assert followed.manifests.warnings() == []
+
+
+async def test_without_paths_nothing_is_followed() -> None:
+    async with asyncio.timeout(5):
+        await unwatched().manifests.follow()

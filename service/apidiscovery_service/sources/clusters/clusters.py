@@ -163,8 +163,6 @@ class Clusters(Source):
 
     async def follow(self) -> None:
         """Follow changes until cancelled; a cluster comes and goes within about a second."""
-        if not (self._folders or self._contexts):
-            return
         async for _ in self._files.events():
             await self._apply(await asyncio.to_thread(self._look))
 
