@@ -1,6 +1,5 @@
 """FleetService in this process on a real loopback socket, and clients of both families."""
 
-import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -16,10 +15,9 @@ from apidiscovery_service.metrics import Metrics
 from apidiscovery_service.serving.grpc import GrpcServer
 from apidiscovery_service.serving.grpc.fleet import FleetService
 from fleet_clusters import SINCE, fleet_of
+from grpc_server import next_message
 from grpclib.client import Channel
 
-# What anything here may take: far more than it does, and less than a hang.
-DEADLINE_S = 30.0
 Stub: TypeAlias = "fleet_pb2_grpc.FleetServiceAsyncStub"
 WatchCall: TypeAlias = (
     "grpc.aio.UnaryStreamCall[fleet_pb2.WatchFleetRequest, fleet_pb2.WatchFleetResponse]"
@@ -79,14 +77,6 @@ async def betterproto_stub_of(
         yield betterproto_service.FleetServiceStub(channel)
     finally:
         channel.close()
-
-
-async def next_message(call: WatchCall) -> fleet_pb2.WatchFleetResponse:
-    """Return the next message of a watch."""
-    async with asyncio.timeout(DEADLINE_S):
-        message = await call.read()
-    assert isinstance(message, fleet_pb2.WatchFleetResponse)
-    return message
 
 
 async def next_changes(call: WatchCall) -> fleet_pb2.WatchFleetResponse.Changes:

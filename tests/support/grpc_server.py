@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import grpc
 import grpc.aio
@@ -17,6 +17,7 @@ from apidiscovery_service.encoding import CurrentEncoding
 from apidiscovery_service.metrics import Metrics
 from apidiscovery_service.serving.feature_gates import FeatureGates
 from apidiscovery_service.serving.grpc import DiscoveryService, GrpcServer
+from google.protobuf.message import Message
 from grpclib.client import Channel
 from metrics_text import sample_sum
 
@@ -28,6 +29,7 @@ DEADLINE_S = 30.0  # a busy machine is many times slower
 _LARGE_BYTES = 64 * 1024 * 1024
 _OPTIONS = (("grpc.max_receive_message_length", _LARGE_BYTES),)
 
+MessageT = TypeVar("MessageT", bound=Message)
 WatchCall = grpc.aio.UnaryStreamCall[
     discovery_pb2.WatchDiscoveryRequest, discovery_pb2.WatchDiscoveryResponse
 ]
@@ -153,12 +155,12 @@ async def next_bytes(
     return message
 
 
-async def next_message(call: WatchCall) -> discovery_pb2.WatchDiscoveryResponse:
-    """Return the next message of a watch."""
+async def next_message(call: grpc.aio.UnaryStreamCall[Any, MessageT]) -> MessageT:
+    """Return the next message of a stream, which must not end."""
     async with asyncio.timeout(DEADLINE_S):
         message = await call.read()
-    assert isinstance(message, discovery_pb2.WatchDiscoveryResponse)
-    return message
+    assert message is not grpc.aio.EOF, await call.code()
+    return cast("MessageT", message)
 
 
 async def next_changes(call: WatchCall) -> discovery_pb2.WatchDiscoveryResponse.Changes:

@@ -15,9 +15,7 @@ from apidiscovery_service.metrics import Metrics
 from apidiscovery_service.openapi.recipe import Recipe
 from apidiscovery_service.serving.grpc import GrpcServer
 from apidiscovery_service.serving.grpc.history import HistoryService
-
-# What anything here may take: far more than it does, and less than a hang.
-DEADLINE_S = 30.0
+from grpc_server import DEADLINE_S
 
 Stub: TypeAlias = "history_pb2_grpc.HistoryServiceAsyncStub"
 WatchCall: TypeAlias = (
@@ -73,11 +71,3 @@ async def stub_of(history: History | None) -> AsyncGenerator[Stub]:
             yield history_pb2_grpc.HistoryServiceStub(channel)
     finally:
         await server.stop(0)
-
-
-async def next_message(call: WatchCall) -> history_pb2.WatchChangesResponse:
-    """Return the next message of a watch."""
-    async with asyncio.timeout(DEADLINE_S):
-        message = await call.read()
-    assert isinstance(message, history_pb2.WatchChangesResponse)
-    return message

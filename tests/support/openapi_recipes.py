@@ -2,7 +2,6 @@
 
 import asyncio
 import gc
-import hashlib
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -179,11 +178,6 @@ class LoopLag:
             now = thread_time()
             self.longest_s = max(self.longest_s, now - last)
             last = now
-
-
-def sha512(text: bytes) -> str:
-    """Return the upper-case hex SHA-512."""
-    return hashlib.sha512(text).hexdigest().upper()
 
 
 def recipes_of(*keys: str) -> FakeRecipes:

@@ -174,22 +174,6 @@ def waiting(stub: Stub, *names: str, version: str = "") -> WaitCall:
     return stub.WaitForAgreement(pb.WaitForAgreementRequest(targets=targets))
 
 
-async def next_event(call: WatchCall) -> pb.WatchStorageVersionsResponse:
-    """Return the next message of a watch."""
-    async with asyncio.timeout(DEADLINE_S):
-        message = await call.read()
-    assert isinstance(message, pb.WatchStorageVersionsResponse), await call.code()
-    return message
-
-
-async def next_progress(call: WaitCall) -> pb.WaitForAgreementResponse:
-    """Return the next message about agreement."""
-    async with asyncio.timeout(DEADLINE_S):
-        message = await call.read()
-    assert isinstance(message, pb.WaitForAgreementResponse), await call.code()
-    return message
-
-
 async def ended(call: WatchCall | WaitCall) -> tuple[grpc.StatusCode, str]:
     """Return with what a stream ends."""
     async with asyncio.timeout(DEADLINE_S):

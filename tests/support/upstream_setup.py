@@ -1,7 +1,6 @@
 """Upstreams in the event loop of a test: specification, store, claims, registry."""
 
 import asyncio
-import hashlib
 import json
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
@@ -32,6 +31,7 @@ from fake_api_server import (
     Respond,
     Routes,
     aggregated,
+    sha512,
 )
 from fake_api_server import document as json_document
 from legacy_clusters import converted, recorded
@@ -319,10 +319,6 @@ def openapi_document(title: str) -> bytes:
         "components": {"schemas": schemas},
     }
     return json.dumps(content, indent=1).encode()
-
-
-def sha512(document: bytes) -> str:
-    return hashlib.sha512(document).hexdigest().upper()
 
 
 class Publisher:

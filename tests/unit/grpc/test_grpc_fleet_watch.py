@@ -20,19 +20,18 @@ from apidiscovery_service.fleet.state import Fleet
 from apidiscovery_service.serving.grpc import fleet_encoding
 from fleet_clusters import cluster, group
 from fleet_server import (
-    DEADLINE_S,
     Served,
     Stub,
     WatchCall,
     betterproto_stub_of,
     never_asked,
     next_changes,
-    next_message,
     serving,
     stub_of,
 )
 from google.protobuf.duration_pb2 import Duration
 from grpc_errors import refusal
+from grpc_server import DEADLINE_S, next_message
 from hypothesis import given
 from hypothesis import strategies as st
 from metrics_text import sample_sum

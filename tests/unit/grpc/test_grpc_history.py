@@ -19,7 +19,8 @@ from fleet_clusters import group
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 from grpc_errors import refusal
-from history_server import Remembered, next_message, remembered, stub_of
+from grpc_server import next_message
+from history_server import Remembered, remembered, stub_of
 
 GROUP = history_pb2.HISTORY_CHANGE_KIND_GROUP
 STATE = history_pb2.HISTORY_CHANGE_KIND_STATE

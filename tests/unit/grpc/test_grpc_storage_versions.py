@@ -17,11 +17,11 @@ from google.rpc import (  # pyright: ignore[reportMissingTypeStubs] - typed, wit
     error_details_pb2,
 )
 from grpc_errors import details_of, refusal, violations_of
+from grpc_server import next_message
 from storage_version_server import (
     Served,
     Stub,
     join,
-    next_progress,
     report,
     resource,
     serving,
@@ -438,7 +438,7 @@ async def test_objects_written_by_others_are_shown_whole(served: Served, stub: S
     assert dict(found.metadata.labels) == {"a": "b"}
     assert [one.type for one in found.status.conditions] == ["Odd"]
     call = waiting(stub, DEPLOYMENTS)
-    (progress,) = (await next_progress(call)).progress
+    (progress,) = (await next_message(call)).progress
     assert not progress.agreed
     assert not progress.HasField("storage_version")
     call.cancel()

@@ -13,6 +13,7 @@ from apidiscovery_service.kube.objects.watch_events import EventType
 from apidiscovery_service.serving.grpc import storage_version_messages, storage_versions
 from apidiscovery_service.storage_versions import state
 from apidiscovery_service.storage_versions.collection import Collection, Event
+from grpc_server import next_message
 from storage_version_server import (
     DEADLINE_S,
     Served,
@@ -20,8 +21,6 @@ from storage_version_server import (
     WatchCall,
     ended,
     join,
-    next_event,
-    next_progress,
     report,
     resource,
     serving,
@@ -90,7 +89,7 @@ async def test_a_watch_begins_with_the_current_objects(stub: Stub) -> None:
     server = await join(stub, "a")
     await report(stub, server, deployments="v1", daemonsets="v1")
     call = watching(stub)
-    begun = [await next_event(call) for _ in range(3)]
+    begun = [await next_message(call) for _ in range(3)]
     assert [summary(event) for event in begun] == [
         (ADDED, DAEMON_SETS),
         (ADDED, DEPLOYMENTS),
@@ -106,12 +105,12 @@ async def test_a_watch_begins_with_the_current_objects(stub: Stub) -> None:
 async def test_a_watch_reports_changes_and_resumes(served: Served, stub: Stub) -> None:
     first, second = await join(stub, "a"), await join(stub, "b")
     call = watching(stub)
-    bookmark = await next_event(call)
+    bookmark = await next_message(call)
     assert bookmark.type == BOOKMARK
     await report(stub, first, deployments="v1")
     await report(stub, second, deployments="v2")
     await remove(served, DEPLOYMENTS)
-    told = [await next_event(call) for _ in range(3)]
+    told = [await next_message(call) for _ in range(3)]
     assert [summary(event) for event in told] == [
         (ADDED, DEPLOYMENTS),
         (MODIFIED, DEPLOYMENTS),
@@ -123,18 +122,18 @@ async def test_a_watch_reports_changes_and_resumes(served: Served, stub: Stub) -
     assert revisions == sorted(set(revisions))
     for after in range(3):
         again = watching(stub, after=str(revisions[after]))
-        assert [await next_event(again) for _ in told[after:]] == told[after:]
+        assert [await next_message(again) for _ in told[after:]] == told[after:]
         again.cancel()
 
 
 async def test_a_watch_of_some_names_gets_only_their_events(served: Served, stub: Stub) -> None:
     server = await join(stub, "a")
     call = watching(stub, DEPLOYMENTS, "apps.nothing")
-    assert (await next_event(call)).type == BOOKMARK
+    assert (await next_message(call)).type == BOOKMARK
     await report(stub, server, daemonsets="v1", deployments="v1")
     await remove(served, DAEMON_SETS)
     await remove(served, DEPLOYMENTS)
-    told = [summary(await next_event(call)) for _ in range(2)]
+    told = [summary(await next_message(call)) for _ in range(2)]
     assert told == [(ADDED, DEPLOYMENTS), (DELETED, DEPLOYMENTS)]
     call.cancel()
 
@@ -145,10 +144,10 @@ async def test_bookmarks_tell_a_quiet_watch_how_far_it_is(
     """Without them it could not resume after changes of what it does not watch."""
     monkeypatch.setattr(storage_versions, "_BOOKMARK_EVERY_S", 0.1)
     call = watching(stub, "apps.nothing")
-    revision = int((await next_event(call)).resource_version)
+    revision = int((await next_message(call)).resource_version)
     (told,) = (await report(stub, await join(stub, "a"), deployments="v1")).reported
     while revision < int(told.resource_version):
-        event = await next_event(call)
+        event = await next_message(call)
         assert event.type == BOOKMARK
         revision = int(event.resource_version)
     call.cancel()
@@ -192,7 +191,7 @@ async def test_progress_of_several_objects_is_told_until_all_agree(
 ) -> None:
     first, second = await join(stub, "a"), await join(stub, "b")
     call = waiting(stub, DEPLOYMENTS, DAEMON_SETS, version="apps/v2")
-    told = await next_progress(call)
+    told = await next_message(call)
     assert [one.name for one in told.progress] == [DEPLOYMENTS, DAEMON_SETS]
     for one in told.progress:
         assert not one.HasField("storage_version")
@@ -202,7 +201,7 @@ async def test_progress_of_several_objects_is_told_until_all_agree(
     await report(stub, first, deployments="v2", daemonsets="v2")
     deployments, daemon_sets = told.progress
     while not (deployments.agreeing and daemon_sets.agreed and len(daemon_sets.agreeing) > 1):
-        told = await next_progress(call)
+        told = await next_message(call)
         assert not told.done
         deployments, daemon_sets = told.progress
     assert (list(deployments.agreeing), list(deployments.lagging)) == ([first], [second])
@@ -211,7 +210,7 @@ async def test_progress_of_several_objects_is_told_until_all_agree(
     assert not daemon_sets.unreported
     await report(stub, second, deployments="v2")
     while not told.done:
-        told = await next_progress(call)
+        told = await next_message(call)
     assert all(one.agreed for one in told.progress)
     assert told.progress[0].storage_version.status.common_encoding_version == "apps/v2"
     assert (await ended(call))[0] is grpc.StatusCode.OK
@@ -223,14 +222,14 @@ async def test_agreement_on_another_version_is_not_the_one_waited_for(stub: Stub
     server = await join(stub, "a")
     await report(stub, server, deployments="v1")
     call = waiting(stub, DEPLOYMENTS, version="apps/v2")
-    (progress,) = (await next_progress(call)).progress
+    (progress,) = (await next_message(call)).progress
     assert (progress.agreed, list(progress.lagging), list(progress.agreeing)) == (
         False,
         [server],
         [],
     )
     other = waiting(stub, DEPLOYMENTS)
-    assert (await next_progress(other)).done
+    assert (await next_message(other)).done
     call.cancel()
 
 
@@ -241,13 +240,13 @@ async def test_an_object_that_is_removed_meanwhile_is_waited_for_anew(
     await report(stub, first, deployments="v1")
     await report(stub, second, deployments="v2")
     call = waiting(stub, DEPLOYMENTS)
-    assert not (await next_progress(call)).done
+    assert not (await next_message(call)).done
     await remove(served, DEPLOYMENTS)
-    (progress,) = (await next_progress(call)).progress
+    (progress,) = (await next_message(call)).progress
     assert not progress.HasField("storage_version")
     assert list(progress.unreported) == sorted([first, second])
     await report(stub, second, deployments="v1")
-    while not (told := await next_progress(call)).done:
+    while not (told := await next_message(call)).done:
         pass
     assert list(told.progress[0].agreeing) == [second]
 
@@ -257,9 +256,9 @@ async def test_a_departure_is_progress(stub: Stub) -> None:
     first, second = await join(stub, "a"), await join(stub, "b")
     await report(stub, first, deployments="v1")
     call = waiting(stub, DEPLOYMENTS, version="apps/v2")
-    assert list((await next_progress(call)).progress[0].unreported) == [second]
+    assert list((await next_message(call)).progress[0].unreported) == [second]
     await stub.Depart(pb.DepartRequest(api_server_id=second))
-    assert not (await next_progress(call)).progress[0].unreported
+    assert not (await next_message(call)).progress[0].unreported
     call.cancel()
 
 
@@ -284,17 +283,17 @@ async def test_200_watches_and_200_waits_are_told_soon(served: Served, stub: Stu
     watches = [watching(stub) for _ in range(200)]
     waits = [waiting(stub, DEPLOYMENTS, version="apps/v2") for _ in range(200)]
     for call in watches:
-        assert (await next_event(call)).type == ADDED
-        assert (await next_event(call)).type == BOOKMARK
+        assert (await next_message(call)).type == ADDED
+        assert (await next_message(call)).type == BOOKMARK
     for wait in waits:
-        assert not (await next_progress(wait)).done
+        assert not (await next_message(wait)).done
     assert served.streams == 400
     begun = time.monotonic()
     await report(stub, server, deployments="v2")
     wrote_s = time.monotonic() - begun
-    events = await asyncio.gather(*(next_event(call) for call in watches))
+    events = await asyncio.gather(*(next_message(call) for call in watches))
     assert len({event.SerializeToString(deterministic=True) for event in events}) == 1
-    progresses = await asyncio.gather(*(next_progress(call) for call in waits))
+    progresses = await asyncio.gather(*(next_message(call) for call in waits))
     assert all(progress.done for progress in progresses)
     assert wrote_s < 1.0
     assert time.monotonic() - begun < 5.0
@@ -314,7 +313,7 @@ async def test_cancelled_streams_leave_nothing_behind(
     for _ in range(4):
         calls = [watching(stub) for _ in range(5)]
         waits = [waiting(stub, DEPLOYMENTS) for _ in range(5)]
-        await asyncio.gather(*(next_event(call) for call in calls))
+        await asyncio.gather(*(next_message(call) for call in calls))
         await asyncio.sleep(pause_s)
         for call in calls:
             call.cancel()
@@ -332,7 +331,7 @@ async def test_cancelled_streams_leave_nothing_behind(
 async def test_a_deadline_ends_a_wait(served: Served, stub: Stub) -> None:
     request = pb.WaitForAgreementRequest(targets=[pb.AgreementTarget(name=DEPLOYMENTS)])
     call = stub.WaitForAgreement(request, timeout=0.3)
-    assert not (await next_progress(call)).done
+    assert not (await next_message(call)).done
     assert (await ended(call))[0] is grpc.StatusCode.DEADLINE_EXCEEDED
     await served.no_streams()
 
@@ -341,9 +340,9 @@ async def test_streams_end_at_once_when_the_server_stops(served: Served, stub: S
     calls = [watching(stub) for _ in range(20)]
     waits = [waiting(stub, DEPLOYMENTS) for _ in range(20)]
     for call in calls:
-        await next_event(call)
+        await next_message(call)
     for wait in waits:
-        await next_progress(wait)
+        await next_message(wait)
     begun = time.monotonic()
     await served.server.stop(5.0)
     assert time.monotonic() - begun < PROMPTLY_S
@@ -396,11 +395,11 @@ async def test_a_caller_that_does_not_read_delays_a_stop_by_the_grace_at_most(
 async def test_writes_of_another_replica_are_reported(served: Served, stub: Stub) -> None:
     other = Collection(served.store.store, served.state.collection.kind, "storageversions/")
     call = watching(stub)
-    await next_event(call)
+    await next_message(call)
     await report(stub, await join(stub, "a"), deployments="v1")
-    assert summary(await next_event(call)) == (ADDED, DEPLOYMENTS)
+    assert summary(await next_message(call)) == (ADDED, DEPLOYMENTS)
     found = await other.read(DEPLOYMENTS)
     assert found is not None
     await other.remove(found)
-    assert summary(await next_event(call)) == (DELETED, DEPLOYMENTS)
+    assert summary(await next_message(call)) == (DELETED, DEPLOYMENTS)
     call.cancel()

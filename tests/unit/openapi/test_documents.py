@@ -18,7 +18,8 @@ from apidiscovery_service.openapi.documents import Documents
 from apidiscovery_service.openapi.errors import InvalidOpenAPI
 from apidiscovery_service.openapi.making import DocumentUnavailable
 from apidiscovery_service.openapi.v2 import merge
-from openapi_recipes import FakeRecipes, FakeWorkers, LoopLag, recipes_of, sha512
+from fake_api_server import sha512
+from openapi_recipes import FakeRecipes, FakeWorkers, LoopLag, recipes_of
 from repository import GOLDEN
 
 pytestmark = pytest.mark.usefixtures("fake_workers")

@@ -11,7 +11,8 @@ from apidiscovery_service.openapi.documents import Documents
 from apidiscovery_service.openapi.errors import InvalidOpenAPI
 from apidiscovery_service.openapi.making import DocumentUnavailable
 from apidiscovery_service.openapi.recipe import Recipe
-from openapi_recipes import FakeRecipes, recipes_of, sha512
+from fake_api_server import sha512
+from openapi_recipes import FakeRecipes, recipes_of
 from structlog.testing import capture_logs
 
 pytestmark = pytest.mark.usefixtures("fake_workers")

@@ -26,9 +26,10 @@ from apidiscovery_service.sources.declarations import Declarations, Declared
 from apidiscovery_service.sources.document_recipes import DocumentRecipes
 from crd_goldens import manifests
 from crd_manifests import CRONTABS, crd, edited, simple
+from fake_api_server import sha512
 from groups import offer, resource
 from openapi_documents import dangling
-from openapi_recipes import LoopLag, sha512
+from openapi_recipes import LoopLag
 
 _ANOTHER = {"openAPIV3Schema": {"type": "object", "description": "Another."}}
 

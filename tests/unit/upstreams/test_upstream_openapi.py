@@ -17,6 +17,7 @@ from fake_api_server import (
     Request,
     aggregated,
     document,
+    sha512,
 )
 from upstream_setup import (
     QUICK,
@@ -32,7 +33,6 @@ from upstream_setup import (
     publishing,
     running,
     service_settings,
-    sha512,
     until,
 )
 

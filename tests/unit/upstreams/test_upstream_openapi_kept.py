@@ -23,6 +23,7 @@ from fake_api_server import (
     Request,
     aggregated,
     document,
+    sha512,
 )
 from upstream_setup import (
     QUICK,
@@ -37,7 +38,6 @@ from upstream_setup import (
     publishing,
     running,
     service_settings,
-    sha512,
     until,
 )
 

@@ -16,7 +16,7 @@ from apidiscovery_service.sources.upstreams.openapi.record import OwnV2, Upstrea
 from apidiscovery_service.sources.upstreams.record_store import BadRecord
 from apidiscovery_service.sources.upstreams.spec import VersionFilter
 from apidiscovery_service.store import Store
-from fake_api_server import DOWN, NOT_FOUND, Answer, Request, aggregated, document
+from fake_api_server import DOWN, NOT_FOUND, Answer, Request, aggregated, document, sha512
 from upstream_setup import (
     QUICK,
     TIGHT,
@@ -28,7 +28,6 @@ from upstream_setup import (
     published,
     publishing,
     running,
-    sha512,
     until,
 )
 

@@ -13,7 +13,8 @@ from apidiscovery_formats.matrix import Freshness, Matrix, applied
 from apidiscovery_service.core.source import SourceState
 from apidiscovery_service.serving.grpc import fleet_encoding
 from fleet_clusters import cluster, group
-from fleet_server import DEADLINE_S, Served, serving
+from fleet_server import Served, serving
+from grpc_server import DEADLINE_S
 
 APPS = group("apps", "Job", versions=("v2", "v1"))
 OTHER = group("other.example.com", "Thing")
