@@ -424,7 +424,7 @@ async def test_the_loop_goes_on_while_an_index_is_made() -> None:
 
 
 async def test_documents_that_were_not_requested_take_memory_for_their_hash_alone() -> None:
-    texts = {f"g{n}.example": {f"apis/g{n}.example/v1": b""} for n in range(500)}
+    texts = {f"g{n}.example": {f"apis/g{n}.example/v1": b""} for n in range(3000)}
     recipes = FakeRecipes(texts)
     for group, of_group in texts.items():
         of_group[f"apis/{group}/v1"] = orjson.dumps({"title": group, "text": "x" * 2000})
