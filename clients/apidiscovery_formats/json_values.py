@@ -1,4 +1,4 @@
-"""Foreign JSON of which a value of another type counts as none."""
+"""Reads JSON of unknown shape: a value of another type counts as absent."""
 
 from typing import cast
 

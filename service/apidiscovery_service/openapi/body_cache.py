@@ -150,5 +150,5 @@ _ENTRY_BYTES = 500
 
 
 def body_cache(most: int) -> Recent[Hashable, bytes]:
-    """Return a cache of so many bytes with those of its entries; 0 turns it off."""
+    """Return a cache of bodies that takes so many bytes at most; 0 turns it off."""
     return Recent(most, weigh=lambda data: len(data) + _ENTRY_BYTES)

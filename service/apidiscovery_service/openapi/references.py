@@ -21,7 +21,7 @@ _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]")
 
 
 def pointer_token(name: str) -> str:
-    """Return a name as a token of a JSON pointer (RFC 6901, section 3), no percent escapes."""
+    """Return a name as a token of a JSON pointer (RFC 6901, section 3), without percent escapes."""
     return name.replace("~", "~0").replace("/", "~1")
 
 

@@ -24,11 +24,12 @@ from apidiscovery_service.store.keys import check_size
 from apidiscovery_service.store.sqlite_file import SqliteFile
 from apidiscovery_service.waiting import Wakeup, happens_within
 
-# While there are watches, this is how often the time of the log's last write is looked at for
-# changes by other processes, and how often the file is read though that time is the same: two
-# writes within a tick of the kernel's clock have one time, and leases end without a write. Reading
-# the file each time took 2 % of a core.
+# Interval of the search for changes by other processes while there are watches: it looks at the
+# time of the last write to the log. Reading the file each time took 2 % of a core.
 _POLL_EVERY_S = 0.1
+
+# Interval at which the file is read though that time is the same: two writes within one tick of the
+# kernel's clock have the same time, and leases end without a write.
 _READ_EVERY_S = 0.2
 
 # The number of own writes that watches report without a query.
