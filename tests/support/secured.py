@@ -17,7 +17,7 @@ from apidiscovery_service.core.registry import Registry
 from apidiscovery_service.encoding import CurrentEncoding
 from apidiscovery_service.metrics import Metrics
 from apidiscovery_service.openapi.documents import Documents
-from apidiscovery_service.serving.connect import ConnectCalls
+from apidiscovery_service.serving.connect.calls import ConnectCalls
 from apidiscovery_service.serving.feature_gates import FeatureGates
 from apidiscovery_service.serving.front import (
     Certificates,

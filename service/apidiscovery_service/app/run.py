@@ -36,7 +36,7 @@ from apidiscovery_service.history.model import MERGED, HistoryError
 from apidiscovery_service.metrics import Metrics
 from apidiscovery_service.openapi.documents import Documents
 from apidiscovery_service.openapi.recipe import Recipe
-from apidiscovery_service.serving.connect import ConnectCalls
+from apidiscovery_service.serving.connect.calls import ConnectCalls
 from apidiscovery_service.serving.feature_gates import OPENAPI_V3, STORAGE_VERSION_API
 from apidiscovery_service.serving.grpc import DiscoveryService, GrpcServer
 from apidiscovery_service.serving.grpc.admission import admit_call
@@ -482,7 +482,8 @@ class _Server:
             return NoPages(missing)
 
         def make() -> UserInterface:
-            from apidiscovery_service.web import Served, WebInterface  # noqa: PLC0415
+            from apidiscovery_service.web.application import WebInterface  # noqa: PLC0415
+            from apidiscovery_service.web.view import Served  # noqa: PLC0415
 
             served = Served(
                 self._registry,

@@ -7,19 +7,18 @@ import asyncio
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, TypeAlias, cast
+from typing import Final, TypeAlias
 
-import orjson
-from apidiscovery_formats.openapi.json_schema import Kind, NoSuchKind, json_schema, kinds
+from apidiscovery_formats.openapi.json_schema import Kind
 from apidiscovery_formats.openapi.keys import group_version_of, key_of
 
 from apidiscovery_service import workers
 from apidiscovery_service.encoding.compression import Coding, coding_for, compress
 from apidiscovery_service.errors import DiscoveryError
-from apidiscovery_service.kube import go_json
 from apidiscovery_service.once import Once
 from apidiscovery_service.openapi.body import DocumentForm, DocumentSource
 from apidiscovery_service.openapi.body_cache import body_cache
+from apidiscovery_service.openapi.schema_text import own_kinds, schema_text
 from apidiscovery_service.recent import Recent
 
 CACHE_BYTES: Final = 32 * 1024 * 1024
@@ -140,7 +139,7 @@ class Schemas:
         if body is None:
             return None
         key = body.hash, kind, named.strict
-        made = await self._making.run(key, lambda: _made(body.data, kind, named))
+        made = await self._making.run(key, lambda: _made(body.data, kind, strict=named.strict))
         self._texts.put(key, made)
         return made
 
@@ -173,10 +172,6 @@ class Schemas:
         return found
 
 
-class UnusableDocument(DiscoveryError):
-    """A document cannot be made into schemas; the text says why."""
-
-
 async def _found(text: bytes, key: str) -> tuple[Kind, ...]:
     """Return what `own_kinds` does, from a worker where it takes long."""
     if len(text) <= _INLINE_TABLE_BYTES:
@@ -184,48 +179,8 @@ async def _found(text: bytes, key: str) -> tuple[Kind, ...]:
     return await workers.run(own_kinds, text, key)
 
 
-async def _made(text: bytes, kind: Kind, named: Named) -> bytes:
+async def _made(text: bytes, kind: Kind, *, strict: bool) -> bytes:
     """Return what `schema_text` does, from a worker where it takes long."""
     if len(text) <= workers.INLINE_BYTES:
-        return schema_text(text, kind, named)
-    return await workers.run(schema_text, text, kind, named)
-
-
-def own_kinds(text: bytes, key: str) -> tuple[Kind, ...]:
-    """Return the kinds of the group-version that a document is about, sorted.
-
-    Those of others, such as the Scale of `apps/v1`, are in their own documents.
-
-    Raises:
-        UnusableDocument: It is no JSON object.
-    """
-    return tuple(k for k in kinds(read(text)) if (k.group, k.version) == group_version_of(key))
-
-
-def schema_text(text: bytes, kind: Kind, named: Named) -> bytes:
-    """Return the JSON Schema (draft 7) of a kind in a document, as compact JSON.
-
-    Raises:
-        UnusableDocument: It is no JSON object, has no such kind, or is nested too deeply.
-    """
-    try:
-        return go_json.dumps(json_schema(read(text), kind, strict=named.strict))
-    except NoSuchKind as error:  # it is another document than the one whose kinds are known
-        raise UnusableDocument(str(error)) from None
-    except (RecursionError, TypeError):  # orjson's own limit is a TypeError
-        raise UnusableDocument(f"the document of {kind.api_version} is nested too deeply") from None
-
-
-def read(text: bytes) -> dict[str, object]:
-    """Return a document.
-
-    Raises:
-        UnusableDocument: It is no JSON object.
-    """
-    try:
-        document: object = orjson.loads(text)
-    except orjson.JSONDecodeError as error:
-        raise UnusableDocument(f"the document is not JSON: {error}") from None
-    if not isinstance(document, dict):
-        raise UnusableDocument("the document is no JSON object")
-    return cast("dict[str, object]", document)
+        return schema_text(text, kind, strict=strict)
+    return await workers.run(schema_text, text, kind, strict=strict)

@@ -5,7 +5,7 @@ from typing import Final
 
 from apidiscovery_service.once import Once
 from apidiscovery_service.openapi.body import DocumentForm, DocumentSource
-from apidiscovery_service.openapi.schemas import read
+from apidiscovery_service.openapi.schema_text import read
 from apidiscovery_service.recent import Recent
 from apidiscovery_service.web.field_schemas import Schemas
 

@@ -10,7 +10,7 @@ import orjson
 from apidiscovery_formats.openapi.json_schema import kinds_of
 from apidiscovery_formats.openapi.traversal import Component, Object, as_object, components
 
-from apidiscovery_service.openapi.schemas import own_kinds, read
+from apidiscovery_service.openapi.schema_text import own_kinds, read
 from apidiscovery_service.web.field_schemas import objects
 
 MAX_FIELDS: Final = 50_000

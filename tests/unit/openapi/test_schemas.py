@@ -8,13 +8,8 @@ from apidiscovery_formats.openapi.json_schema import Kind
 from apidiscovery_service import workers
 from apidiscovery_service.errors import DiscoveryError
 from apidiscovery_service.openapi import schemas as module
-from apidiscovery_service.openapi.schemas import (
-    Named,
-    Schemas,
-    UnusableDocument,
-    own_kinds,
-    schema_text,
-)
+from apidiscovery_service.openapi.schema_text import UnusableDocument, own_kinds, schema_text
+from apidiscovery_service.openapi.schemas import Named, Schemas
 from schema_kinds import GVK, MadeUpDocuments, document_of
 
 GROUP = "g.example.com"
@@ -81,9 +76,9 @@ async def test_another_document_has_other_schemas() -> None:
 async def test_concurrent_callers_share_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[Kind] = []
 
-    def counted(text: bytes, kind: Kind, named: Named) -> bytes:
+    def counted(text: bytes, kind: Kind, *, strict: bool) -> bytes:
         made.append(kind)
-        return schema_text(text, kind, named)
+        return schema_text(text, kind, strict=strict)
 
     monkeypatch.setattr(module, "schema_text", counted)
     schemas, documents = Schemas(), made_up()
@@ -97,13 +92,13 @@ async def test_a_large_document_is_converted_in_a_worker(monkeypatch: pytest.Mon
     sent: list[object] = []
     run = workers.run
 
-    async def recorded(function: object, *args: object) -> object:
+    async def recorded(function: object, *args: object, **kwargs: object) -> object:
         sent.append(function)
-        return await run(function, *args)  # type: ignore[arg-type] # of any function
+        return await run(function, *args, **kwargs)  # type: ignore[arg-type] # of any function
 
     monkeypatch.setattr(workers, "run", recorded)
     text = await Schemas().text(MadeUpDocuments({KEY: large}), THING)
-    assert text == schema_text(large, Kind(GROUP, "v1", "Thing"), THING)
+    assert text == schema_text(large, Kind(GROUP, "v1", "Thing"), strict=False)
     assert sent == [own_kinds, schema_text]
 
 
@@ -143,7 +138,7 @@ def test_a_schema_nested_too_deeply_is_refused() -> None:
     nested = '{"items":' * 900 + "{}" + "}" * 900
     text = document.replace(b'"DEEP"', nested.encode())
     with pytest.raises(UnusableDocument, match="nested too deeply"):
-        schema_text(text, Kind(GROUP, "v1", "Thing"), THING)
+        schema_text(text, Kind(GROUP, "v1", "Thing"), strict=False)
 
 
 async def test_a_text_is_compressed_once() -> None:

@@ -3,7 +3,3 @@
 Sources: the Connect protocol, connectrpc.com/docs/protocol; gRPC-Web, doc/PROTOCOL-WEB.md of
 grpc/grpc.
 """
-
-from apidiscovery_service.serving.connect.calls import ConnectCalls
-
-__all__ = ["ConnectCalls"]
