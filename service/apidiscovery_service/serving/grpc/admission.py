@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import inspect
 from collections.abc import AsyncIterable, Awaitable, Callable, Coroutine
-from functools import partial
+from functools import cache, partial
 from typing import Any, NoReturn
 
 import grpc
@@ -80,6 +80,7 @@ class AdmissionInterceptor(grpc.aio.ServerInterceptor):
         self._access = access
         self._limits_rate = limits_rate
         self._metrics = metrics
+        self._guarded = cache(self._guard)
 
     async def intercept_service(
         self,
@@ -90,12 +91,9 @@ class AdmissionInterceptor(grpc.aio.ServerInterceptor):
         handler = await continuation(handler_call_details)
         if handler is None:  # no such method, which is no secret
             return handler
-        method = handler_call_details.method
-        service, _, _ = method.rpartition("/")
-        needed = _NEEDED.get(method, _NEEDED.get(service, Role.ADMIN))
-        return self._guarded(handler, method, needed)
+        return self._guarded(handler, handler_call_details.method)
 
-    def _guarded(self, handler: Handler, method: str, needed: Role) -> Handler:
+    def _guard(self, handler: Handler, method: str) -> Handler:
         """Return a handler that reads no message before its caller is admitted.
 
         To grpc every call is made a stream: of a stream it reads no more than its flow control
@@ -122,6 +120,8 @@ class AdmissionInterceptor(grpc.aio.ServerInterceptor):
                 else await self._one(requests, context, method)
             )
 
+        service, _, _ = method.rpartition("/")
+        needed = _NEEDED.get(method, _NEEDED.get(service, Role.ADMIN))
         behaviour = behaviour_of(handler)
         codecs = (handler.request_deserializer, handler.response_serializer)
         if handler.response_streaming:

@@ -7,6 +7,7 @@ that calls which wait for room hold no message.
 import asyncio
 import inspect
 from collections.abc import AsyncGenerator, Awaitable, Callable
+from functools import cache
 from typing import Any
 from urllib.parse import unquote
 
@@ -53,13 +54,14 @@ class CountedContext:
         self,
         context: Context,
         unread: UnreadBudget,
+        connection: str,
         caller: str,
         serializer: Callable[[Any], bytes] | None,
     ) -> None:
         self._context = context
         self._unread = unread
+        self._connection = connection
         self._caller = caller
-        self._connection = _connection(context.peer())
         self._reservation: Reservation | None = None
         self._serialize: Callable[[Any], bytes] = serializer or bytes
         self.body_bytes = 0
@@ -126,6 +128,7 @@ class UnreadInterceptor(grpc.aio.ServerInterceptor):
         self._peers = Peers() if peers is None else peers  # which is false while it is empty
         self._access = access
         self._calls: Counts[str] = Counts(CALLER_CALLS)
+        self._counted = cache(self._count)
 
     async def intercept_service(
         self,
@@ -139,7 +142,8 @@ class UnreadInterceptor(grpc.aio.ServerInterceptor):
         unmade = _UNMADE_BYTES if handler_call_details.method.startswith(_LARGE) else 0
         return self._counted(handler, unmade)
 
-    def _counted(self, handler: Handler, unmade: int) -> Handler:
+    def _count(self, handler: Handler, unmade: int) -> Handler:
+        """Return a handler that counts its calls and messages."""
         behaviour = behaviour_of(handler)
 
         async def begin(context: Context) -> CountedContext:
@@ -177,8 +181,9 @@ class UnreadInterceptor(grpc.aio.ServerInterceptor):
         self, context: Context, serializer: Callable[[Any], bytes] | None
     ) -> CountedContext:
         """Count a call until it is done, or end it if it is one too many."""
-        caller = self._caller(context)
-        counted = CountedContext(context, self._unread, caller, serializer)
+        connection = _connection(context.peer())
+        caller = self._caller(context, connection)
+        counted = CountedContext(context, self._unread, connection, caller, serializer)
         if not self._calls.enter(caller):
             await abort_exhausted(context, "too many calls at a time", _RETRY_S)
         is_counted = True
@@ -196,7 +201,7 @@ class UnreadInterceptor(grpc.aio.ServerInterceptor):
             done()
         return counted
 
-    def _caller(self, context: Context) -> str:
+    def _caller(self, context: Context, connection: str) -> str:
         """Return the limit key of a caller."""
         try:
             limit_key = admit_call(self._access, context).limit_key
@@ -204,7 +209,7 @@ class UnreadInterceptor(grpc.aio.ServerInterceptor):
             return error.limit_key or ""
         if limit_key:
             return limit_key
-        host, _, _ = _connection(context.peer()).partition(" ")
+        host, _, _ = connection.partition(" ")
         return self._peers.address_key(connection_name(context.peer()), host)
 
 
