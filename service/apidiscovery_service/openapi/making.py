@@ -72,8 +72,8 @@ class Making:
     def __init__(self, known: Known, observe: Observer) -> None:
         self._known = known
         self._observe = observe
-        self._turns = asyncio.Semaphore(_AT_ONCE)
-        self._finding_turns = asyncio.Semaphore(_AT_ONCE)
+        self._slots = asyncio.Semaphore(_AT_ONCE)
+        self._finding_slots = asyncio.Semaphore(_AT_ONCE)
         self._once: Once[tuple[DocumentEntry, bool], Made] = Once()
 
     async def make(self, entry: DocumentEntry) -> Made:
@@ -100,7 +100,7 @@ class Making:
 
         async def work() -> None:
             for entry in todo:
-                async with self._finding_turns:
+                async with self._finding_slots:
                     if entry not in self._known.unknown:
                         continue
                     making = asyncio.create_task(self.make(entry))
@@ -111,7 +111,7 @@ class Making:
 
     async def in_turn(self, what: str, work: Callable[[], Awaitable[bytes]]) -> bytes:
         """Return the result of some work, which waits for its turn."""
-        async with self._turns:
+        async with self._slots:
             return await self._timed(what, work)
 
     async def _timed(self, what: str, work: Callable[[], Awaitable[bytes]]) -> bytes:
@@ -127,7 +127,7 @@ class Making:
         Raises:
             TimeoutError: It takes too long.
         """
-        async with self._turns:
+        async with self._slots:
             task = asyncio.ensure_future(self._timed("document", recipe.make))
             try:
                 await asyncio.wait((task,), timeout=_TURN_S)

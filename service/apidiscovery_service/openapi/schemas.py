@@ -106,11 +106,11 @@ class Schemas:
             DiscoveryError: There is no index of the documents now.
         """
         keys = [key for key in (await documents.index()).entries if group_version_of(key)]
-        turns = asyncio.Semaphore(_AT_ONCE)
+        slots = asyncio.Semaphore(_AT_ONCE)
         failures: dict[str, str] = {}
 
         async def of(key: str) -> tuple[Kind, ...]:
-            async with turns:
+            async with slots:
                 try:
                     return await self._kinds(documents, key)
                 except DiscoveryError as error:

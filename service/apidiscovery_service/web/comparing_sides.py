@@ -135,10 +135,10 @@ async def _fields(
         return Fields(side.name, keys, {}, {}, equal)
     documents: dict[str, bytes] = {}
     failures: dict[str, str] = {}
-    turns = asyncio.Semaphore(_AT_ONCE)
+    slots = asyncio.Semaphore(_AT_ONCE)
 
     async def read(key: str) -> None:
-        async with turns:
+        async with slots:
             try:
                 body = await source.body(key, DocumentForm.JSON, "identity")
             except DiscoveryError as error:

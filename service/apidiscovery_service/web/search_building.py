@@ -132,12 +132,12 @@ class IndexBuilder:
         new = [digest for digest in wanted if digest not in self.index.documents]
         done = len(wanted) - len(new)
         is_building = self.progress.is_building or len(new) > _FEW
-        turns = asyncio.Semaphore(workers.COUNT)
+        slots = asyncio.Semaphore(workers.COUNT)
 
         async def add(digest: str) -> None:
             nonlocal done
             cluster, key = wanted[digest]
-            async with turns:
+            async with slots:
                 try:
                     await self._add(sources[cluster], key, digest)
                 except DiscoveryError as error:

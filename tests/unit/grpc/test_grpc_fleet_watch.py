@@ -233,24 +233,25 @@ def test_a_delta_applied_to_the_old_gives_the_new(
         fleet, received = Fleet(), Received()
         scope = fleet.scope()
         written = fleet_encoding.write(scope.matrix(), scope.clusters, None)
-        messages = list(written.sheet.whole())
-        sent = written.sheet.sent
+        messages = list(written.matrix.whole())
+        sent = written.matrix.sent
         for number, (changed, gone) in enumerate(changes):
             fleet.update(changed, gone)
             written = fleet_encoding.write(scope.matrix(), scope.clusters, written)
             if skipping and number % 2:
                 continue
-            messages += written.sheet.delta(sent)
-            sent = written.sheet.sent
-        messages += written.sheet.delta(sent)
+            messages += written.matrix.delta(sent)
+            sent = written.matrix.sent
+        messages += written.matrix.delta(sent)
         matrix = None
         for message in messages:
             matrix = received.change(fleet_pb2.WatchFleetResponse.FromString(message).changes)
 
     assert matrix == scope.matrix()
-    assert received.hash == written.sheet.hash
+    assert received.hash == written.matrix.hash
     assert (
-        written.sheet.hash == fleet_encoding.write(scope.matrix(), scope.clusters, None).sheet.hash
+        written.matrix.hash
+        == fleet_encoding.write(scope.matrix(), scope.clusters, None).matrix.hash
     )
 
 

@@ -42,7 +42,7 @@ SERVICE = fleet_pb2.DESCRIPTOR.services_by_name["FleetService"]
 # Scopes with label selectors whose encoded rows are cached. Making those of another one takes 0.1 s
 # for a thousand clusters.
 _MAX_WRITTEN = 32
-# Cached sheets for further pages. They share most of their rows.
+# Cached matrices for further pages. They share most of their rows.
 _MAX_PAGED = 8
 
 
@@ -102,16 +102,16 @@ class FleetService(Service):
             if of != selected:
                 text = "want the selection of the first page"
                 raise InvalidFields(FieldViolation("selection", text))
-            sheet = self._paged_sheet(context, hash_)
+            matrix = self._paged_matrix(context, hash_)
         else:
-            _, sheet = await self._followed_by(context, labels).sheet(selection)
-            if request.if_none_match == sheet.hash:
-                return sheet.not_modified
-        page = await asyncio.to_thread(sheet.page, begin, page_size)
+            _, matrix = await self._followed_by(context, labels).encoded(selection)
+            if request.if_none_match == matrix.hash:
+                return matrix.not_modified
+        page = await asyncio.to_thread(matrix.page, begin, page_size)
         if page.end is None:
             return page.with_token("")
-        self._paged.put((self._scope_of(context), sheet.hash), sheet)
-        return page.with_token(page_token(selected, sheet.hash, page.end))
+        self._paged.put((self._scope_of(context), matrix.hash), matrix)
+        return page.with_token(page_token(selected, matrix.hash, page.end))
 
     async def watch(self, request: fleet_pb2.WatchFleetRequest, stream: Stream) -> None:
         """Answer WatchFleet.
@@ -155,17 +155,17 @@ class FleetService(Service):
             self._followed.put(key, found)
         return found
 
-    def _paged_sheet(self, context: Context, hash_: str) -> EncodedMatrix:
-        """Return the sheet of an earlier page, of the same part of the fleet.
+    def _paged_matrix(self, context: Context, hash_: str) -> EncodedMatrix:
+        """Return the matrix of an earlier page, of the same part of the fleet.
 
         Raises:
             CallFailed: It is not kept any more.
         """
-        sheet = self._paged.get((self._scope_of(context), hash_))
-        if sheet is None:
+        matrix = self._paged.get((self._scope_of(context), hash_))
+        if matrix is None:
             message = "the matrix has changed since the first page; begin again without page_token"
             raise CallFailed(code_pb2.ABORTED, message)
-        return sheet
+        return matrix
 
 
 class _Followed:
@@ -178,9 +178,9 @@ class _Followed:
     def __init__(self, scope: Scope) -> None:
         self.scope = scope
         self._written: tuple[int, EncodedScope] | None = None
-        self._turns = asyncio.Lock()
+        self._turn = asyncio.Lock()
 
-    async def sheet(self, selection: Selection) -> tuple[int, EncodedMatrix]:
+    async def encoded(self, selection: Selection) -> tuple[int, EncodedMatrix]:
         """Return the current state, no older than this call, and its revision."""
         if self._written is None or self._written[0] != self.scope.revision:
             # Cancelling one caller must not end the turn, whose thread goes on.
@@ -191,7 +191,7 @@ class _Followed:
         return revision, written.selected(selection)
 
     async def _write(self) -> None:
-        async with self._turns:
+        async with self._turn:
             revision = self.scope.revision
             before = self._written
             if before is not None and before[0] == revision:
@@ -207,9 +207,9 @@ async def _begin(
     stream: Stream, followed: _Followed, selection: Selection, known: str
 ) -> tuple[int, Sent]:
     """Send the whole state; return its revision, and the digests of what was sent."""
-    revision, sheet = await followed.sheet(selection)
-    sent = sheet.sent
-    for message in [heartbeat(sent)] if known == sheet.hash else sheet.whole():
+    revision, matrix = await followed.encoded(selection)
+    sent = matrix.sent
+    for message in [heartbeat(sent)] if known == matrix.hash else matrix.whole():
         await stream.send(message)
     return revision, sent
 
@@ -221,8 +221,8 @@ async def _next(
 
     It refers to nothing else: a caller that does not read must not keep a state alive.
     """
-    revision, sheet = await followed.sheet(selection)
-    return revision, sheet.delta(sent), sheet.sent
+    revision, matrix = await followed.encoded(selection)
+    return revision, matrix.delta(sent), matrix.sent
 
 
 def _name_of(selection: fleet_pb2.FleetSelection) -> str:

@@ -23,7 +23,7 @@ from apidiscovery_service.serving.grpc.fleet_messages import (
 )
 from apidiscovery_service.serving.grpc.message_fields import PART_BYTES
 
-# Deltas and selections of one sheet that callers share.
+# Deltas and selections of one matrix that callers share.
 _MAX_SHARED = 8
 
 _HASH = number_of(fleet_pb2.GetMatrixResponse, "hash")
@@ -195,12 +195,12 @@ class EncodedScope:
     """The matrix of one scope at one time, encoded.
 
     Attributes:
-        sheet: All of it.
+        matrix: All of it.
         clusters: Each column and cluster beside its encoding.
         rows: Each row beside its encoding.
     """
 
-    sheet: EncodedMatrix
+    matrix: EncodedMatrix
     clusters: Mapping[str, tuple[Column, Cluster, _Encoded]]
     rows: Mapping[Key, tuple[Row, _Encoded]]
     _shared: Recent[Selection, EncodedMatrix] = field(
@@ -210,13 +210,13 @@ class EncodedScope:
     def selected(self, rows: Selection) -> EncodedMatrix:
         """Return all clusters with a selection of rows."""
         if rows == Selection():
-            return self.sheet
-        sheet = self._shared.get(rows)
-        if sheet is None:
+            return self.matrix
+        matrix = self._shared.get(rows)
+        if matrix is None:
             found = {key: encoded for key, (row, encoded) in self.rows.items() if rows.admits(row)}
-            sheet = EncodedMatrix(_encoded_clusters(self.clusters), found)
-            self._shared.put(rows, sheet)
-        return sheet
+            matrix = EncodedMatrix(_encoded_clusters(self.clusters), found)
+            self._shared.put(rows, matrix)
+        return matrix
 
 
 def write(
@@ -232,12 +232,12 @@ def write(
     columns = dict(_written_clusters(matrix, clusters, before.clusters if before else {}))
     is_same_order = before is not None and [*before.clusters] == [*columns]
     rows = dict(_written_rows(matrix, before.rows if before and is_same_order else {}))
-    sheet = EncodedMatrix(
+    encoded = EncodedMatrix(
         _encoded_clusters(columns), {key: each for key, (_, each) in rows.items()}
     )
-    # Equal sheets are one, so that what watches have sent is found in it.
-    is_same = before is not None and before.sheet.hash == sheet.hash
-    return EncodedScope(before.sheet if before and is_same else sheet, columns, rows)
+    # Equal matrices are one, so that what watches have sent is found in it.
+    is_same = before is not None and before.matrix.hash == encoded.hash
+    return EncodedScope(before.matrix if before and is_same else encoded, columns, rows)
 
 
 def _encoded_clusters(

@@ -161,7 +161,7 @@ class Upstreams(Source):
         self._records = RecordFollower(
             KNOWN_RECORDS, store, self._records_changed, self._record_lost
         )
-        self._turns = RequestOrder()
+        self._order = RequestOrder()
         self._document_rounds = asyncio.Semaphore(DOCUMENT_ROUNDS_AT_ONCE)
         self._store = store
         self._registry = registry
@@ -324,7 +324,7 @@ class Upstreams(Source):
                 self._store,
                 self._metrics,
                 group_versions,
-                turns=self._turns,
+                order=self._order,
                 documents=self._document_rounds,
                 rounds=lambda: rounds_for_all_lists(len(self._followed)),
             )

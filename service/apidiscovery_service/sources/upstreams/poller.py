@@ -64,7 +64,7 @@ class Poller:
         store: The store with the records.
         metrics: The metrics to update.
         wanted: The group-versions of a service that have an APIService now.
-        turns: The order of requests to the servers of this process.
+        order: The order of requests to the servers of this process.
         documents: Limits concurrent rounds for OpenAPI documents; None for no such rounds.
         rounds: Returns the number of rounds within which all unaggregated lists are requested.
     """
@@ -76,7 +76,7 @@ class Poller:
         metrics: Metrics,
         wanted: frozenset[GroupVersion] = frozenset(),
         *,
-        turns: RequestOrder | None = None,
+        order: RequestOrder | None = None,
         documents: asyncio.Semaphore | None = None,
         rounds: Callable[[], int] = lambda: EVERYTHING_WITHIN_ROUNDS,
     ) -> None:
@@ -84,7 +84,7 @@ class Poller:
         self._store = store
         self._metrics = metrics.upstreams
         self._wanted = wanted
-        self._turns = turns or RequestOrder()
+        self._order = order or RequestOrder()
         self._documents = documents
         self._rounds = rounds
         self._replaced = asyncio.Event()
@@ -148,7 +148,7 @@ class Poller:
             documents=documents,
             wanted=lambda: self._wanted,
             rounds=self._rounds,
-            turns=self._turns,
+            order=self._order,
         )
         self._loops = (discovery, documents) if documents else (discovery,)
         self._polling = [asyncio.create_task(loop.run()) for loop in self._loops]
@@ -271,7 +271,7 @@ class _DiscoveryLoop(_Loop):
         documents: "_DocumentsLoop | None",
         wanted: Callable[[], frozenset[GroupVersion]],
         rounds: Callable[[], int],
-        turns: RequestOrder,
+        order: RequestOrder,
     ) -> None:
         super().__init__(spec, metrics)
         exchange = Exchange(spec, self._count_bytes)
@@ -280,7 +280,7 @@ class _DiscoveryLoop(_Loop):
         self._documents = documents
         self._wanted = wanted
         self._rounds = Rounds(spec, exchange, wanted)
-        self._turns = turns
+        self._order = order
         self._lists = UnaggregatedLists(spec, exchange, rounds)
         self._dialect = DialectReader(spec, exchange, rounds)
         self._log_changes = _HealthLog(spec)
@@ -290,11 +290,11 @@ class _DiscoveryLoop(_Loop):
         self._is_late = False
 
     async def run(self) -> None:
-        self._turns.begin(self)
+        self._order.begin(self)
         try:
             await super().run()
         finally:
-            self._turns.end(self)
+            self._order.end(self)
 
     async def _load(self) -> None:
         """Start from the record of the configured paths, under the claim of this holder."""
@@ -306,7 +306,7 @@ class _DiscoveryLoop(_Loop):
             self._rounds.forget()
 
     async def _round(self) -> None:
-        async with self._turns.discovery(self):
+        async with self._order.discovery(self):
             before = self._known.roots
             known = await self._rounds.round(self._known)
             seen = self._spec.endpoint.certificates
@@ -337,7 +337,7 @@ class _DiscoveryLoop(_Loop):
         """Read what is not in discovery; in the next round if its turn does not come in time."""
         # Then the next round begins at once, so polls keep their interval.
         longest_s = max(self._spec.limits.exchange_s, self._spec.timing.poll_s)
-        async with self._turns.details(longest_s) as is_its_turn:
+        async with self._order.details(longest_s) as is_its_turn:
             self._is_late = not is_its_turn
             if is_its_turn:
                 self._known = await self._lists.read(self._known, wanted)
@@ -400,12 +400,12 @@ class _DocumentsLoop(_Loop):
         spec: UpstreamSpec,
         metrics: UpstreamMetrics,
         writer: DocumentsWriter,
-        turns: asyncio.Semaphore,
+        slots: asyncio.Semaphore,
     ) -> None:
         super().__init__(spec, metrics, spec.timing.openapi_after_s)
         self.is_polling = False
         self._writer = writer
-        self._turns = turns
+        self._slots = slots
         self._rounds = DocumentRounds(spec, self._count_bytes, writer)
         # The groups in discovery, and the group-versions whose documents are wanted.
         self._groups: tuple[tuple[Group, ...], ...] = ()
@@ -422,7 +422,7 @@ class _DocumentsLoop(_Loop):
         was_well = self._is_well
         self._is_well = any(root.is_current for root in known.roots if not root.core)
         if not self._is_well:
-            self._rounds.end_doubts()
+            self._rounds.forget_repeated_answers()
         groups = tuple(root.groups for root in known.roots)
         is_same = groups == self._groups and wanted in (None, self._offered)
         # A server that was away may be back as a newer version.
@@ -439,7 +439,7 @@ class _DocumentsLoop(_Loop):
     async def _round(self) -> None:
         if not self._is_well:
             return
-        async with self._turns:
+        async with self._slots:
             self.is_polling = True
             try:
                 work = self._rounds.round(self._offered)

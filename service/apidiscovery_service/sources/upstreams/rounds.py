@@ -119,7 +119,7 @@ class Rounds:
         self._exchange = exchange
         self._wanted = wanted
         self._memories = {path: self._memory(path) for path, _ in spec.paths}
-        self._doubts = RepeatedAnswers(spec.timing, exchange)
+        self._repeated_answers = RepeatedAnswers(spec.timing, exchange)
 
     def _memory(self, path: str) -> _Memory:
         return _Memory(ListReader(self._exchange, self._spec, path))
@@ -136,7 +136,7 @@ class Rounds:
     async def round(self, known: Known) -> Known:
         """Request every path once; paths fail independently."""
         answered = await asyncio.gather(*(self._root(root) for root in known.roots))
-        roots = list(map(self._doubted, known.roots, answered))
+        roots = list(map(self._accepted, known.roots, answered))
         if all(now.state == Freshness.STALE for now in roots if not now.core):
             roots = list(map(_with_core_kept, known.roots, roots))
         return replace(known, roots=tuple(roots))
@@ -170,20 +170,20 @@ class Rounds:
             self.forget()
             raise UpstreamFailed(Reason.NOT_READY, message)
 
-    def _doubted(self, before: Root, now: Root) -> Root:
+    def _accepted(self, before: Root, now: Root) -> Root:
         """Accept that all groups are gone only after several such answers."""
         of_declared = self._spec.kind is UpstreamKind.SERVICE and now.old
         if not now.is_current or now.groups or not before.groups or of_declared:
-            self._doubts.end(now.path)
+            self._repeated_answers.end(now.path)
             return now
         try:
             seen = f"answered without any group, where there were {len(before.groups)}"
-            self._doubts.raise_unless_repeated(now.path, seen)
+            self._repeated_answers.raise_unless_repeated(now.path, seen)
         except UpstreamFailed as failure:
-            doubted = _failed(before, failure)
+            kept = _failed(before, failure)
         else:
             return now
-        return replace(doubted, since=now.since if before.is_current else before.since)
+        return replace(kept, since=now.since if before.is_current else before.since)
 
     async def _request(self, root: Root) -> Root:
         etag = root.etag if not root.old or self._memories[root.path].listed else ""

@@ -99,8 +99,8 @@ class DocumentRounds:
             Exchange(_with_limit(spec, limit), count_bytes)
             for limit in (spec.limits.openapi_bytes, spec.limits.openapi_v2_bytes)
         )
-        self._doubts = RepeatedAnswers(spec.timing, self._v3)
-        self._own_v2 = V2Rounds(spec, self._v2, writer, self._doubts)
+        self._repeated_answers = RepeatedAnswers(spec.timing, self._v3)
+        self._own_v2 = V2Rounds(spec, self._v2, writer, self._repeated_answers)
         self._failed_before: frozenset[str] = frozenset()
         self._is_retrying = False
         self._refused_until = time.monotonic() + _REFUSED_FOR_S
@@ -121,15 +121,15 @@ class DocumentRounds:
             await self._request(offered)
         except UpstreamFailed as failure:
             if failure.reason is not Reason.EMPTIED:
-                self.end_doubts()
+                self.forget_repeated_answers()
             await self._writer.save(replace(self._writer.published, error=str(failure)))
             raise
-        self._doubts.end(INDEX_PATH)
+        self._repeated_answers.end(INDEX_PATH)
         await self._own_v2.round()
 
-    def end_doubts(self) -> None:
+    def forget_repeated_answers(self) -> None:
         """Forget answers that documents are gone: the upstream has failed since."""
-        self._doubts.end()
+        self._repeated_answers.end()
 
     async def _request(self, offered: frozenset[GroupVersion]) -> None:
         known = self._writer.published
@@ -177,7 +177,7 @@ class DocumentRounds:
             return
         is_empty = offered and not index.documents and not index.odd
         if is_empty and (known.documents or known.form is UpstreamForm.UNKNOWN):
-            await self._doubt(
+            await self._require_repeated(
                 "got an index without documents of the served group-versions", offered
             )
         progress = await self._documents(index)
@@ -272,16 +272,16 @@ class DocumentRounds:
             await self._writer.save(replace(known, error=""))
         elif answer.status == HTTPStatus.NOT_FOUND:
             if known.documents:
-                await self._doubt(f"got status 404, as from {V2_PATH}", offered)
+                await self._require_repeated(f"got status 404, as from {V2_PATH}", offered)
             nothing = Published(UpstreamForm.NONE, offered=_digest_of(offered), v2_state=OwnV2.NONE)
             await self._writer.save(nothing)
         else:
             check_document(answer)
             if known.form is UpstreamForm.V3 and known.documents:
-                await self._doubt("got status 404", offered)
+                await self._require_repeated("got status 404", offered)
             await self._whole(answer, offered)
 
-    async def _doubt(self, seen: str, offered: frozenset[GroupVersion]) -> None:
+    async def _require_repeated(self, seen: str, offered: frozenset[GroupVersion]) -> None:
         """Accept that published documents are gone only after several such answers.
 
         Raises:
@@ -292,7 +292,7 @@ class DocumentRounds:
             self._spec.kind is UpstreamKind.SERVICE and offered
         ):  # it need not serve the list of its groups
             path = f"/{key_of(*min(offered))}"
-        await self._doubts.check(INDEX_PATH, seen, path)
+        await self._repeated_answers.check(INDEX_PATH, seen, path)
 
     async def _whole(self, answer: Answer, offered: frozenset[GroupVersion]) -> None:
         known, whole = self._writer.published, _digest_of(offered)

@@ -91,7 +91,7 @@ class V2Rounds:
         spec: The upstream.
         exchange: Sends the requests.
         writer: Has the known index, and writes documents.
-        doubts: Counts answers that the document is gone.
+        repeated_answers: Counts answers that the document is gone.
     """
 
     def __init__(
@@ -99,14 +99,14 @@ class V2Rounds:
         spec: UpstreamSpec,
         exchange: Exchange,
         writer: DocumentsWriter,
-        doubts: RepeatedAnswers,
+        repeated_answers: RepeatedAnswers,
     ) -> None:
         self._spec = spec
         self._exchange = exchange
         self._writer = writer
         self._failures = 0
         self._due_at = 0.0
-        self._doubts = doubts
+        self._repeated_answers = repeated_answers
         # The v3 documents at the last request, and whether the v2 document may still follow them.
         self._requested_with: Mapping[str, DocumentRef] | None = None
         self._may_follow = True
@@ -131,12 +131,12 @@ class V2Rounds:
         now = await attempt(self._requested(known), self._spec.name, f"GET {V2_PATH}")
         if isinstance(now, UpstreamFailed):
             if now.reason is not Reason.EMPTIED:
-                self._doubts.end(V2_PATH)
+                self._repeated_answers.end(V2_PATH)
             self._failures += 1
             self._due_at = monotonic() + self._spec.timing.openapi_pause_s(self._failures)
             await self._writer.save(replace(self._writer.published, v2_error=str(now)))
             return
-        self._doubts.end(V2_PATH)
+        self._repeated_answers.end(V2_PATH)
         self._failures, is_same = 0, now.v2_state is known.v2_state and now.v2 == known.v2
         self._due_at = monotonic() + _EVERY_S if is_same and not self._may_follow else 0.0
         self._may_follow = False
@@ -149,7 +149,7 @@ class V2Rounds:
         if answer.status == HTTPStatus.NOT_FOUND:
             if known.v2:
                 path, _ = self._spec.paths[-1]
-                await self._doubts.check(V2_PATH, "got status 404", path)
+                await self._repeated_answers.check(V2_PATH, "got status 404", path)
             return replace(known, v2_state=OwnV2.NONE, v2=None, v2_error="")
         check_document(answer)
         packed = await self._exchange.read(answer, _read_v2)
