@@ -1,8 +1,10 @@
 """A bounded cache, which evicts the least recently used values."""
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, ValuesView
+from collections.abc import Callable, Coroutine, Hashable, ValuesView
 from typing import Generic, TypeVar
+
+from apidiscovery_service.once import Once
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -21,6 +23,7 @@ class Recent(Generic[K, V]):
         self._weigh = weigh
         self._values: OrderedDict[K, V] = OrderedDict()
         self._weight = 0
+        self._making: Once[K, V] = Once()
 
     def __contains__(self, key: K) -> bool:
         """Return whether a value is kept, which does not use it."""
@@ -36,6 +39,20 @@ class Recent(Generic[K, V]):
         if value is not None:
             self._values.move_to_end(key)
         return value
+
+    async def get_or_make(self, key: K, make: Callable[[], Coroutine[None, None, V]]) -> V:
+        """Return a value as `get`, or what `make` returns, which is kept.
+
+        Concurrent callers share the making, as with `Once`.
+        """
+
+        async def made() -> V:
+            value = await make()
+            self.put(key, value)
+            return value
+
+        value = self.get(key)
+        return await self._making.run(key, made) if value is None else value
 
     def put(self, key: K, value: V, *, first: bool = False) -> None:
         """Keep a value in place of the one with this key, and evict others to make room.

@@ -7,7 +7,7 @@ import asyncio
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final
 
 from apidiscovery_formats.openapi.json_schema import Kind
 from apidiscovery_formats.openapi.keys import group_version_of, key_of
@@ -15,7 +15,6 @@ from apidiscovery_formats.openapi.keys import group_version_of, key_of
 from apidiscovery_service import workers
 from apidiscovery_service.encoding.compression import Coding, coding_for, compress
 from apidiscovery_service.errors import DiscoveryError
-from apidiscovery_service.once import Once
 from apidiscovery_service.openapi.body import DocumentForm, DocumentSource
 from apidiscovery_service.openapi.body_cache import body_cache
 from apidiscovery_service.openapi.schema_text import own_kinds, schema_text
@@ -80,9 +79,6 @@ class SchemaListing:
     failures: Mapping[str, str]
 
 
-_TextKey: TypeAlias = tuple[str, Kind, bool]
-
-
 class Schemas:
     """Makes schemas, each once for concurrent callers. For the event loop's thread.
 
@@ -93,9 +89,6 @@ class Schemas:
     def __init__(self, cache_bytes: int = CACHE_BYTES) -> None:
         self._texts = body_cache(cache_bytes)
         self._tables: Recent[str, tuple[Kind, ...]] = Recent(_MAX_TABLES)
-        self._finding: Once[str, tuple[Kind, ...]] = Once()
-        self._making: Once[_TextKey, bytes] = Once()
-        self._compressing: Once[tuple[str, Coding], bytes] = Once()
 
     async def listing(self, documents: DocumentSource) -> SchemaListing:
         """Return the kinds of all documents.
@@ -139,22 +132,19 @@ class Schemas:
         if body is None:
             return None
         key = body.hash, kind, named.strict
-        made = await self._making.run(key, lambda: _made(body.data, kind, strict=named.strict))
-        self._texts.put(key, made)
-        return made
+        return await self._texts.get_or_make(
+            key, lambda: _made(body.data, kind, strict=named.strict)
+        )
 
     async def body(self, text: bytes, coding: Coding) -> SchemaBody:
         """Return a text in a coding."""
         etag = hashlib.sha256(text).hexdigest()
         if coding_for(len(text), coding) == "identity":
             return SchemaBody(etag, text, "identity")
-        cached = self._texts.get((etag, coding))
-        if cached is None:
-            cached = await self._compressing.run(
-                (etag, coding), lambda: asyncio.to_thread(compress, text, coding)
-            )
-            self._texts.put((etag, coding), cached)
-        return SchemaBody(etag, cached, coding)
+        data = await self._texts.get_or_make(
+            (etag, coding), lambda: asyncio.to_thread(compress, text, coding)
+        )
+        return SchemaBody(etag, data, coding)
 
     async def _kinds(self, documents: DocumentSource, key: str) -> tuple[Kind, ...]:
         """Return the kinds of a group-version that its document describes; none without one."""
@@ -167,9 +157,7 @@ class Schemas:
         body = await documents.body(key, DocumentForm.JSON, "identity")
         if body is None:
             return ()
-        found = await self._finding.run(body.hash, lambda: _found(body.data, key))
-        self._tables.put(body.hash, found)
-        return found
+        return await self._tables.get_or_make(body.hash, lambda: _found(body.data, key))
 
 
 async def _found(text: bytes, key: str) -> tuple[Kind, ...]:

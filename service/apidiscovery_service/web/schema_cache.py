@@ -3,7 +3,6 @@
 import asyncio
 from typing import Final
 
-from apidiscovery_service.once import Once
 from apidiscovery_service.openapi.body import DocumentForm, DocumentSource
 from apidiscovery_service.openapi.schema_text import read
 from apidiscovery_service.recent import Recent
@@ -25,7 +24,6 @@ class SchemaCache:
         self._kept: Recent[str, tuple[Schemas, int]] = Recent(
             kept_bytes, weigh=lambda each: min(each[1], kept_bytes)
         )
-        self._reading: Once[str, tuple[Schemas, int]] = Once()
 
     async def of(self, documents: DocumentSource, key: str) -> Schemas | None:
         """Return the schemas of a document; None without such a document.
@@ -42,8 +40,7 @@ class SchemaCache:
             if body is None:
                 return None
             data = body.data
-            found = await self._reading.run(body.hash, lambda: _read(data))
-            self._kept.put(body.hash, found)
+            found = await self._kept.get_or_make(body.hash, lambda: _read(data))
         return found[0]
 
 

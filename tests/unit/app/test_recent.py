@@ -1,5 +1,8 @@
 """The cache of what was used last."""
 
+import asyncio
+
+import pytest
 from apidiscovery_service.recent import Recent
 
 
@@ -47,3 +50,30 @@ def test_a_dropped_value_leaves_its_room() -> None:
     kept.drop("unknown")
     kept.put("c", 3)
     assert [*kept.values()] == [2, 3]
+
+
+async def test_a_value_is_made_once_for_concurrent_callers_and_kept() -> None:
+    kept: Recent[str, int] = Recent(2)
+    made: list[str] = []
+
+    async def make() -> int:
+        made.append("a")
+        await asyncio.sleep(0)
+        return len(made)
+
+    assert await asyncio.gather(*(kept.get_or_make("a", make) for _ in range(3))) == [1, 1, 1]
+    assert (await kept.get_or_make("a", make), kept.get("a"), made) == (1, 1, ["a"])
+
+
+async def test_a_value_that_could_not_be_made_is_made_again() -> None:
+    kept: Recent[str, int] = Recent(2)
+
+    async def fail() -> int:
+        raise ValueError("once")
+
+    async def make() -> int:
+        return 1
+
+    with pytest.raises(ValueError, match="once"):
+        await kept.get_or_make("a", fail)
+    assert await kept.get_or_make("a", make) == 1

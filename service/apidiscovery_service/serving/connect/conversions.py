@@ -8,7 +8,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import TypeAlias
 
-from apidiscovery_service.once import Once
 from apidiscovery_service.recent import Recent
 from apidiscovery_service.workers import INLINE_BYTES, run_sized
 
@@ -24,7 +23,6 @@ class Conversions:
 
     def __init__(self) -> None:
         self._results: Recent[_Key, bytes] = Recent(_MAX_RESULTS)
-        self._running: Once[_Key, bytes] = Once()
 
     async def run(self, convert: Callable[..., bytes], message: bytes, *arguments: object) -> bytes:
         """Return the result of a pure function of a message and other arguments.
@@ -36,12 +34,4 @@ class Conversions:
         if not INLINE_BYTES < len(message) <= _MAX_BYTES:
             return await run_sized(len(message), work)
         key = convert, (message, *arguments)
-        result = self._results.get(key)
-        if result is None:
-            result = await self._running.run(key, lambda: self._run(key, work))
-        return result
-
-    async def _run(self, key: _Key, work: Callable[[], bytes]) -> bytes:
-        result = await asyncio.to_thread(work)
-        self._results.put(key, result)
-        return result
+        return await self._results.get_or_make(key, lambda: asyncio.to_thread(work))
