@@ -56,13 +56,17 @@ _REVOKE_TIMEOUT_S = 2.0
 _log = structlog.get_logger(__name__)
 
 
-def is_dead(claim: Entry) -> bool:
-    """Return whether the process of a claim has certainly ended, though its lease may not have."""
+def is_dead(value: bytes) -> bool:
+    """Return whether the process of a claim has certainly ended, though its lease may not have.
+
+    Args:
+        value: The value of the claim.
+    """
     try:
-        value: object = json.loads(claim.value)
+        claim: object = json.loads(value)
     except ValueError:
         return False
-    holder = cast("dict[object, object]", value).get("holder") if isinstance(value, dict) else None
+    holder = cast("dict[object, object]", claim).get("holder") if isinstance(claim, dict) else None
     return isinstance(holder, str) and has_ended(holder)
 
 
@@ -152,6 +156,9 @@ class Claims:
         # The claims in the store as of a revision.
         self._claims: dict[str, Entry] = {}
         self._revision = -1
+        # What `is_dead` has answered since the last news, by the value of claims: one process may
+        # hold thousands, and everyone who waits for one of them asks.
+        self._dead: dict[bytes, bool] = {}
         self._news = Wakeup()
         self._listeners: list[Listener] = []
 
@@ -188,7 +195,7 @@ class Claims:
     def held_since(self, name: str) -> int | None:
         """Return the revision since which a process holds a claim; None if none does."""
         entry = self._claims.get(PREFIX + name)
-        return None if entry is None or is_dead(entry) else entry.created
+        return None if entry is None or self._is_dead(entry) else entry.created
 
     async def run(self) -> None:
         """Compete until cancelled; then cancel all work, and let others take over at once."""
@@ -293,6 +300,7 @@ class Claims:
             else:
                 self._claims[key] = entry
         self._revision = revision
+        self._dead.clear()
         self._news.ring()
         for listener in self._listeners:
             listener([key.removeprefix(PREFIX) for key in changes])
@@ -372,7 +380,12 @@ class Claims:
 
     def _is_free(self, session: _Session, key: str) -> bool:
         entry = self._claims.get(key)
-        return entry is None or entry.value == session.value or is_dead(entry)
+        return entry is None or entry.value == session.value or self._is_dead(entry)
+
+    def _is_dead(self, claim: Entry) -> bool:
+        if claim.value not in self._dead:
+            self._dead[claim.value] = is_dead(claim.value)
+        return self._dead[claim.value]
 
     async def _clear(self, session: _Session, key: str) -> None:
         """Remove the claim of a process that has ended before its lease."""

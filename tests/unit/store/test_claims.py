@@ -424,6 +424,28 @@ async def test_a_process_that_has_ended_holds_no_claim(ended_process: str) -> No
     assert claims.held_since("polling") is None
 
 
+async def test_the_process_of_many_claims_is_looked_up_once_after_each_news(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looked_up: list[str] = []
+
+    def ended_after_one_look(holder: str) -> bool:
+        looked_up.append(holder)
+        return len(looked_up) > 1
+
+    monkeypatch.setattr(claims_module, "has_ended", ended_after_one_look)
+    store = MemoryStore()
+    claims = Claims(store, "one")
+    names = [f"polling/{number}" for number in range(3)]
+    for name in names:
+        await store.put(f"claims/{name}", json.dumps({"holder": "two"}).encode())
+    await claims.load()
+    assert all(claims.held_since(name) for name in names)
+    await claims.load()
+    assert not any(claims.held_since(name) for name in names)
+    assert looked_up == ["two", "two"]
+
+
 async def test_listeners_hear_of_changes_while_claims_run() -> None:
     process, heard = Process("one", MemoryStore(), 1.0, Diary()), asyncio.Queue[Sequence[str]]()
     process.claims.on_change(heard.put_nowait)
