@@ -13,6 +13,7 @@ from apidiscovery_client.diffing import Finding, Rule, compare
 from apidiscovery_client.diffing.fields import summary
 from apidiscovery_client.model import Group, Resource, Snapshot, Version
 from apidiscovery_client.schemas import FieldChanges
+from apidiscovery_formats.times import time_text
 
 from apidiscovery_cli.reports.diff import finding_fields
 from apidiscovery_cli.reports.fields import fields_json
@@ -70,7 +71,7 @@ class DescribedChange:
         change = self.change
         fields: dict[str, object] = {
             "id": change.id,
-            "time": self.time.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            "time": time_text(self.time, "milliseconds"),
             "cluster": change.cluster,
             "type": self.type,
             "name": change.name,

@@ -9,7 +9,6 @@ import hashlib
 import json
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from enum import StrEnum
 from typing import Any, TypeAlias
 
@@ -294,11 +293,6 @@ def _comparable(cell: Cell) -> JSONObject:
 def content_hash(groups: Mapping[str, str]) -> str:
     """Return the hash of a column, from the hash of each group that has resources."""
     return hash_of(dict(groups))
-
-
-def time_text(when: datetime | None) -> str:
-    """Return a time as RFC 3339 with whole seconds; empty for None."""
-    return when.isoformat(timespec="seconds").replace("+00:00", "Z") if when else ""
 
 
 def to_json(matrix: Matrix) -> JSONObject:

@@ -4,7 +4,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from http import HTTPStatus
 
-from apidiscovery_formats.matrix import Column, Freshness, Matrix, time_text
+from apidiscovery_formats.matrix import Column, Freshness, Matrix
+from apidiscovery_formats.times import time_text
 
 from apidiscovery_client._errors import (
     DiscoveryError,

@@ -12,8 +12,8 @@ from apidiscovery_formats.matrix import (
     cells_of,
     content_hash,
     group_hash,
-    time_text,
 )
+from apidiscovery_formats.times import time_text
 
 from apidiscovery_client.model import Current, Group, Resource, Snapshot, Stale, Unknown, Version
 

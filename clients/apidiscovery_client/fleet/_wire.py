@@ -7,6 +7,7 @@ from typing import Final
 
 from apidiscovery.service.v1 import fleet_pb2
 from apidiscovery_formats.matrix import Agreement, Cell, Column, Freshness, Key, Matrix, Row
+from apidiscovery_formats.times import time_text
 from google.protobuf.duration_pb2 import Duration
 
 from apidiscovery_client._errors import UnexpectedDocument
@@ -138,11 +139,10 @@ class Received:
 
 def column(message: fleet_pb2.FleetCluster) -> Column:
     """Return the column of a cluster."""
-    since = message.since.ToDatetime(UTC).isoformat(timespec="seconds")
     return Column(
         message.name,
         _FRESHNESS.get(message.freshness, Freshness.UNKNOWN),
-        since.replace("+00:00", "Z") if message.HasField("since") else "",
+        time_text(message.since.ToDatetime(UTC)) if message.HasField("since") else "",
         message.reason,
         message.version,
         message.resource_count,

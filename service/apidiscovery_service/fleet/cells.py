@@ -15,8 +15,8 @@ from apidiscovery_formats.matrix import (
     cells_of,
     content_hash,
     group_hash,
-    time_text,
 )
+from apidiscovery_formats.times import time_text
 
 from apidiscovery_service.core.cluster import Cluster
 from apidiscovery_service.core.model import CORE_GROUP, Group, Resource, Version
@@ -108,7 +108,7 @@ class CellMaker:
         column = Column(
             cluster.name,
             freshness,
-            since="" if is_current else time_text(status.since),
+            since=time_text(status.since) if status.since and not is_current else "",
             reason="" if is_current else reason,
             version=cluster.dialect.release,
             resources=sum(len(group.cells) for group in groups.values()),

@@ -13,8 +13,9 @@ import uuid
 from dataclasses import dataclass
 from datetime import datetime
 
+from apidiscovery_formats.times import time_text
+
 from apidiscovery_service.kube.objects import json_fields
-from apidiscovery_service.kube.objects.go_time import micro_time_text, time_text
 from apidiscovery_service.kube.objects.kinds import LEASE, Object
 from apidiscovery_service.kube.objects.metadata import metadata_of
 
@@ -92,7 +93,7 @@ def created(new: LeaseHolder, now: datetime) -> Object:
     spec: Object = {
         "holderIdentity": new.identity,
         "leaseDurationSeconds": new.duration_s,
-        "renewTime": micro_time_text(now),
+        "renewTime": time_text(now, "microseconds"),
     }
     return {"kind": LEASE.kind, "apiVersion": LEASE.api_version, "metadata": metadata, "spec": spec}
 
@@ -104,7 +105,7 @@ def succeeding(lease: Object, new: LeaseHolder, now: datetime) -> Object:
     earlier = [holder(lease), *earlier_holders(lease)][:_MAX_EARLIER]
     metadata = metadata_of(successor) | {"annotations": {EARLIER_HOLDERS: " ".join(earlier)}}
     spec = dict(json_fields.mapping(successor, "spec")) | {
-        "acquireTime": micro_time_text(now),
+        "acquireTime": time_text(now, "microseconds"),
         "leaseTransitions": min(transitions, _INT32_MAX),
     }
     return successor | {"metadata": metadata, "spec": spec}
@@ -114,7 +115,7 @@ def renewed(lease: Object, by: LeaseHolder, now: datetime) -> Object:
     """Return the lease renewed by its holder."""
     spec = dict(json_fields.mapping(lease, "spec")) | {
         "leaseDurationSeconds": by.duration_s,
-        "renewTime": micro_time_text(now),
+        "renewTime": time_text(now, "microseconds"),
     }
     metadata = metadata_of(lease)
     labels = dict(json_fields.string_map(metadata, "labels")) | by.labels

@@ -13,8 +13,10 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
+from apidiscovery_formats.times import time_text
+
 from apidiscovery_service.kube.go_json import JSONValue
-from apidiscovery_service.kube.objects import go_time, json_fields
+from apidiscovery_service.kube.objects import json_fields
 from apidiscovery_service.kube.objects.json_fields import Fields
 from apidiscovery_service.kube.objects.kinds import Object
 from apidiscovery_service.kube.objects.metadata import metadata_of, with_metadata
@@ -216,7 +218,7 @@ def marked_for_deletion(value: Object, now: datetime) -> Object:
 
     Source: k8s.io/apiserver pkg/registry/rest/delete.go, `BeforeDelete`.
     """
-    marks: Object = {"deletionTimestamp": go_time.time_text(now), "deletionGracePeriodSeconds": 0}
+    marks: Object = {"deletionTimestamp": time_text(now), "deletionGracePeriodSeconds": 0}
     if generation := generation_of(value):
         marks["generation"] = generation + 1
     return with_metadata(value, marks)
@@ -269,7 +271,7 @@ def _condition_fields(condition: Condition) -> JSONValue:
     if condition.observed_generation:
         fields["observedGeneration"] = condition.observed_generation
     since = condition.last_transition_time
-    fields["lastTransitionTime"] = go_time.time_text(since) if since else None
+    fields["lastTransitionTime"] = time_text(since) if since else None
     fields["reason"] = condition.reason
     if condition.message:
         fields["message"] = condition.message

@@ -14,8 +14,10 @@ from datetime import datetime
 from functools import partial
 from typing import TypeAlias
 
+from apidiscovery_formats.times import time_text
+
 from apidiscovery_service.kube.go_json import dumps
-from apidiscovery_service.kube.objects import errors, field_errors, go_time, json_fields, validation
+from apidiscovery_service.kube.objects import errors, field_errors, json_fields, validation
 from apidiscovery_service.kube.objects.decoding import from_value
 from apidiscovery_service.kube.objects.errors import Cause, Details, ObjectError
 from apidiscovery_service.kube.objects.kinds import Object
@@ -257,7 +259,7 @@ class Objects(ObjectReads):
             metadata["name"] = generated_name(base)
         metadata |= {
             "uid": str(uuid.uuid4()),
-            "creationTimestamp": go_time.time_text(self._clock()),
+            "creationTimestamp": time_text(self._clock()),
         }
         new = from_value(value | {"metadata": metadata, "status": {}}, self.kind).object
         self._check(new, validation.created(new, self.kind))

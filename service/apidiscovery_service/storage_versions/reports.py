@@ -16,9 +16,10 @@ from enum import Enum, auto
 from itertools import islice
 from weakref import WeakValueDictionary
 
+from apidiscovery_formats.times import time_text
+
 from apidiscovery_service.errors import FieldViolation, InvalidFields
 from apidiscovery_service.kube.objects import formats
-from apidiscovery_service.kube.objects.go_time import time_text
 from apidiscovery_service.kube.objects.kinds import STORAGE_VERSION, Object
 from apidiscovery_service.storage_versions.background import Backoff, for_each
 from apidiscovery_service.storage_versions.collection import Collection, StoredObject

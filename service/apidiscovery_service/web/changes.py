@@ -9,6 +9,7 @@ from urllib.parse import urlencode
 
 from apidiscovery_client.diffing import Finding
 from apidiscovery_client.model import CORE_PATH, GROUPS_PATH, DiscoveryPath
+from apidiscovery_formats.times import time_text
 
 from apidiscovery_service.core.model import Group, Resource
 from apidiscovery_service.core.source import UPSTREAM, SourceState
@@ -67,11 +68,10 @@ class ShownChange:
         if change.kind is ChangeKind.STATE or is_first or is_new_document:
             return ""
         side = "served" if change.cluster == MERGED else f"cluster:{change.cluster}"
-        times = (
-            when.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        before, after = (
+            f"{side}@{time_text(when, 'milliseconds')}"
             for when in (change.time - _STEP, change.time)
         )
-        before, after = (f"{side}@{time}" for time in times)
         fields = {"fields": "1"} if change.kind is ChangeKind.OPENAPI else {}
         return urlencode({"from": before, "to": after, **fields})
 

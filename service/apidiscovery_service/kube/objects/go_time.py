@@ -9,6 +9,7 @@ import re
 from datetime import UTC, datetime, timedelta
 
 from apidiscovery_formats.go_text import quote
+from apidiscovery_formats.times import time_text
 
 RFC3339 = "2006-01-02T15:04:05Z07:00"
 RFC3339_MICRO = "2006-01-02T15:04:05.000000Z07:00"
@@ -139,23 +140,9 @@ def micros_text(instant: int) -> str | None:
     return None if instant == ZERO else f"{_at(instant):%Y-%m-%dT%H:%M:%S.%f}Z".rjust(27, "0")
 
 
-def time_text(when: datetime) -> str:
-    """Return a moment as metav1.Time, `2026-01-02T03:04:05Z`."""
-    return _iso_text(when, "seconds")
-
-
-def micro_time_text(when: datetime) -> str:
-    """Return a moment as metav1.MicroTime, `2026-01-02T03:04:05.000006Z`."""
-    return _iso_text(when, "microseconds")
-
-
 def unix_text(seconds: float) -> str:
     """Return Unix time as metav1.Time."""
     return time_text(datetime.fromtimestamp(seconds, UTC))
-
-
-def _iso_text(when: datetime, precision: str) -> str:
-    return when.astimezone(UTC).replace(tzinfo=None).isoformat(timespec=precision) + "Z"
 
 
 def moment(text: str) -> datetime:

@@ -12,13 +12,13 @@ from datetime import UTC, datetime
 import orjson
 from apidiscovery.service.v1 import registry_pb2
 from apidiscovery_formats.json_values import as_object
+from apidiscovery_formats.times import time_text
 from google.protobuf.json_format import MessageToDict, ParseDict
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from apidiscovery_service.core.source import SourceState, SourceStatus
 from apidiscovery_service.errors import FieldViolation, InvalidFields
 from apidiscovery_service.kube.go_json import JSONValue
-from apidiscovery_service.kube.objects.go_time import time_text
 from apidiscovery_service.serving.grpc.calls import KIND_NUMBERS
 from apidiscovery_service.serving.grpc.message_fields import (
     invalid_token,

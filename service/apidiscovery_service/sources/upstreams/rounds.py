@@ -16,9 +16,9 @@ from functools import partial
 from http import HTTPStatus
 
 from apidiscovery_formats.media_types import JSON
+from apidiscovery_formats.times import time_text
 
 from apidiscovery_service.core.model import Freshness, Group, Version, shared
-from apidiscovery_service.kube.objects.go_time import time_text
 from apidiscovery_service.recent import Recent
 from apidiscovery_service.sources.upstreams.discovery_answers import (
     MAX_WARNINGS,

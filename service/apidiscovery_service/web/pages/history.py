@@ -8,6 +8,8 @@ from datetime import UTC, datetime, timedelta
 from http import HTTPStatus
 from urllib.parse import urlencode
 
+from apidiscovery_formats.times import time_text
+
 from apidiscovery_service.core.model import Group
 from apidiscovery_service.history.history import History, ReadContent
 from apidiscovery_service.history.model import (
@@ -211,7 +213,7 @@ def _documents(change: Change) -> str:
         return ""
     prefix = "" if change.cluster == MERGED else f"/clusters/{change.cluster}"
     path = "/apis" if change.name else "/api"
-    when = change.time.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    when = time_text(change.time, "milliseconds")
     return f"{prefix}{path}?{urlencode({'at': when})}"
 
 
