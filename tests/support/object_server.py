@@ -10,7 +10,7 @@ from http.client import HTTPResponse
 from pathlib import Path
 from typing import Any, cast
 
-from apidiscovery_service.access.authenticator import OPEN, Access
+from apidiscovery_service.access.authenticator import Access
 from apidiscovery_service.core.registry import Registry
 from apidiscovery_service.encoding import CurrentEncoding
 from apidiscovery_service.kube.objects.kinds import LEASE, STORAGE_VERSION, Object
@@ -176,12 +176,12 @@ async def _documents() -> Documents:
 
 @asynccontextmanager
 async def object_server(
-    access: Access = OPEN, *, history: int = 1024, path: Path | None = None
+    access: Access | None = None, *, history: int = 1024, path: Path | None = None
 ) -> AsyncGenerator[ObjectServer]:
     """Serve StorageVersions and leases.
 
     Args:
-        access: Who decides who may.
+        access: Who decides who may; None for a server without authentication.
         history: How many events are kept for watchers.
         path: The Unix socket on which to listen; None for a free port.
     """

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import grpc.aio
 from apidiscovery.service.v1 import registry_pb2_grpc
-from apidiscovery_service.access.authenticator import OPEN, Access
+from apidiscovery_service.access.authenticator import Access
 from apidiscovery_service.core.registry import Registry
 from apidiscovery_service.encoding import CurrentEncoding
 from apidiscovery_service.metrics import Metrics
@@ -96,7 +96,7 @@ class Served:
 
 @asynccontextmanager
 async def serving(
-    store: Store | None = None, access: Access = OPEN, *, ready: bool = True
+    store: Store | None = None, access: Access | None = None, *, ready: bool = True
 ) -> AsyncGenerator[Served]:
     """Serve DiscoveryService and RegistryService, ready at once or when the test says so."""
     replica = Replica(store or MemoryStore())

@@ -11,7 +11,7 @@ import grpc.aio
 from apidiscovery.service.v1 import storage_version_pb2 as pb
 from apidiscovery.service.v1 import storage_version_pb2_grpc
 from apidiscovery_betterproto.apidiscovery.service import v1 as betterproto_service
-from apidiscovery_service.access.authenticator import OPEN, Access
+from apidiscovery_service.access.authenticator import Access
 from apidiscovery_service.core.model import Contribution
 from apidiscovery_service.core.registry import Registry
 from apidiscovery_service.encoding import CurrentEncoding
@@ -90,7 +90,7 @@ async def serving(  # noqa: PLR0913 - all by name
     store: DisturbedStore | None = None,
     enabled: bool = True,
     ready: bool = True,
-    access: Access = OPEN,
+    access: Access | None = None,
     interceptors: Sequence[grpc.aio.ServerInterceptor] = (),
     address: str = "127.0.0.1:0",
 ) -> AsyncGenerator[Served]:

@@ -291,10 +291,6 @@ class OpenAccess(Access):
         return True
 
 
-# The access of servers that are given no other. It keeps nothing but the counts of watches.
-OPEN = OpenAccess()
-
-
 def _authenticated(caller: Caller) -> Caller:
     """Return the caller with the group of all authenticated users.
 

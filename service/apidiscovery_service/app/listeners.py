@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 from grpc.aio import ServerInterceptor
 
-from apidiscovery_service.access.authenticator import OPEN, Access, Peers
+from apidiscovery_service.access.authenticator import Access, OpenAccess, Peers
 from apidiscovery_service.app.settings import Address, Security
 from apidiscovery_service.metrics import Metrics
 from apidiscovery_service.serving.front import (
@@ -41,7 +41,7 @@ class SecureServing:
         self.peers = Peers()
         self._tokens: TokenFile | None = None
         self._certificates: Certificates | None = None
-        self.access: Access = OPEN
+        self.access: Access = OpenAccess()
         if security.token_auth_file:
             self._tokens = TokenFile(security.token_auth_file, metrics=self._counts)
         if security.identifies:

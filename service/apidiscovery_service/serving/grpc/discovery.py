@@ -8,7 +8,7 @@ from google.rpc import (  # pyright: ignore[reportMissingTypeStubs] - typed, wit
     code_pb2,
 )
 
-from apidiscovery_service.access.authenticator import OPEN, Access
+from apidiscovery_service.access.authenticator import Access, OpenAccess
 from apidiscovery_service.access.grants import matching
 from apidiscovery_service.core.registry import Registry
 from apidiscovery_service.core.snapshot import Snapshot
@@ -43,7 +43,7 @@ class DiscoveryService(Service):
         awaited: Returns the upstreams that are waited for while there is nothing else to serve;
             empty for none.
         statuses: Returns the sources that have a status.
-        access: Returns the clusters that a caller may read about.
+        access: Returns the clusters that a caller may read about; None for all.
     """
 
     def __init__(  # noqa: PLR0913 - each is another part of the server
@@ -56,10 +56,10 @@ class DiscoveryService(Service):
         ready: Callable[[], bool] = lambda: True,
         awaited: Callable[[], str] = str,
         statuses: Callable[[], Iterable[SourceStatus]] = tuple,
-        access: Access = OPEN,
+        access: Access | None = None,
     ) -> None:
         super().__init__(SERVICE, metrics, ready)
-        self._access = access
+        self._access = access or OpenAccess()
         self._registry = registry
         self._statuses = statuses
         self._encoding = encoding

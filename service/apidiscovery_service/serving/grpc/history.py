@@ -10,7 +10,7 @@ from google.rpc import (  # pyright: ignore[reportMissingTypeStubs] - typed, wit
     code_pb2,
 )
 
-from apidiscovery_service.access.authenticator import OPEN, Access
+from apidiscovery_service.access.authenticator import Access, OpenAccess
 from apidiscovery_service.access.grants import matching
 from apidiscovery_service.core.cluster import Cluster
 from apidiscovery_service.encoding import EncodedSnapshot
@@ -75,7 +75,7 @@ class HistoryService(Service):
         history: The recorded changes; None without a history.
         metrics: Counts calls and watches.
         ready: Whether the local sources have been read.
-        access: Returns the clusters that a caller may read about.
+        access: Returns the clusters that a caller may read about; None for all.
     """
 
     def __init__(
@@ -84,11 +84,11 @@ class HistoryService(Service):
         metrics: Metrics,
         *,
         ready: Callable[[], bool] = lambda: True,
-        access: Access = OPEN,
+        access: Access | None = None,
     ) -> None:
         super().__init__(SERVICE, metrics, ready)
         self._recorded = history
-        self._access = access
+        self._access = access or OpenAccess()
         self._publisher = Publisher()
 
     def behaviours(self) -> Mapping[str, Behaviour]:

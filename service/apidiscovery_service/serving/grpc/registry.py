@@ -7,7 +7,7 @@ from functools import partial
 from apidiscovery.service.v1 import registry_pb2
 
 from apidiscovery_service.access import Role
-from apidiscovery_service.access.authenticator import OPEN, Access
+from apidiscovery_service.access.authenticator import Access, OpenAccess
 from apidiscovery_service.core.source import SourceStatus
 from apidiscovery_service.errors import InvalidFields
 from apidiscovery_service.metrics import Metrics
@@ -35,7 +35,7 @@ class RegistryService(Service):
     Args:
         registrations: The registrations.
         metrics: Counts calls.
-        access: Authenticates and authorizes callers.
+        access: Authenticates and authorizes callers; None to admit all.
         ready: Whether the local sources are in the snapshot.
         statuses: Returns the sources that have a status.
     """
@@ -44,7 +44,7 @@ class RegistryService(Service):
         self,
         registrations: Registrations,
         metrics: Metrics,
-        access: Access = OPEN,
+        access: Access | None = None,
         *,
         ready: Callable[[], bool] = lambda: True,
         statuses: Callable[[], Iterable[SourceStatus]] = tuple,
@@ -52,7 +52,7 @@ class RegistryService(Service):
         super().__init__(SERVICE, metrics, ready)
         self._statuses = statuses
         self._registrations = registrations
-        self._access = access
+        self._access = access or OpenAccess()
 
     def behaviours(self) -> Mapping[str, Behaviour]:
         """Return the functions that answer the methods."""

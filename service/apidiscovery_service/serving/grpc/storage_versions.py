@@ -8,7 +8,7 @@ from google.rpc import (  # pyright: ignore[reportMissingTypeStubs] - typed, wit
     code_pb2,
 )
 
-from apidiscovery_service.access.authenticator import OPEN, Access
+from apidiscovery_service.access.authenticator import Access, OpenAccess
 from apidiscovery_service.core.registry import Registry
 from apidiscovery_service.errors import FieldViolation, InvalidFields
 from apidiscovery_service.kube.objects import json_fields
@@ -42,7 +42,7 @@ class StorageVersionService(Service):
         state: The state; None while the feature gate is off.
         registry: What discovery serves.
         metrics: Counts calls.
-        access: Authenticates and authorizes callers.
+        access: Authenticates and authorizes callers; None to admit all.
         ready: Whether the state has been read.
     """
 
@@ -51,14 +51,14 @@ class StorageVersionService(Service):
         state: StorageVersions | None,
         registry: Registry,
         metrics: Metrics,
-        access: Access = OPEN,
+        access: Access | None = None,
         *,
         ready: Callable[[], bool] = lambda: True,
     ) -> None:
         super().__init__(SERVICE, metrics, ready, _OFF if state is None else "")
         self._optional_state = state
         self._registry = registry
-        self._access = access
+        self._access = access or OpenAccess()
 
     def behaviours(self) -> Mapping[str, Behaviour]:
         """Return the functions that answer the methods."""

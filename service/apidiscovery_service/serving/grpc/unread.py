@@ -15,8 +15,8 @@ import grpc
 import grpc.aio
 
 from apidiscovery_service.access.authenticator import (
-    OPEN,
     Access,
+    OpenAccess,
     Peers,
     Unauthenticated,
     connection_name,
@@ -117,16 +117,17 @@ class UnreadInterceptor(grpc.aio.ServerInterceptor):
 
     Args:
         unread: Hands out reservations, for HTTP as well.
-        access: Authenticates callers; those that it does not tell apart count by address.
+        access: Authenticates callers; those that it does not tell apart count by address. None
+            for no authentication.
         peers: The connections of the front; None without a front.
     """
 
     def __init__(
-        self, unread: UnreadBudget, access: Access = OPEN, peers: Peers | None = None
+        self, unread: UnreadBudget, access: Access | None = None, peers: Peers | None = None
     ) -> None:
         self._unread = unread
         self._peers = Peers() if peers is None else peers  # which is false while it is empty
-        self._access = access
+        self._access = access or OpenAccess()
         self._calls: Counts[str] = Counts(CALLER_CALLS)
         self._counted = cache(self._count)
 

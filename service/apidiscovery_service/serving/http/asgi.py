@@ -19,9 +19,9 @@ from apidiscovery_formats.negotiation import JSON, Representation
 from apidiscovery_service.access import Role
 from apidiscovery_service.access.authenticator import (
     EVERYTHING,
-    OPEN,
     Access,
     Admission,
+    OpenAccess,
     Peers,
     connection_name,
 )
@@ -204,7 +204,7 @@ class Gateway:
         encoding: The encoded snapshot.
         site: The other things that answers depend on.
         ready: Whether the local sources are in the snapshot; discovery is 503 until then.
-        access: Authenticates and authorizes callers.
+        access: Authenticates and authorizes callers; None to admit all.
         unread: Bounds unread answers, also those of gRPC.
         peers: The connections of the front; None without a front.
         fleet: Answers below `/clusters`, `/fleet` and `/views`; None for 404.
@@ -218,7 +218,7 @@ class Gateway:
         encoding: CurrentEncoding,
         site: Site,
         ready: Callable[[], bool] = lambda: True,
-        access: Access = OPEN,
+        access: Access | None = None,
         unread: UnreadBudget | None = None,
         peers: Peers | None = None,
         fleet: FleetAnswers | None = None,
@@ -226,7 +226,7 @@ class Gateway:
         interface: UserInterface | None = None,
         calls: CallGateway | None = None,
     ) -> None:
-        self._access = access
+        self._access = access or OpenAccess()
         self._interface = interface
         self._calls = calls
         self._call_prefixes = (calls.prefix,) if calls else ()
@@ -244,7 +244,7 @@ class Gateway:
         self._delivery = Delivery(unread or UnreadBudget())
         self._too_many = self._prepare("GET", _too_many_unread())
         self._too_many_bare = self._prepare("GET", replace(_too_many_unread(), body=b""))
-        self._objects = _object_gateway(site, access, self._prepare)
+        self._objects = _object_gateway(site, self._access, self._prepare)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one ASGI connection."""
