@@ -303,7 +303,7 @@ _COUNTS = re.compile(r"[^\D0]\d*\Z")
 @lru_cache(maxsize=4_096)
 def _simple_key(key: str) -> str | None:
     """*key* as it stands before `:`, or None if it stands after `?` (check_simple_key)."""
-    if len(key.encode()) > _MAX_SIMPLE_KEY_BYTES or ANY_BREAK.search(key):
+    if len(key.encode(errors="surrogatepass")) > _MAX_SIMPLE_KEY_BYTES or ANY_BREAK.search(key):
         return None
     return _scalar(key).whole
 

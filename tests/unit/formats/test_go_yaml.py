@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import yaml
+from apidiscovery_formats import go_yaml
 from apidiscovery_formats.go_yaml import dump, dump_item
 from apidiscovery_service.kube.go_json import JSONValue
 from hypothesis import given
@@ -257,6 +258,13 @@ def test_numbers(value: float, written: str) -> None:
 )
 def test_a_float_that_json_has_not_is_as_go_yaml_writes_it(value: float, written: str) -> None:
     assert dump([value]).decode() == f"- {written}\n"
+
+
+@pytest.mark.parametrize(
+    ("value", "written"), [("\ud800", "\ud800\n"), ({"\ud800": "\udc00"}, "\ud800: \udc00\n")]
+)
+def test_a_lone_surrogate_is_kept_in_text(value: JSONValue, written: str) -> None:
+    assert go_yaml.text(value) == written
 
 
 def test_a_lone_surrogate_is_refused() -> None:
