@@ -1,8 +1,10 @@
 """Formats what to do before an upgrade as text, as JSON, and as Markdown."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
+from operator import attrgetter
 from typing import TypeAlias
 
 from apidiscovery_client._terminal import printable
@@ -103,14 +105,20 @@ def _lines(outcome: Outcome) -> Iterator[str]:
     for urgency, heading in _HEADINGS.items():
         if steps := outcome.of(urgency):
             yield from ("", heading)
-        for step in steps:
-            number += 1
-            yield f"{number}. {step.subject}: {step.message} [{step.rule}]"
-            yield from (f"     {line}" for line in _details(outcome, step))
-            yield f"   $ {step.command}"
+        for command, sharing in _by_command(steps):
+            for step in sharing:
+                number += 1
+                yield f"{number}. {step.subject}: {step.message} [{step.rule}]"
+                yield from (f"     {line}" for line in _details(outcome, step))
+            yield f"   $ {command}"
     if outcome.unread:
         yield from ("", "not read")
         yield from (f"? {what}: {why}" for what, why in outcome.unread.items())
+
+
+def _by_command(steps: Sequence[Step]) -> Iterator[tuple[str, Iterator[Step]]]:
+    """Yield each command with the steps in a row that it is for: a check is for all manifests."""
+    return groupby(steps, key=attrgetter("command"))
 
 
 def _details(plan: Plan, step: Step) -> list[str]:
@@ -164,11 +172,16 @@ def _paragraphs(outcome: Outcome) -> Iterator[str]:
     for urgency, heading in _HEADINGS.items():
         if steps := outcome.of(urgency):
             yield f"### {heading.capitalize()}"
-            yield "\n".join(line for step in steps for line in _items(outcome, step))
+            yield "\n".join(
+                line
+                for command, sharing in _by_command(steps)
+                for line in _items(outcome, command, sharing)
+            )
     yield from doubts_markdown("### Not read", outcome.unread.items())
 
 
-def _items(plan: Plan, step: Step) -> Iterator[str]:
-    yield f"- [ ] {escaped(step.subject)}: {escaped(step.message)} ({step.rule})"
-    yield from (f"  - {escaped(line.strip())}" for line in _details(plan, step))
-    yield f"\n  ```sh\n  {printable(step.command)}\n  ```\n"
+def _items(plan: Plan, command: str, sharing: Iterable[Step]) -> Iterator[str]:
+    for step in sharing:
+        yield f"- [ ] {escaped(step.subject)}: {escaped(step.message)} ({step.rule})"
+        yield from (f"  - {escaped(line.strip())}" for line in _details(plan, step))
+    yield f"\n  ```sh\n  {printable(command)}\n  ```\n"

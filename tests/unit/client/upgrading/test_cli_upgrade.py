@@ -74,6 +74,15 @@ def test_text_has_steps_in_their_order_each_with_a_command(
     assert "nobody may not read it" in lines[-1]
 
 
+def test_steps_in_a_row_with_one_command_share_it(capsys: Capture) -> None:
+    check = "apidiscovery check -f manifests/ --against kubernetes:1.36"
+    lines = upgrade(capsys, "kubernetes:1.31").stdout.splitlines()
+    assert [line[:2] for line in lines[3:6]] == ["1.", "2.", "  "]
+    assert (lines[5], lines.count(lines[5])) == (f"   $ {check}", 1)
+    markdown = upgrade(capsys, "kubernetes:1.31", "-o", "markdown").stdout
+    assert markdown.count(check) == 1
+
+
 def test_commands_name_the_cluster(capsys: Capture, busy: FakeApiServer) -> None:
     write(Path("k"), several(**{"my-prod": busy.url}))
     by_url = upgrade(capsys, busy.url).stdout
