@@ -77,9 +77,7 @@ def etag_of(body: bytes) -> str:
     return hashed.hexdigest().upper()
 
 
-def write_protobuf(
-    groups: Iterable[Group], version: str = "v2", *, as_stated: bool = False
-) -> bytes:
+def write_protobuf(groups: Iterable[Group], version: str = "v2") -> bytes:
     """Return an `APIGroupDiscoveryList` as `application/vnd.kubernetes.protobuf`, with envelope.
 
     Of the fields that this package does not know it has those that were read from protobuf, just
@@ -87,8 +85,7 @@ def write_protobuf(
     """
     from apidiscovery_client import _writing_protobuf  # noqa: PLC0415 - few need the stubs
 
-    listed = [(group, _versions(group, as_stated=as_stated)) for group in groups]
-    return _writing_protobuf.aggregated(listed, version)
+    return _writing_protobuf.aggregated(groups, version)
 
 
 def document_json(fields: Mapping[str, object]) -> bytes:
@@ -158,12 +155,6 @@ def is_parent_only(resource: Resource) -> bool:
     )
 
 
-def _versions(group: Group, *, as_stated: bool) -> tuple[Version, ...]:
-    if not as_stated:
-        return group.versions
-    return tuple(_as_stated(version) for version in group.versions)
-
-
 def _as_stated(version: Version) -> Version:
     freshness = version.freshness
     if not (isinstance(freshness, Stale) and freshness.retained):
@@ -179,9 +170,8 @@ def _group_item(group: Group, *, as_stated: bool) -> Fields:
         metadata.update(more)  # pyright: ignore[reportUnknownArgumentType] - of any content
     item: Fields = {"metadata": metadata}
     if group.versions:
-        item["versions"] = [
-            _version_entry(version) for version in _versions(group, as_stated=as_stated)
-        ]
+        versions = map(_as_stated, group.versions) if as_stated else group.versions
+        item["versions"] = [_version_entry(version) for version in versions]
     return {**item, **_more(group.extra), "metadata": metadata}
 
 

@@ -4,7 +4,7 @@ Kubernetes writes every scalar, also the empty ones, so all are set here. Source
 marshallers of k8s.io/api and k8s.io/apimachinery.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import TypeVar, cast
 
 from apidiscovery.meta.v1 import discovery_pb2 as unaggregated_pb2
@@ -23,14 +23,12 @@ M = TypeVar("M", bound=Message)
 _MAGIC = b"k8s\x00"
 
 
-def aggregated(listed: Iterable[tuple[Group, Sequence[Version]]], version: str) -> bytes:
-    """Return the `APIGroupDiscoveryList` of these groups with these of their versions.
+def aggregated(groups: Iterable[Group], version: str) -> bytes:
+    """Return the `APIGroupDiscoveryList` of these groups.
 
     v2 and v2beta1 have the same messages; the version stands in the envelope alone.
     """
-    message = discovery_pb2.APIGroupDiscoveryList(
-        metadata=list_meta(), items=[_group(group, versions) for group, versions in listed]
-    )
+    message = discovery_pb2.APIGroupDiscoveryList(metadata=list_meta(), items=map(_group, groups))
     return enveloped(f"{AGGREGATED_GROUP}/{version}", AGGREGATED_KIND, message)
 
 
@@ -78,9 +76,9 @@ def _object_meta(name: str) -> meta_pb2.ObjectMeta:
     )
 
 
-def _group(group: Group, versions: Sequence[Version]) -> discovery_pb2.APIGroupDiscovery:
+def _group(group: Group) -> discovery_pb2.APIGroupDiscovery:
     message = discovery_pb2.APIGroupDiscovery(
-        metadata=_object_meta(group.name), versions=[_version(version) for version in versions]
+        metadata=_object_meta(group.name), versions=map(_version, group.versions)
     )
     return _with_more(message, group.extra)
 

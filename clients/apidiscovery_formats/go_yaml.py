@@ -78,8 +78,8 @@ def dump(value: JSONValue) -> bytes:
     return text(value).encode()
 
 
-def dump_item(value: JSONValue, indent: int = 0) -> bytes:
-    r"""One element of a block sequence whose dashes stand *indent* columns in.
+def dump_item(value: JSONValue) -> bytes:
+    r"""One element of a block sequence.
 
     The elements one after the other are the sequence, so a list under a key of the document can
     be put together from parts that were written earlier:
@@ -92,7 +92,7 @@ def dump_item(value: JSONValue, indent: int = 0) -> bytes:
         UnicodeEncodeError: As `dump`.
     """
     out: list[str] = []
-    _write_node(out, value, " " * indent + "- ")
+    _write_node(out, value, "- ")
     return "".join(out).encode()
 
 

@@ -3,7 +3,6 @@
 Details are attributes as well as text, so that answers and log lines can have them as fields.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 
@@ -57,7 +56,7 @@ class InvalidDocument(InvalidContribution):
         others: Further errors of the file.
     """
 
-    def __init__(  # noqa: PLR0913 - each is one part of the place
+    def __init__(
         self,
         message: str,
         *,
@@ -65,14 +64,13 @@ class InvalidDocument(InvalidContribution):
         document: int = 0,
         line: int = 0,
         field: str = "",
-        others: "Iterable[InvalidDocument]" = (),
     ) -> None:
         super().__init__(message)
         self.file = file
         self.document = document
         self.line = line
         self.field = field
-        self.others = tuple(others)
+        self.others: tuple[InvalidDocument, ...] = ()
 
     def __str__(self) -> str:
         return "\n".join([self._text(), *map(str, self.others)])

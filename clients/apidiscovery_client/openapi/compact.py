@@ -137,14 +137,14 @@ class _Reader:
             return _Type(text=_type_name(schema, name))
         if levels <= 0:
             return _Type(text="...")
-        return _Type(body=self.body(schema, name, levels))
+        return _Type(body=self._body(schema, name, levels))
 
-    def body(self, schema: Object, name: str, levels: int, skipped: tuple[str, ...] = ()) -> _Body:
-        """Return the fields of a schema by name, without some."""
+    def _body(self, schema: Object, name: str, levels: int) -> _Body:
+        """Return the fields of a schema by name."""
         properties = as_object(schema.get("properties")) or {}
         required = as_array(schema.get("required")) or []
         fields = list[_Field]()
-        for key in sorted(properties.keys() - set(skipped)):
+        for key in sorted(properties):
             self._count += 1
             if self._count > MAX_FIELDS:
                 raise UnsoundDocument(f"there are more than {MAX_FIELDS} fields")

@@ -1,5 +1,6 @@
 """The answers of DiscoveryService, for all stubs, and how they change a snapshot."""
 
+import operator
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -202,7 +203,7 @@ def settled(groups: tuple[Group, ...], before: tuple[Group, ...] | None) -> tupl
         old = known.get(group.name)
         new = group if old is group else next(kept)
         result.append(old if old is not None and old == new else new)
-    is_same = len(result) == len(before) and all(map(_is, result, before))
+    is_same = len(result) == len(before) and all(map(operator.is_, result, before))
     return before if is_same else tuple(result)
 
 
@@ -215,10 +216,6 @@ def snapshot_of(
         etags={"": answer.etag} if answer.etag else {},
         hashes=known,
     )
-
-
-def _is(one: Group, other: Group) -> bool:
-    return one is other
 
 
 def _patched(known: Sequence[Group], difference: Difference) -> tuple[Group, ...]:

@@ -1,5 +1,6 @@
 """The matrix of some clusters, of which only those rows are made again that may have changed."""
 
+import operator
 from collections.abc import Iterable, Iterator, Mapping
 
 from apidiscovery_formats.matrix import Column, Freshness, Matrix, Row, row_of
@@ -44,11 +45,7 @@ class MatrixState:
 
 
 def _same(before: tuple[ClusterCells, ...], after: tuple[ClusterCells, ...]) -> bool:
-    return len(before) == len(after) and all(map(_is_same, before, after))
-
-
-def _is_same(before: ClusterCells, after: ClusterCells) -> bool:
-    return before is after
+    return len(before) == len(after) and all(map(operator.is_, before, after))
 
 
 def _places(clusters: Iterable[ClusterCells]) -> list[tuple[str, bool]]:

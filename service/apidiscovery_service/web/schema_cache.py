@@ -1,28 +1,23 @@
 """Documents whose schemas are read again and again, by their hash."""
 
 import asyncio
-from typing import Final
 
 from apidiscovery_service.openapi.body import DocumentForm, DocumentSource
 from apidiscovery_service.openapi.schema_text import read
 from apidiscovery_service.recent import Recent
 from apidiscovery_service.web.field_schemas import Schemas
 
-KEPT_BYTES: Final = 8 * 2**20
-"""Of documents as text, of which only the schemas are in memory."""
+# Of documents as text, of which only the schemas are in memory.
+_KEPT_BYTES = 8 * 2**20
 
 
 class SchemaCache:
-    """Keeps the schemas of the documents that were asked for last. For the event loop's thread.
+    """Keeps the schemas of the documents that were asked for last. For the event loop's thread."""
 
-    Args:
-        kept_bytes: Of their texts in all; the last one is kept whatever its size.
-    """
-
-    def __init__(self, kept_bytes: int = KEPT_BYTES) -> None:
-        # The last one weighs no more than all may: so it is kept.
+    def __init__(self) -> None:
+        # The last one weighs no more than all may: so it is kept whatever its size.
         self._kept: Recent[str, tuple[Schemas, int]] = Recent(
-            kept_bytes, weigh=lambda each: min(each[1], kept_bytes)
+            _KEPT_BYTES, weigh=lambda each: min(each[1], _KEPT_BYTES)
         )
 
     async def of(self, documents: DocumentSource, key: str) -> Schemas | None:

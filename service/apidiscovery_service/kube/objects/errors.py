@@ -111,13 +111,13 @@ def already_exists(kind: ObjectKind, name: str) -> ObjectError:
     return ObjectError(HTTPStatus.CONFLICT, "AlreadyExists", message, _resource(kind, name))
 
 
-def name_not_generated(kind: ObjectKind, name: str, retry_after_s: int = 1) -> ObjectError:
+def name_not_generated(kind: ObjectKind, name: str) -> ObjectError:
     """Every name that was generated from `generateName` is in use; `name` is the last one."""
     message = (
         f"{group_resource(kind)} {quote(name)} already exists, "
         "the server was not able to generate a unique name for the object"
     )
-    details = _resource(kind, name, retry_after_s)
+    details = _resource(kind, name, retry_after_s=1)
     return ObjectError(HTTPStatus.CONFLICT, "AlreadyExists", message, details)
 
 
@@ -179,15 +179,9 @@ def bad_request(message: str) -> ObjectError:
     return ObjectError(HTTPStatus.BAD_REQUEST, "BadRequest", _cut(message))
 
 
-def not_acceptable(offered: Sequence[str], target: str = "") -> ObjectError:
-    """No media type that is served is accepted.
-
-    Args:
-        offered: The media types that are served.
-        target: The form that was asked for, such as `meta.k8s.io/v1, Kind=Table`.
-    """
-    converting = f" when converting to {target}" if target else ""
-    message = f"only the following media types are accepted{converting}: {', '.join(offered)}"
+def not_acceptable(offered: Sequence[str]) -> ObjectError:
+    """None of the media types that are served is accepted."""
+    message = f"only the following media types are accepted: {', '.join(offered)}"
     return ObjectError(HTTPStatus.NOT_ACCEPTABLE, "NotAcceptable", message)
 
 

@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar, cast
 
+from apidiscovery_formats.go_json import without_surrogates
+
 from apidiscovery_service.core.model import (
     Freshness,
     Group,
@@ -361,7 +363,7 @@ def _text(fields: Mapping[str, object], name: str, where: str) -> str:
     if not isinstance(value, str):
         raise _wrong_type(f"{where}.{name}", "a string", value)
     # Few different texts make up most of a document; the parser makes each of them anew.
-    return sys.intern(value if value.isascii() else _without_surrogates(value))
+    return sys.intern(without_surrogates(value))
 
 
 def _texts(fields: Mapping[str, object], name: str, where: str) -> tuple[str, ...] | None:
@@ -370,11 +372,6 @@ def _texts(fields: Mapping[str, object], name: str, where: str) -> tuple[str, ..
         return None
     elements = _list(value, f"{where}.{name}")
     return tuple([_text({name: element}, name, where) for element in elements])
-
-
-def _without_surrogates(text: str) -> str:
-    """Replace lone surrogates, which JSON escapes can make, as Go does."""
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _wrong_type(where: str, wanted: str, value: object) -> UpstreamFailed:
