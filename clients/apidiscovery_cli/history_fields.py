@@ -101,9 +101,9 @@ def _source(gv: GroupVersion, document: _Document) -> GivenSchemas:
 def _kinds(document: Object) -> dict[str, frozenset[str]]:
     """Return the kinds that are served at paths, in lower case, by the last word of the path."""
     found = dict[str, frozenset[str]]()
-    for path, item in (as_object(document.get("paths")) or {}).items():
-        operations = [as_object(one) or {} for one in (as_object(item) or {}).values()]
-        named = (as_object(operation.get(KIND_KEY)) or {} for operation in operations)
+    for path, item in as_object(document.get("paths")).items():
+        operations = [as_object(one) for one in as_object(item).values()]
+        named = (as_object(operation.get(KIND_KEY)) for operation in operations)
         kinds = {str(one["kind"]).lower() for one in named if "kind" in one}
         name = path.rpartition("/")[2]
         found[name] = found.get(name, frozenset()) | kinds

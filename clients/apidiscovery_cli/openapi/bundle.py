@@ -14,9 +14,11 @@ from apidiscovery_client.openapi.json_documents import (
     Fields,
     Object,
     UnsoundDocument,
-    as_array,
+    as_list,
     as_object,
     components,
+    is_list,
+    is_object,
     references,
     rewritten,
 )
@@ -71,7 +73,7 @@ class ComponentGroups:
         }
 
     def _read(self, number: int, document: Fields) -> None:
-        for kind in as_object(document.get("components")) or {}:
+        for kind in as_object(document.get("components")):
             for name, value in components(document, kind).items():
                 text = json.dumps(value, sort_keys=True).encode()
                 targets = filter(None, map(Component.of, sorted(references(value))))
@@ -217,19 +219,19 @@ class _Merging:
 
     def add(self, part: Part, renames: Renames) -> None:
         renaming = _Renaming(renames, self._operation_names(part.document))
-        document = as_object(rewritten(part.document, renaming)) or {}
-        for kind in as_object(document.get("components")) or {}:
+        document = as_object(rewritten(part.document, renaming))
+        for kind in as_object(document.get("components")):
             named = self._components.setdefault(kind, {})
             for name, value in components(document, kind).items():
                 named[renames.get(Component(kind, name), name)] = value
         self._add_tags(document)
-        for path, item in sorted((as_object(document.get("paths")) or {}).items()):
-            if (fields := as_object(item)) is not None:
-                self._add_path(part.key, path, _with_own(document, self._shared, fields))
+        for path, item in sorted(as_object(document.get("paths")).items()):
+            if is_object(item):
+                self._add_path(part.key, path, _with_own(document, self._shared, item))
 
     def _add_tags(self, document: Fields) -> None:
-        for tag in as_array(document.get("tags")) or []:
-            self._tags.setdefault(str((as_object(tag) or {}).get("name")), tag)
+        for tag in as_list(document.get("tags")):
+            self._tags.setdefault(str(as_object(tag).get("name")), tag)
 
     def _add_path(self, key: str, path: str, item: Object) -> None:
         """Add a path; one that is there must say the same of what both say."""
@@ -284,9 +286,9 @@ class _Renaming:
     def __call__(self, fields: Object) -> Object:
         if isinstance(reference := fields.get("$ref"), str):
             fields["$ref"] = self._reference(reference)
-        if (discriminator := as_object(fields.get("discriminator"))) is not None:
+        if is_object(discriminator := fields.get("discriminator")):
             fields["discriminator"] = self._discriminator(discriminator)
-        if (security := as_array(fields.get("security"))) is not None:
+        if is_list(security := fields.get("security")):
             fields["security"] = [self._requirement(item) for item in security]
         if isinstance(name := fields.get("operationId"), str):  # of an operation or a link
             fields["operationId"] = self._operation_names.get(name, name)
@@ -301,8 +303,8 @@ class _Renaming:
         return f"{renamed}/{below}" if below else renamed
 
     def _discriminator(self, discriminator: Object) -> Object:
-        mapping = as_object(discriminator.get("mapping"))
-        if mapping is None:
+        mapping = discriminator.get("mapping")
+        if not is_object(mapping):
             return discriminator
         return {**discriminator, "mapping": {k: self._target(v) for k, v in mapping.items()}}
 
@@ -312,18 +314,17 @@ class _Renaming:
         return name or (self._reference(target) if isinstance(target, str) else target)
 
     def _requirement(self, requirement: object) -> object:
-        schemes = as_object(requirement)
-        if schemes is None:
+        if not is_object(requirement):
             return requirement
         renames = self._renames
-        return {renames.get(Component("securitySchemes", k), k): v for k, v in schemes.items()}
+        return {renames.get(Component("securitySchemes", k), k): v for k, v in requirement.items()}
 
 
 def _operations(document: Fields) -> Iterator[tuple[str, str]]:
     """Yield where each operation with an id is, and its id."""
-    for path, item in sorted((as_object(document.get("paths")) or {}).items()):
+    for path, item in sorted(as_object(document.get("paths")).items()):
         for method in METHODS:
-            operation = as_object((as_object(item) or {}).get(method)) or {}
+            operation = as_object(as_object(item).get(method))
             if isinstance(name := operation.get("operationId"), str):
                 yield f"{method} {path}", name
 
@@ -349,7 +350,8 @@ def _with_own(document: Fields, shared: Fields, item: Object) -> Object:
 
 
 def _with_security(document: Fields, name: str, value: object) -> object:
-    operation = as_object(value) if name in METHODS else None
-    if operation is None or "security" not in document or "security" in operation:
+    if name not in METHODS or not is_object(value):
         return value
-    return {**operation, "security": document["security"]}
+    if "security" not in document or "security" in value:
+        return value
+    return {**value, "security": document["security"]}

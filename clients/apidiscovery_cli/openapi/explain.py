@@ -16,9 +16,10 @@ from apidiscovery_client.openapi.json_documents import (
     NotExplained,
     Object,
     UnsoundDocument,
-    as_array,
+    as_list,
     as_object,
     components,
+    is_list,
 )
 from apidiscovery_formats.go_text import plain
 
@@ -177,10 +178,10 @@ def _kind_of(document: Fields, resource: GroupVersionResource) -> Object:
     Raises:
         NotExplained: No path of the resource states it.
     """
-    paths = as_object(document.get("paths")) or {}
+    paths = as_object(document.get("paths"))
     kind: object = None
     for path in _paths_of(resource):
-        item = as_object(paths.get(path)) or {}
+        item = as_object(paths.get(path))
         for method in _METHODS:
             if operation := as_object(item.get(method)):
                 kind = operation.get(KIND_KEY)
@@ -205,14 +206,14 @@ def _schema_of(document: Fields, kind: Object) -> Object:
     schemas = components(document, "schemas")
     for name in sorted(schemas):
         schema = as_object(schemas[name])
-        if schema and kind in (as_array(schema.get(KIND_KEY)) or []):
+        if schema and kind in as_list(schema.get(KIND_KEY)):
             return schema
     raise NotExplained(f"GVK {plain(kind)} not found in OpenAPI schema")
 
 
 def _enum(schema: Object) -> list[object]:
-    values = as_array(schema.get("enum") or [])
-    if values is None:
+    values: object = schema.get("enum") or []
+    if not is_list(values):
         raise UnsoundDocument("an enum is not an array")
     return values
 

@@ -13,8 +13,9 @@ from apidiscovery_client.openapi.json_documents import (
     Fields,
     Object,
     UnsoundDocument,
-    as_array,
-    as_object,
+    as_list,
+    is_list,
+    is_object,
 )
 from apidiscovery_formats.openapi.pointers import resolve
 
@@ -93,7 +94,7 @@ class SchemaWalk:
             return
         seen = seen | {reference} if reference else seen
         resolved = self.resolved(schema)
-        required = as_array(resolved.get("required")) or []
+        required = as_list(resolved.get("required"))
         properties = _object(resolved, "properties") or {}
         for name in sorted(properties):
             inner = _required_object(properties, name)
@@ -179,10 +180,9 @@ def _inner(schema: Object) -> Iterator[Object]:
 
 
 def _parts(schema: Object) -> list[Object]:
-    value = schema.get("allOf")
-    parts = as_array(value) if value else []
-    if parts is None:
-        raise UnsoundDocument(f"allOf is {name_of(value)}, not an array")
+    parts: object = schema.get("allOf") or []
+    if not is_list(parts):
+        raise UnsoundDocument(f"allOf is {name_of(parts)}, not an array")
     return [_required_object({"allOf": part}, "allOf") for part in parts]
 
 
@@ -199,7 +199,7 @@ def _object(fields: Object, key: str) -> Object | None:
 
 
 def _required_object(fields: Object, key: str) -> Object:
-    value = as_object(fields[key])
-    if value is None:
-        raise UnsoundDocument(f"{key} is {name_of(fields[key])}, not an object")
+    value = fields[key]
+    if not is_object(value):
+        raise UnsoundDocument(f"{key} is {name_of(value)}, not an object")
     return value

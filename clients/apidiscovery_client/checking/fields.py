@@ -20,7 +20,7 @@ from apidiscovery_formats.openapi.pointers import Path
 
 from apidiscovery_client._fields import Fields, name_of
 from apidiscovery_client.checking.model import Rule
-from apidiscovery_client.openapi.json_documents import as_array, as_object
+from apidiscovery_client.openapi.json_documents import is_list, is_object
 from apidiscovery_client.schema_diff.schemas import NO_DEFAULT, Schema, read
 from apidiscovery_client.schema_diff.validating import KEYWORDS, kind_of, meets, treat
 
@@ -139,14 +139,14 @@ class FieldCheck:
         if meets(schema, "type", value) is False:
             yield Problem(Rule.INVALID_VALUE, path, _type_message(schema, value))
             return
-        if (fields := as_object(value)) is not None:
+        if is_object(value):
             if not self._is_open(schema):
-                for name, inner in fields.items():
+                for name, inner in value.items():
                     yield from self._named(schema, name, inner, path)
-            yield from self._missing(schema, fields, path)
-        elif (several := as_array(value)) is not None:
+            yield from self._missing(schema, value, path)
+        elif is_list(value):
             items = schema.items
-            for number, item in enumerate(several):
+            for number, item in enumerate(value):
                 yield from self._value(items, item, (*path, number))
         yield from self._tested(schema, value, path)
 

@@ -19,7 +19,7 @@ from apidiscovery_client._http.reply import Reply
 from apidiscovery_client._negotiation import ACCEPT_PLAIN
 from apidiscovery_client._reading import UnreadableError
 from apidiscovery_client.model import GroupVersion, GroupVersionResource
-from apidiscovery_client.openapi.json_documents import UnsoundDocument, as_object, load
+from apidiscovery_client.openapi.json_documents import UnsoundDocument, as_object, is_object, load
 
 INDEX_PATH = "/openapi/v3"
 PROTOBUF = "application/com.github.proto-openapi.spec.v3.v1.0+protobuf"
@@ -187,14 +187,14 @@ def _read_index(body: bytes) -> dict[str, Location]:
         document = load(body, "the index")
     except UnsoundDocument as error:
         raise UnreadableError(str(error)) from None
-    paths = as_object(document.get("paths"))
-    if paths is None:
-        raise UnreadableError(f"paths is {name_of(document.get('paths'))}, not an object")
+    paths = document.get("paths")
+    if not is_object(paths):
+        raise UnreadableError(f"paths is {name_of(paths)}, not an object")
     return {key: Location(key, _url_of(key, paths[key])) for key in sorted(paths)}
 
 
 def _url_of(key: str, entry: object) -> str:
-    url = (as_object(entry) or {}).get("serverRelativeURL")
+    url = as_object(entry).get("serverRelativeURL")
     if not isinstance(url, str):
         raise UnreadableError(f"paths[{key!r}].serverRelativeURL is {name_of(url)}, not a string")
     return url

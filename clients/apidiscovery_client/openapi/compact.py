@@ -26,7 +26,7 @@ from apidiscovery_client.openapi.json_documents import (
     Fields,
     Object,
     UnsoundDocument,
-    as_array,
+    as_list,
     as_object,
 )
 
@@ -132,7 +132,7 @@ class _Reader:
             if inner := as_object(schema.get(key)):
                 found = self.type_of(inner, name, levels)
                 return _Type(bracket + found.around, found.text, found.body)
-        properties = as_object(schema.get("properties")) or {}
+        properties = as_object(schema.get("properties"))
         if not properties:
             return _Type(text=_type_name(schema, name))
         if levels <= 0:
@@ -141,14 +141,14 @@ class _Reader:
 
     def _body(self, schema: Object, name: str, levels: int) -> _Body:
         """Return the fields of a schema by name."""
-        properties = as_object(schema.get("properties")) or {}
-        required = as_array(schema.get("required")) or []
+        properties = as_object(schema.get("properties"))
+        required = as_list(schema.get("required"))
         fields = list[_Field]()
         for key in sorted(properties):
             self._count += 1
             if self._count > MAX_FIELDS:
                 raise UnsoundDocument(f"there are more than {MAX_FIELDS} fields")
-            inner = as_object(properties[key]) or {}
+            inner = as_object(properties[key])
             found = self.type_of(inner, key[:1].upper() + key[1:], levels - 1)
             fields.append(_Field(key, key in required, found, self._description(inner)))
         made = _Body(name, tuple(fields))
@@ -165,15 +165,15 @@ class _Reader:
 
 def _reference(schema: Object) -> str:
     reference = schema.get("$ref")
-    parts = as_array(schema.get("allOf")) or []
+    parts = as_list(schema.get("allOf"))
     if reference is None and len(parts) == 1 and not schema.get("properties"):
-        reference = (as_object(parts[0]) or {}).get("$ref")
+        reference = as_object(parts[0]).get("$ref")
     return reference if isinstance(reference, str) else ""
 
 
 def _type_name(schema: Object, name: str) -> str:
     """Return the type of a value without fields, with its enum and its default."""
-    values = as_array(schema.get("enum"))
+    values = as_list(schema.get("enum"))
     if schema.get("x-kubernetes-int-or-string") is True:
         text = _NAMED["IntOrString"]
     elif values and len(values) <= _MAX_ENUM:

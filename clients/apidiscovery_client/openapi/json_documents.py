@@ -5,9 +5,11 @@ from apidiscovery_formats.openapi.traversal import (
     Component,
     Fields,
     Object,
-    as_array,
+    as_list,
     as_object,
     components,
+    is_list,
+    is_object,
     references,
     rewritten,
 )
@@ -23,9 +25,11 @@ __all__ = [
     "NotExplained",
     "Object",
     "UnsoundDocument",
-    "as_array",
+    "as_list",
     "as_object",
     "components",
+    "is_list",
+    "is_object",
     "is_too_deep",
     "load",
     "references",
@@ -56,11 +60,11 @@ def load(data: bytes, what: str) -> Object:
         raise UnsoundDocument(f"{what} is nested too deeply") from None
     except ValueError as error:
         raise UnsoundDocument(f"{what} is not JSON: {error}") from None
-    if (fields := as_object(value)) is None:
+    if not is_object(value):
         raise UnsoundDocument(f"{what} is {name_of(value)}, not an object")
-    if is_too_deep(fields):
+    if is_too_deep(value):
         raise UnsoundDocument(f"{what} is nested more than {MAX_DEPTH} deep")
-    return fields
+    return value
 
 
 def is_too_deep(value: object) -> bool:

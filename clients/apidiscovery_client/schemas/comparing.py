@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from apidiscovery_client._fields import Fields
 from apidiscovery_client.model import GroupVersion, GroupVersionKind
 from apidiscovery_client.openapi.asking import key_of
-from apidiscovery_client.openapi.json_documents import as_array, as_object
+from apidiscovery_client.openapi.json_documents import is_list, is_object
 from apidiscovery_client.schema_diff import (
     Change,
     InvalidSchema,
@@ -59,9 +59,9 @@ class _Kind:
     def own(self) -> Fields:
         """The schema without what every kind has, which sources write in different ways."""
         fields = dict(self.schema)
-        if (properties := as_object(fields.get("properties"))) is not None:
+        if is_object(properties := fields.get("properties")):
             fields["properties"] = {k: v for k, v in properties.items() if k not in _COMMON}
-        if (required := as_array(fields.get("required"))) is not None:
+        if is_list(required := fields.get("required")):
             fields["required"] = [name for name in required if name not in _COMMON]
         return fields
 
@@ -202,8 +202,8 @@ def _metadata(before: _Side, after: _Side, failures: dict[str, str]) -> Iterator
     """Yield what is different in the metadata of built-in kinds, once for all."""
     for gv in sorted(before.read.found.keys() & after.read.found.keys(), key=key_of):
         one, other = before.components(gv), after.components(gv)
-        old, new = (as_object(side.schemas.get(OBJECT_META)) for side in (one, other))
-        if old is None or new is None:
+        old, new = (side.schemas.get(OBJECT_META) for side in (one, other))
+        if not (is_object(old) and is_object(new)):
             continue
         try:
             for change in compare(

@@ -7,7 +7,7 @@ from apidiscovery_client._errors import UnexpectedDocument
 from apidiscovery_client._fields import Fields
 from apidiscovery_client._negotiation import ACCEPT_PLAIN
 from apidiscovery_client.openapi.asking import FetchesPaths
-from apidiscovery_client.openapi.json_documents import as_array, as_object, load
+from apidiscovery_client.openapi.json_documents import as_list, as_object, is_list, load
 
 _MAX_PAGES = 1000
 
@@ -34,11 +34,11 @@ def listed(
         reply = transport.get(f"{path}?{query}{more}", ACCEPT_PLAIN)
         url = reply.url
         answer = reply.read(lambda _type, body: load(body, f"the list of {what}"))
-        items = as_array(answer.get("items"))
-        if items is None and not str(answer.get("kind")).endswith("List"):
+        items = answer.get("items")
+        if not is_list(items) and not str(answer.get("kind")).endswith("List"):
             raise UnexpectedDocument(f"want a list of {what}, got no list", url=url)
-        yield from (as_object(item) or {} for item in items or ())
-        token = str((as_object(answer.get("metadata")) or {}).get("continue") or "")
+        yield from map(as_object, as_list(items))
+        token = str(as_object(answer.get("metadata")).get("continue") or "")
         if not token:
             return
     raise UnexpectedDocument(f"the list of {what} has more than {_MAX_PAGES} pages", url=url)

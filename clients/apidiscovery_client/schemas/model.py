@@ -8,7 +8,7 @@ from apidiscovery_formats.openapi.pointers import SCHEMAS, unescaped
 
 from apidiscovery_client._fields import Fields
 from apidiscovery_client.model import GroupVersion, GroupVersionKind
-from apidiscovery_client.openapi.json_documents import KIND_KEY, as_array, as_object, components
+from apidiscovery_client.openapi.json_documents import KIND_KEY, as_list, as_object, components
 from apidiscovery_client.schema_diff.versions import versions_in
 
 OBJECT_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
@@ -37,9 +37,9 @@ class Components:
         """
         found = dict[str, Fields]()
         for schema in self.schemas.values():
-            fields = as_object(schema) or {}
-            for named in as_array(fields.get(KIND_KEY)) or []:
-                kind = as_object(named) or {}
+            fields = as_object(schema)
+            for named in as_list(fields.get(KIND_KEY)):
+                kind = as_object(named)
                 is_here = (kind.get("group"), kind.get("version")) == (gv.group, gv.version)
                 if is_here and _has_object_meta(fields):
                     found[str(kind.get("kind"))] = fields
@@ -47,9 +47,9 @@ class Components:
 
 
 def _has_object_meta(schema: Fields) -> bool:
-    metadata = as_object((as_object(schema.get("properties")) or {}).get("metadata")) or {}
-    parts = [metadata, *map(as_object, as_array(metadata.get("allOf")) or [])]
-    references = (str((part or {}).get("$ref")) for part in parts)
+    metadata = as_object(as_object(schema.get("properties")).get("metadata"))
+    parts = [metadata, *map(as_object, as_list(metadata.get("allOf")))]
+    references = (str(part.get("$ref")) for part in parts)
     return any(reference.rpartition(".")[2] == "ObjectMeta" for reference in references)
 
 
@@ -104,9 +104,9 @@ class SchemaSource(Protocol):
 
 def versions_of(definition: Fields) -> Iterator[tuple[GroupVersionKind, Fields]]:
     """Yield the served versions of a definition of v1 or v1beta1, each with its fields."""
-    spec = as_object(definition.get("spec")) or {}
+    spec = as_object(definition.get("spec"))
     group = str(spec.get("group") or "")
-    kind = str((as_object(spec.get("names")) or {}).get("kind") or "")
+    kind = str(as_object(spec.get("names")).get("kind") or "")
     for name, version in versions_in(spec).items():
         if version.get("served") is not False:
             yield GroupVersionKind(group, name, kind), version
@@ -118,8 +118,8 @@ def defaulted(definition: Fields) -> Fields:
     Source: apiextensions-apiserver pkg/apis/apiextensions/v1/defaults.go
     `SetDefaults_CustomResourceDefinitionSpec`.
     """
-    spec = as_object(definition.get("spec")) or {}
-    names = as_object(spec.get("names")) or {}
+    spec = as_object(definition.get("spec"))
+    names = as_object(spec.get("names"))
     kind = str(names.get("kind") or "")
     given = {key: value for key, value in names.items() if value}
     whole = {"singular": kind.lower(), "listKind": f"{kind}List", **given}

@@ -113,8 +113,8 @@ def is_definition(manifest: Manifest) -> bool:
 
 def definition_name(definition: Fields) -> str:
     """Return what the server calls a definition: its plural and its group."""
-    spec = as_object(definition.get("spec")) or {}
-    plural = (as_object(spec.get("names")) or {}).get("plural")
+    spec = as_object(definition.get("spec"))
+    plural = as_object(spec.get("names")).get("plural")
     return f"{plural}.{spec.get('group')}"
 
 
@@ -235,7 +235,7 @@ def all_of(source: ServedSchemas) -> GivenSchemas:
 
 def _bare(definition: Fields) -> Fields:
     metadata = {"name": definition_name(definition)}
-    status = as_object(definition.get("status")) or {}
+    status = as_object(definition.get("status"))
     stored = {key: status[key] for key in ("storedVersions",) if key in status}
     return {
         "apiVersion": f"{GROUP}/v1",

@@ -14,7 +14,7 @@ from apidiscovery_client._http.reply import Reply
 from apidiscovery_client._negotiation import ACCEPT_PLAIN
 from apidiscovery_client.model import Snapshot
 from apidiscovery_client.openapi.asking import FetchesPaths
-from apidiscovery_client.openapi.json_documents import as_array, as_object, load
+from apidiscovery_client.openapi.json_documents import as_list, as_object, load
 from apidiscovery_client.schema_diff.versions import versions_in
 from apidiscovery_client.schemas.listing import listed
 from apidiscovery_client.snapshots.releases import PREFIX
@@ -72,14 +72,14 @@ def definition_of(found: Fields) -> Definition:
         served={name: one.get("served") is True for name, one in versions.items()},
         deprecated=frozenset(name for name, one in versions.items() if one.get("deprecated")),
         storage=next((name for name, one in versions.items() if one.get("storage")), ""),
-        stored=tuple(map(str, as_array(_inner(found, "status").get("storedVersions")) or ())),
+        stored=tuple(map(str, as_list(_inner(found, "status").get("storedVersions")))),
         service=(str(service.get("namespace")), str(service.get("name"))) if service else None,
         url=str(client.get("url") or ""),
     )
 
 
 def _inner(fields: Fields, name: str) -> Fields:
-    return as_object(fields.get(name)) or {}
+    return as_object(fields.get(name))
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -265,7 +265,7 @@ class _Reader:
         if reply.status == HTTPStatus.NOT_FOUND:
             return "the Service does not exist"
         service = reply.read(lambda _type, body: load(body, "the Service"))
-        if (as_object(service.get("spec")) or {}).get("type") == "ExternalName":
+        if as_object(service.get("spec")).get("type") == "ExternalName":
             self._unread[what] = "it is an ExternalName, not in the cluster"
             return ""
         return "the Service has no ready endpoint"
@@ -276,15 +276,15 @@ def _has_ready(endpoint_slice: Fields) -> bool:
 
     Source: k8s.io/api discovery/v1/types.go `EndpointConditions`.
     """
-    endpoints = (as_object(one) or {} for one in as_array(endpoint_slice.get("endpoints")) or ())
-    conditions = (as_object(one.get("conditions")) or {} for one in endpoints)
+    endpoints = (as_object(one) for one in as_list(endpoint_slice.get("endpoints")))
+    conditions = (as_object(one.get("conditions")) for one in endpoints)
     return any(one.get("ready") is not False for one in conditions)
 
 
 def _not_true(wanted: str, found: Fields) -> tuple[str, str]:
     """Return the name of an object, and why a condition of it is not True; empty where it is."""
-    name = str((as_object(found.get("metadata")) or {}).get("name") or "")
-    told = as_array((as_object(found.get("status")) or {}).get("conditions")) or ()
+    name = str(as_object(found.get("metadata")).get("name") or "")
+    told = as_list(as_object(found.get("status")).get("conditions"))
     conditions = {str(each.get("type")): each for each in map(as_object, told) if each}
     condition = conditions.get(wanted)
     if condition is None:

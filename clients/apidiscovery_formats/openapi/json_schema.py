@@ -14,9 +14,11 @@ from apidiscovery_formats.openapi.traversal import (
     Component,
     Fields,
     Object,
-    as_array,
+    as_list,
     as_object,
     components,
+    is_list,
+    is_object,
     references,
     rewritten,
 )
@@ -70,9 +72,9 @@ def kinds(document: Fields) -> Iterator[Kind]:
     """
     operated = {
         kind
-        for item in (as_object(document.get("paths")) or {}).values()
-        for operation in (as_object(item) or {}).values()
-        if (kind := _kind((as_object(operation) or {}).get(KIND_KEY)))
+        for item in as_object(document.get("paths")).values()
+        for operation in as_object(item).values()
+        if (kind := _kind(as_object(operation).get(KIND_KEY)))
     }
     lists = {replace(kind, name=f"{kind.name}List") for kind in operated}
     wanted = operated | lists
@@ -119,7 +121,7 @@ def _kind(value: object) -> Kind | None:
 
 def kinds_of(schema: object) -> list[Kind]:
     """Return the kinds that a schema is of: none, one, or several."""
-    values = as_array((as_object(schema) or {}).get(KIND_KEY)) or []
+    values = as_list(as_object(schema).get(KIND_KEY))
     return [kind for kind in map(_kind, values) if kind]
 
 
@@ -138,10 +140,10 @@ def _needed(schemas: Fields, name: str) -> set[str]:
 
 def _naming(root: Object, kind: Kind) -> Object:
     """Return the schema of a kind that no object of another kind fits."""
-    properties = as_object(root.get("properties")) or {}
+    properties = as_object(root.get("properties"))
     wanted = {"apiVersion": kind.api_version, "kind": kind.name}
     named = {
-        key: {**(as_object(properties.get(key)) or {}), "type": "string", "enum": [value]}
+        key: {**as_object(properties.get(key)), "type": "string", "enum": [value]}
         for key, value in wanted.items()
     }
     return {**root, "properties": {**properties, **named}}
@@ -152,7 +154,7 @@ def _converted(name: str, schema: object, *, strict: bool) -> Object:
     plain = rewritten(schema, _plain)
     if name.startswith(_KUBERNETES):
         plain = rewritten(plain, _with_null)
-    return as_object(rewritten(plain, _closed) if strict else plain) or {}
+    return as_object(rewritten(plain, _closed) if strict else plain)
 
 
 def _definition(name: str, schema: object, *, strict: bool) -> Object:
@@ -169,12 +171,12 @@ def _with_null(schema: Object) -> Object:
     """
     result = dict(schema)
     for key in ("items", "additionalProperties"):
-        if (inner := as_object(schema.get(key))) is not None:
+        if is_object(inner := schema.get(key)):
             result[key] = _not_null(inner)
-    if (properties := as_object(schema.get("properties"))) is not None:
-        required = as_array(schema.get("required")) or []
+    if is_object(properties := schema.get("properties")):
+        required = as_list(schema.get("required"))
         result["properties"] = {
-            name: _property(as_object(value) or {}, is_required=name in required)
+            name: _property(as_object(value), is_required=name in required)
             for name, value in properties.items()
         }
     return result
@@ -191,7 +193,7 @@ def _property(schema: Object, *, is_required: bool) -> Object:
 def _admitting_null(schema: Object) -> Object:
     if isinstance(schema.get("type"), str):
         return _nullable(schema)
-    choices = as_array(schema.get("anyOf"))
+    choices = as_list(schema.get("anyOf"))
     return {**schema, "anyOf": [*choices, dict(_NULL)]} if choices else schema
 
 
@@ -233,9 +235,9 @@ def _is_int_or_string(schema: Fields) -> bool:
 def _int_or_string(schema: Object) -> Object:
     """Return a schema of integers and strings that keeps the other rules of a schema."""
     kept = {key: value for key, value in schema.items() if key not in ("type", "format", "oneOf")}
-    said = as_array(kept.pop("anyOf", None))
-    if said not in (None, list(_INT_OR_STRING)):
-        kept["allOf"] = [*(as_array(kept.get("allOf")) or []), {"anyOf": said}]
+    said = kept.pop("anyOf", None)
+    if is_list(said) and said != list(_INT_OR_STRING):
+        kept["allOf"] = [*as_list(kept.get("allOf")), {"anyOf": said}]
     return {**kept, "anyOf": [dict(choice) for choice in _INT_OR_STRING]}
 
 
@@ -258,8 +260,8 @@ def _nullable(schema: Object) -> Object:
         outside: Object = {key: schema[key] for key in ("description", "default") if key in schema}
         rest = {key: value for key, value in schema.items() if key not in outside}
         return {**outside, "anyOf": [rest, dict(_NULL)]} if rest else outside
-    values = as_array(schema.get("enum"))
-    more = {} if values is None or None in values else {"enum": [*values, None]}
+    values = schema.get("enum")
+    more = {"enum": [*values, None]} if is_list(values) and None not in values else {}
     return {**schema, "type": [kind, "null"], **more}
 
 
@@ -280,22 +282,21 @@ def _closed(schema: Object) -> Object:
 
 def _opened(value: object) -> object:
     """Return a part of a schema without what `_closed` has added to it."""
-    if (parts := as_array(value)) is not None:
-        return [_opened(part) for part in parts]
-    fields = as_object(value)
-    if fields is None or fields.get("additionalProperties") is not False:
+    if is_list(value):
+        return [_opened(part) for part in value]
+    if not is_object(value) or value.get("additionalProperties") is not False:
         return value
-    return {key: item for key, item in fields.items() if key != "additionalProperties"}
+    return {key: item for key, item in value.items() if key != "additionalProperties"}
 
 
 def _refers_to(schema: Object, targets: frozenset[str]) -> bool:
-    parts = [schema, *(as_array(schema.get("allOf")) or [])]
-    return any((as_object(part) or {}).get("$ref") in targets for part in parts)
+    parts = [schema, *as_list(schema.get("allOf"))]
+    return any(as_object(part).get("$ref") in targets for part in parts)
 
 
 def _refers(value: object) -> bool:
-    parts: list[object] = as_array(value) or [value]
-    return any("$ref" in (as_object(part) or {}) for part in parts)
+    parts: list[object] = as_list(value) or [value]
+    return any("$ref" in as_object(part) for part in parts)
 
 
 def file_names(found: Mapping[Kind, object]) -> dict[Kind, str]:

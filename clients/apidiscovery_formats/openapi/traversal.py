@@ -6,7 +6,7 @@ only where the specification defines them.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import cast
+from typing import TypeGuard
 
 from apidiscovery_formats.openapi.pointers import unescaped
 
@@ -16,19 +16,29 @@ Fields = Mapping[str, object]
 KIND_KEY = "x-kubernetes-group-version-kind"  # of schemas and operations
 
 
-def as_object(value: object) -> Object | None:
-    """Return an object as it is; None for anything else."""
-    return cast("Object", value) if isinstance(value, dict) else None
+def is_object(value: object) -> TypeGuard[Object]:
+    """Return whether a value is an object."""
+    return isinstance(value, dict)
 
 
-def as_array(value: object) -> list[object] | None:
-    """Return an array as it is; None for anything else."""
-    return cast("list[object]", value) if isinstance(value, list) else None
+def is_list(value: object) -> TypeGuard[list[object]]:
+    """Return whether a value is an array."""
+    return isinstance(value, list)
+
+
+def as_object(value: object) -> Object:
+    """Return an object; an empty one in place of anything else."""
+    return value if is_object(value) else {}
+
+
+def as_list(value: object) -> list[object]:
+    """Return an array; an empty one in place of anything else."""
+    return value if is_list(value) else []
 
 
 def components(document: Fields, kind: str) -> Object:
     """Return the components of one kind, such as `schemas`; empty when there are none."""
-    return as_object((as_object(document.get("components")) or {}).get(kind)) or {}
+    return as_object(as_object(document.get("components")).get(kind))
 
 
 # Fields whose keys are names, and whose values are objects of the specification.
@@ -81,22 +91,21 @@ def rewritten(value: object, change: Change) -> object:
 
     The innermost come first; `change` gets a copy that it may alter.
     """
-    if (fields := as_object(value)) is not None:
-        return change({key: _field(key, inner, change) for key, inner in fields.items()})
-    if (items := as_array(value)) is not None:
-        return [rewritten(item, change) for item in items]
+    if is_object(value):
+        return change({key: _field(key, inner, change) for key, inner in value.items()})
+    if is_list(value):
+        return [rewritten(item, change) for item in value]
     return value
 
 
 def _field(key: str, value: object, change: Change) -> object:
     if key in _DATA or key.startswith("x-"):
         return value
-    named = as_object(value) if key in _NAMED else None
-    if named is None:
+    if key not in _NAMED or not is_object(value):
         return rewritten(value, change)
     return {
         name: inner if key == "paths" and name.startswith("x-") else rewritten(inner, change)
-        for name, inner in named.items()
+        for name, inner in value.items()
     }
 
 
@@ -107,7 +116,7 @@ def references(value: object) -> set[str]:
     def collect(fields: Object) -> Object:
         if isinstance(reference := fields.get("$ref"), str):
             found.add(reference)
-        mapping = as_object((as_object(fields.get("discriminator")) or {}).get("mapping")) or {}
+        mapping = as_object(as_object(fields.get("discriminator")).get("mapping"))
         found.update(target for target in mapping.values() if isinstance(target, str))
         return fields
 

@@ -12,7 +12,7 @@ from time import monotonic
 from typing import Final
 
 import yaml
-from apidiscovery_formats.openapi.traversal import Object, as_array, as_object
+from apidiscovery_formats.openapi.traversal import Object, as_list, as_object, is_object
 
 from apidiscovery_service.web.example_text import MAX_LENGTH, matching
 from apidiscovery_service.web.field_schemas import (
@@ -88,7 +88,7 @@ def example(schemas: Schemas, root: Object, named: Named) -> Object:
     """
     whole = schemas.whole(root)
     maker = _Maker(schemas)
-    properties = as_object(whole.get("properties")) or {}
+    properties = as_object(whole.get("properties"))
     metadata: Object = {"name": _NAME}
     if named.is_namespaced:
         metadata["namespace"] = "default"
@@ -98,7 +98,7 @@ def example(schemas: Schemas, root: Object, named: Named) -> Object:
     shown = [name for name in properties if name in required or name == "spec"]
     for name in (*shown, *_COMMON.get(schemas.name_of(root), ())):
         if name not in result and (name not in _LEFT_OUT or name in required):
-            schema = as_object(properties.get(name)) or {}
+            schema = as_object(properties.get(name))
             result[name] = maker.value(schema, 1)
     return result
 
@@ -123,7 +123,7 @@ class _Maker:
         default = whole.get("default")
         if _is_shown(default):
             return default
-        if values := as_array(whole.get("enum")):
+        if values := as_list(whole.get("enum")):
             return next((each for each in values if each not in ("", None)), values[0])
         return self._typed(whole, name, depth)
 
@@ -143,7 +143,7 @@ class _Maker:
                 return self._object(whole, name, depth)
 
     def _items(self, whole: Object, depth: int) -> list[object]:
-        schema = as_object(whole.get("items")) or {}
+        schema = as_object(whole.get("items"))
         most = _count(whole, "maxItems", MAX_VALUES)
         count = min(max(1, _count(whole, "minItems", 0)), most)
         if depth > _MAX_DEPTH:
@@ -152,14 +152,14 @@ class _Maker:
         return _distinct(items, self._schemas.whole(schema), whole)
 
     def _object(self, whole: Object, name: str, depth: int) -> Object:
-        properties = as_object(whole.get("properties")) or {}
+        properties = as_object(whole.get("properties"))
         required = texts(whole.get("required"))
         if depth > _MAX_DEPTH:
             return {}
         common = _COMMON.get(name, ())
         result: Object = {}
         for key in properties:
-            schema = as_object(properties[key]) or {}
+            schema = as_object(properties[key])
             if key in required or key in common or self._has_default(schema, depth):
                 result[key] = self.value(schema, depth + 1)
         if name in _JOBS and isinstance(template := result.get("template"), dict):
@@ -179,16 +179,16 @@ class _Maker:
             if len(result) >= least:
                 return
             if key not in result:
-                result[key] = self.value(as_object(properties[key]) or {}, depth + 1)
-        is_map = as_object(whole.get("additionalProperties")) is not None
+                result[key] = self.value(as_object(properties[key]), depth + 1)
+        is_map = is_object(whole.get("additionalProperties"))
         if is_map and not result and not properties:
             least = max(least, 1)
         for place in range(len(result), least):
             result[_NAME if place == 0 else f"{_NAME}-{place + 1}"] = self._extra(whole, depth)
 
     def _extra(self, whole: Object, depth: int) -> object:
-        schema = as_object(whole.get("additionalProperties"))
-        return _NAME if schema is None else self.value(schema, depth + 1)
+        schema = whole.get("additionalProperties")
+        return self.value(schema, depth + 1) if is_object(schema) else _NAME
 
 
 def number(whole: Object, wanted: int) -> int | float:
@@ -246,7 +246,7 @@ def _distinct(items: list[object], schema: Object, whole: Object) -> list[object
     is_set = whole.get("uniqueItems") is True or whole.get("x-kubernetes-list-type") == "set"
     if len(items) < 2 or not is_set:  # noqa: PLR2004 - two items can be equal
         return items
-    values = as_array(schema.get("enum"))
+    values = as_list(schema.get("enum"))
     if values:
         return list(values[: len(items)])
     return [

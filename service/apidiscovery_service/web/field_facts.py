@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from apidiscovery_formats.go_json import dumps
-from apidiscovery_formats.openapi.traversal import Object, as_array
+from apidiscovery_formats.openapi.traversal import Object, as_list
 
 from apidiscovery_service.web.descriptions import visible_text
 from apidiscovery_service.web.field_schemas import RULES, objects, texts
@@ -69,7 +69,7 @@ _RANGES = (
 
 def facts(whole: Object) -> Iterator[Fact]:
     """Yield the constraints of a schema, without its rules."""
-    if values := as_array(whole.get("enum")):
+    if values := as_list(whole.get("enum")):
         shown = tuple(map(as_code, values[:_MAX_VALUES]))
         yield Fact("one of", shown, len(values) - len(shown))
     yield from _bounds(whole)

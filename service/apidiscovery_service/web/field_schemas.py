@@ -14,9 +14,10 @@ from apidiscovery_formats.openapi.traversal import (
     Component,
     Fields,
     Object,
-    as_array,
+    as_list,
     as_object,
     components,
+    is_object,
 )
 
 RULES: Final = "x-kubernetes-validations"
@@ -41,14 +42,14 @@ class Schemas:
     def __iter__(self) -> Iterator[tuple[str, Object]]:
         """Yield each named schema."""
         for name, schema in self._named.items():
-            if (found := as_object(schema)) is not None:
-                yield name, found
+            if is_object(schema):
+                yield name, schema
 
     def of_kind(self, group: str, version: str, kind: str) -> Object | None:
         """Return the schema of a kind; None without one."""
         wanted = {"group": group, "version": version, "kind": kind}
         for _, schema in self:
-            if wanted in (as_array(schema.get(KIND_KEY)) or []):
+            if wanted in as_list(schema.get(KIND_KEY)):
                 return schema
         return None
 
@@ -120,7 +121,7 @@ class Outline:
     @property
     def properties(self) -> Object:
         """Return the schemas of the fields in it."""
-        return as_object(self.inner.get("properties")) or {}
+        return as_object(self.inner.get("properties"))
 
     @property
     def required(self) -> list[str]:
@@ -130,13 +131,12 @@ class Outline:
 
 def objects(value: object) -> list[Object]:
     """Return the objects of an array; nothing where there is none."""
-    found = (as_object(item) for item in as_array(value) or [])
-    return [item for item in found if item is not None]
+    return [item for item in as_list(value) if is_object(item)]
 
 
 def texts(value: object) -> list[str]:
     """Return the strings of an array; nothing where there is none."""
-    return [item for item in as_array(value) or [] if isinstance(item, str)]
+    return [item for item in as_list(value) if isinstance(item, str)]
 
 
 def element_of(whole: Object) -> Object | None:
@@ -150,7 +150,8 @@ def is_int_or_string(schema: Object) -> bool:
 
 
 def _values(whole: Object) -> Object | None:
-    return as_object(whole.get("additionalProperties"))
+    values = whole.get("additionalProperties")
+    return values if is_object(values) else None
 
 
 def _added(result: Object, part: Object) -> list[Object]:
@@ -161,9 +162,9 @@ def _added(result: Object, part: Object) -> list[Object]:
             if result.setdefault(key, value) != value and key not in _MEANS_LITTLE:
                 differing.append({key: value})
         elif key == "properties":
-            result[key] = {**(as_object(value) or {}), **(as_object(result.get(key)) or {})}
+            result[key] = {**as_object(value), **as_object(result.get(key))}
         elif key != "allOf":
-            result[key] = [*(as_array(result.get(key)) or []), *(as_array(value) or [])]
+            result[key] = [*as_list(result.get(key)), *as_list(value)]
     return differing
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
-from apidiscovery_formats.openapi.traversal import Object, as_object
+from apidiscovery_formats.openapi.traversal import Object, as_object, is_object
 from markupsafe import Markup
 
 from apidiscovery_service.web import descriptions
@@ -118,8 +118,8 @@ class FieldTree:
             properties = self._schemas.outline(schema).properties
             longest = max((name.count(".") for name in properties), default=-1) + 1
             for end in range(min(start + longest, len(steps)), start, -1):
-                inner = as_object(properties.get(name := ".".join(steps[start:end])))
-                if inner is not None and (id(inner), end) not in tried:
+                inner = properties.get(name := ".".join(steps[start:end]))
+                if is_object(inner) and (id(inner), end) not in tried:
                     tried.add((id(inner), end))
                     pending.append((inner, (*names, name), end))
         return best
@@ -165,7 +165,7 @@ class FieldTree:
         """Return the kind itself, and each field along a path."""
         chain = [self._schemas.outline(self._root)]
         for name in names:
-            chain.append(self._schemas.outline(as_object(chain[-1].properties[name]) or {}))
+            chain.append(self._schemas.outline(as_object(chain[-1].properties[name])))
         return chain
 
     def _level(self, within: Outline, names: Names, start: int | None, opened: str | None) -> Level:
@@ -188,7 +188,7 @@ class FieldTree:
         return Level(_path(names), fields, len(ordered), start)
 
     def _field(self, value: object, names: Names, *, is_required: bool, is_open: bool) -> Field:
-        outline = self._schemas.outline(as_object(value) or {})
+        outline = self._schemas.outline(as_object(value))
         whole = outline.whole
         item = outline.inner if outline.inner is not whole else {}
         own = whole.get("description")

@@ -87,7 +87,7 @@ def _ways(schemas: Object, parts: dict[str, _Parts], root: str) -> Iterator[tupl
     while pending:
         name, way, depth = pending.popleft()
         if name not in parts:
-            parts[name] = _parts(as_object(schemas.get(name)) or {})
+            parts[name] = _parts(as_object(schemas.get(name)))
         yield name, way
         for path, target in parts[name].references:
             if target not in seen and target in schemas and depth < _MAX_WAY:
@@ -106,8 +106,8 @@ def _parts(schema: Object) -> _Parts:
             found.references.append((path, component.name))
         if depth > _MAX_DEPTH:
             continue
-        for name, inner in (as_object(value.get("properties")) or {}).items():
-            field = as_object(inner) or {}
+        for name, inner in as_object(value.get("properties")).items():
+            field = as_object(inner)
             text = field.get("description")
             within = joined(path, name)
             found.fields.append((within, text[:MAX_DESCRIPTION] if isinstance(text, str) else ""))
