@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import cast
 
 import yaml
+from apidiscovery_formats.json_values import as_object
 
 from apidiscovery_cli.files import STDIN, UnusableFile, read_input
 from apidiscovery_cli.registration_objects import GROUPS, KINDS, Kind
@@ -109,9 +110,9 @@ def _own_name(content: bytes) -> str:
     """Return the name in the first discovery list; empty for none, and for invalid YAML."""
     with suppress(UnusableFile):
         for value in _values(File("", content)):
-            fields = _fields(value)
+            fields = as_object(value)
             if fields.get("kind") == GROUPS.api_kind:
-                return _text(_fields(fields.get("metadata")).get("name"))
+                return _text(as_object(fields.get("metadata")).get("name"))
     return ""
 
 
@@ -123,7 +124,7 @@ def objects(file: File) -> list[Named]:
     """
     found: list[Named] = []
     for value in _values(file):
-        kind, name = _kind(value, file.path), _text(_fields(value.get("metadata")).get("name"))
+        kind, name = _kind(value, file.path), _text(as_object(value.get("metadata")).get("name"))
         if kind is GROUPS and not name:
             number = 1 + sum(earlier.kind is GROUPS for earlier in found)
             name = file.list_name if number == 1 else f"{file.list_name}-{number}"
@@ -160,11 +161,10 @@ def _values(file: File) -> Iterator[Mapping[str, object]]:
 
 
 def _items(value: object) -> Iterator[Mapping[str, object]]:
-    fields = _fields(value)
+    fields = as_object(value)
     items = fields.get("items")
     if fields.get("kind") == "List" and isinstance(items, list):
-        for item in cast("list[object]", items):
-            yield _fields(item)
+        yield from map(as_object, items)
     elif fields.get("kind") != "List":
         yield fields
 
@@ -187,10 +187,6 @@ def _load(text: bytes, path: str, first_line: int) -> object:
         raise UnusableFile(f"{path}:{line}: no YAML: {error.reason}") from None
     except yaml.YAMLError as error:
         raise UnusableFile(f"{path}: no YAML: {' '.join(str(error).split())}") from None
-
-
-def _fields(value: object) -> Mapping[str, object]:
-    return cast("dict[str, object]", value) if isinstance(value, dict) else {}
 
 
 def _text(value: object) -> str:

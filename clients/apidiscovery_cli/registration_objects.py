@@ -9,13 +9,15 @@ from typing import TypeAlias, cast
 import click
 from apidiscovery.service.v1 import discovery_pb2, registry_pb2
 from apidiscovery_client import DiscoveryError
+from apidiscovery_formats.go_json import JSONValue
 from apidiscovery_formats.go_text import human_duration
+from apidiscovery_formats.json_values import as_list, as_object
 from google.protobuf.json_format import MessageToDict
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from apidiscovery_cli.printing import json_text, table, yaml_text
 
-Object: TypeAlias = dict[str, object]
+Object: TypeAlias = dict[str, JSONValue]
 
 WRITERS: Mapping[str, Callable[[object], str]] = {"json": json_text, "yaml": yaml_text}
 
@@ -143,8 +145,7 @@ def object_of(registration: registry_pb2.Registration) -> Object:
         metadata: Object = {"name": registration.name}
     else:
         fields = _manifest(registration)
-        stated = fields.get("metadata")
-        metadata = cast("Object", stated) if isinstance(stated, dict) else {}
+        metadata = as_object(fields.get("metadata"))
     metadata = {**metadata, "resourceVersion": str(registration.revision)}
     return _sorted({**fields, "metadata": metadata})
 
@@ -216,16 +217,14 @@ def _api_service_row(
 ) -> list[str]:
     """Source: kube-aggregator pkg/registry/apiservice/etcd/etcd.go `ConvertToTable`."""
     manifest = _manifest(registration)
-    service = _inner(_inner(manifest, "spec"), "service")
+    service = as_object(as_object(manifest.get("spec")).get("service"))
     address = f"{service.get('namespace', '')}/{service.get('name', '')}" if service else "Local"
     age = human_age(now, registration.created)
-    return [registration.name, address, _available(_inner(manifest, "status")), age]
+    return [registration.name, address, _available(as_object(manifest.get("status"))), age]
 
 
 def _available(status: Object) -> str:
-    conditions = status.get("conditions")
-    for condition in cast("list[object]", conditions) if isinstance(conditions, list) else []:
-        fields = cast("Object", condition) if isinstance(condition, dict) else {}
+    for fields in map(as_object, as_list(status.get("conditions"))):
         if fields.get("type") == "Available":
             value, reason = str(fields.get("status", "")), fields.get("reason")
             return f"{value} ({reason})" if reason and value != "True" else value
@@ -305,11 +304,6 @@ def _time(moment: Timestamp) -> datetime:
         return moment.ToDatetime(tzinfo=UTC)
     except (ValueError, OverflowError):
         return datetime.fromtimestamp(0, UTC)
-
-
-def _inner(fields: Object, key: str) -> Object:
-    value = fields.get(key)
-    return cast("Object", value) if isinstance(value, dict) else {}
 
 
 def human_age(now: datetime, since: Timestamp) -> str:

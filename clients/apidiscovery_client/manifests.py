@@ -13,6 +13,7 @@ from typing import cast
 
 import yaml
 from apidiscovery_formats import yaml_text
+from apidiscovery_formats.json_values import as_object
 from apidiscovery_formats.manifest_text import Text, documents, is_like_json, lines, members
 from apidiscovery_formats.openapi.pointers import Path
 from apidiscovery_formats.yaml_text import Budget, Unparsable
@@ -83,8 +84,7 @@ class Manifest:
 
     @property
     def _metadata(self) -> Fields:
-        value = self.fields.get("metadata")
-        return cast("Fields", value) if isinstance(value, dict) else {}
+        return as_object(self.fields.get("metadata"))
 
     @staticmethod
     def _text_at(fields: Fields, key: str) -> str:

@@ -13,8 +13,9 @@ there on request; `apidiscovery_client.schemas` writes and reads them.
 import json
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import TypeVar, cast
+from typing import TypeVar
 
+from apidiscovery_formats.json_values import as_object
 from apidiscovery_formats.media_types import AGGREGATED_GROUP, AGGREGATED_KIND
 
 from apidiscovery_client import _notes as notes
@@ -126,8 +127,7 @@ def load(data: bytes, name: str, *, now: datetime | None = None) -> Snapshot:
 
 def parsed_own(data: bytes, name: str) -> Fields:
     """Return the fields of a file that `dump` has written; raise `InvalidConfiguration`."""
-    document = _parsed(data, name)
-    fields: Fields = cast("Fields", document) if isinstance(document, dict) else {}
+    fields = as_object(_parsed(data, name))
     if (fields.get("kind"), fields.get("apiVersion")) != (KIND, API_VERSION):
         raise InvalidConfiguration(f"{name}: it is no {KIND} {API_VERSION}; {_SAVE}")
     return fields

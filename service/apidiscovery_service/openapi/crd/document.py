@@ -11,10 +11,11 @@ from operator import itemgetter
 from typing import Any
 
 import orjson
+from apidiscovery_formats.json_values import as_list, as_object
 
 from apidiscovery_service.core.model import GroupVersionKind
 from apidiscovery_service.kube import go_json
-from apidiscovery_service.openapi import json_text, meta_components, operations
+from apidiscovery_service.openapi import meta_components, operations
 from apidiscovery_service.openapi.crd import schema_fields, structural
 from apidiscovery_service.openapi.crd.schema_fields import Reading, Schema, ordered
 from apidiscovery_service.openapi.crd.structural import INT_OR_STRING, is_int_or_string
@@ -110,7 +111,7 @@ def crd_document(group: str, version: str, definitions: Sequence[Definition]) ->
 
 def _served(group: str, version: str, definition: Definition) -> _Served:
     fields = _fields(definition)
-    subresources = _object(fields.get("subresources"))
+    subresources = as_object(fields.get("subresources"))
     return _Served(
         name=f"{definition.plural}.{group}",
         kind=GroupVersionKind(group, version, definition.kind),
@@ -120,7 +121,7 @@ def _served(group: str, version: str, definition: Definition) -> _Served:
         subresources=tuple(
             name for name in ("status", "scale") if subresources.get(name) is not None
         ),
-        schema=_object(fields.get("schema")).get("openAPIV3Schema"),
+        schema=as_object(fields.get("schema")).get("openAPIV3Schema"),
         path=("spec", "versions", definition.index, "schema", "openAPIV3Schema"),
         selectable=_selectable(fields),
     )
@@ -128,17 +129,9 @@ def _served(group: str, version: str, definition: Definition) -> _Served:
 
 def _fields(definition: Definition) -> dict[str, Any]:
     try:
-        return _object(orjson.loads(definition.version))
+        return as_object(orjson.loads(definition.version))
     except ValueError as error:
         raise InvalidOpenAPI((), f"{definition.plural}: is not JSON: {error}") from error
-
-
-def _object(value: object) -> dict[str, Any]:
-    return value if json_text.is_object(value) else {}
-
-
-def _list(value: object) -> list[Any]:
-    return value if json_text.is_array(value) else []
 
 
 def _selectable(fields: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -146,7 +139,7 @@ def _selectable(fields: Mapping[str, Any]) -> Mapping[str, Any]:
 
     Source: pkg/controller/openapi/builder/builder.go:buildSelectableFields.
     """
-    paths = [_object(one).get("jsonPath") for one in _list(fields.get("selectableFields"))]
+    paths = [as_object(one).get("jsonPath") for one in as_list(fields.get("selectableFields"))]
     named = [{"fieldPath": path.removeprefix(".")} for path in paths if isinstance(path, str)]
     return {"x-kubernetes-selectable-fields": named} if named else {}
 

@@ -11,6 +11,7 @@ from http import HTTPStatus
 from typing import TypeVar, cast
 
 import structlog
+from apidiscovery_formats.json_values import as_list
 
 from apidiscovery_service.core.cluster import Addresses, Dialect
 from apidiscovery_service.sources.upstreams.body import Body, parsed
@@ -127,10 +128,9 @@ def read_addresses(body: Body) -> Addresses:
     document = parsed(body)
     if not isinstance(document, dict):
         raise UpstreamFailed(Reason.MALFORMED, "want an object")
-    items = cast("dict[str, object]", document).get("serverAddressByClientCIDRs")
-    found: list[tuple[str, str]] = []
-    for item in cast("list[object]", items) if isinstance(items, list) else ():
-        if isinstance(item, Mapping):
-            fields = cast("Mapping[str, object]", item)
-            found.append((str(fields.get("clientCIDR", "")), str(fields.get("serverAddress", ""))))
-    return tuple(found)
+    fields = cast("dict[str, object]", document)
+    return tuple(
+        (str(item.get("clientCIDR", "")), str(item.get("serverAddress", "")))
+        for item in as_list(fields.get("serverAddressByClientCIDRs"))
+        if isinstance(item, Mapping)
+    )
