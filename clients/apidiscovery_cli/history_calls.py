@@ -48,9 +48,7 @@ class HistoryClient(GrpcClient):
             CallRefused: There is no history, or none of the cluster at that time.
             UnexpectedDocument: The answer cannot be read.
         """
-        timestamp = Timestamp()
-        timestamp.FromDatetime(when)
-        request = history_pb2.GetAtRequest(cluster=name, time=timestamp)
+        request = history_pb2.GetAtRequest(cluster=name, time=timestamp(when))
         found, _ = self._call("GetAt", self._stub.GetAt, request)
         now = datetime.now(UTC)
         try:
@@ -86,3 +84,12 @@ class HistoryClient(GrpcClient):
             return b"".join(part.part for part in parts)
         except grpc.RpcError as error:
             raise self._error("GetOpenAPIChange", error) from None
+
+
+def timestamp(when: datetime | None) -> Timestamp | None:
+    """Return a time as a message; None for None."""
+    if when is None:
+        return None
+    message = Timestamp()
+    message.FromDatetime(when)
+    return message

@@ -12,6 +12,7 @@ from apidiscovery_client import DiscoveryError
 from apidiscovery_formats.go_json import JSONValue
 from apidiscovery_formats.go_text import human_duration
 from apidiscovery_formats.json_values import as_list, as_object
+from apidiscovery_formats.times import time_text
 from google.protobuf.json_format import MessageToDict
 from google.protobuf.timestamp_pb2 import Timestamp
 
@@ -207,7 +208,7 @@ def registrations_table(
 
 
 def _crd_row(registration: registry_pb2.Registration, _now: datetime, _wide: bool) -> list[str]:  # noqa: FBT001 - one signature for every table
-    return [registration.name, _rfc3339(registration.created)]
+    return [registration.name, time_text(_time(registration.created))]
 
 
 def _api_service_row(
@@ -273,7 +274,7 @@ def _source_row(source: discovery_pb2.DiscoverySource, *, wide: bool) -> list[st
     return [
         source.name,
         _SOURCE_STATES.get(source.state, _UNKNOWN),
-        _rfc3339(source.since) if source.HasField("since") else _UNKNOWN,
+        time_text(_time(source.since)) if source.HasField("since") else _UNKNOWN,
         f"- ({source.withheld})" if source.withheld else _listed(offered, wide=wide),
         "-" if source.withheld else _listed(shadowed, wide=wide),
         *([source.address or "<none>"] if wide else []),
@@ -292,11 +293,6 @@ def _listed(names: Sequence[str], *, wide: bool) -> str:
     if more <= 0:
         return ",".join(names)
     return f"{','.join(names[:_SHOWN_NAMES])} + {more} more..."
-
-
-def _rfc3339(moment: Timestamp) -> str:
-    """Return a moment to the second, as Kubernetes writes metadata.creationTimestamp."""
-    return _time(moment).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _time(moment: Timestamp) -> datetime:

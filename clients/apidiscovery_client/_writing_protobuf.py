@@ -65,7 +65,7 @@ def list_meta() -> meta_pb2.ListMeta:
 
 def _object_meta(name: str) -> meta_pb2.ObjectMeta:
     return meta_pb2.ObjectMeta(
-        name=_text(name),
+        name=without_surrogates(name),
         generate_name="",
         namespace="",
         self_link="",
@@ -93,19 +93,19 @@ def _with_more(message: M, extra: Mapping[str, object]) -> M:
 
 def _version(version: Version) -> discovery_pb2.APIVersionDiscovery:
     message = discovery_pb2.APIVersionDiscovery(
-        version=_text(version.name),
+        version=without_surrogates(version.name),
         resources=[_resource(resource) for resource in version.resources],
-        freshness=_text(_writing.stated_freshness(version)),
+        freshness=without_surrogates(_writing.stated_freshness(version)),
     )
     return _with_more(message, version.extra)
 
 
 def _resource(resource: Resource) -> discovery_pb2.APIResourceDiscovery:
     message = discovery_pb2.APIResourceDiscovery(
-        resource=_text(resource.name),
+        resource=without_surrogates(resource.name),
         response_kind=_optional_kind(resource.response_kind),
-        scope=_text(resource.scope),
-        singular_resource=_text(resource.singular_name),
+        scope=without_surrogates(resource.scope),
+        singular_resource=without_surrogates(resource.singular_name),
         verbs=_texts(resource.verbs),
         short_names=_texts(resource.short_names),
         categories=_texts(resource.categories),
@@ -116,7 +116,7 @@ def _resource(resource: Resource) -> discovery_pb2.APIResourceDiscovery:
 
 def _subresource(subresource: Subresource) -> discovery_pb2.APISubresourceDiscovery:
     message = discovery_pb2.APISubresourceDiscovery(
-        subresource=_text(subresource.name),
+        subresource=without_surrogates(subresource.name),
         response_kind=_optional_kind(subresource.response_kind),
         accepted_types=[_kind(kind) for kind in subresource.accepted_types],
         verbs=_texts(subresource.verbs),
@@ -130,16 +130,14 @@ def _optional_kind(kind: GroupVersionKind | None) -> meta_pb2.GroupVersionKind |
 
 def _kind(kind: GroupVersionKind) -> meta_pb2.GroupVersionKind:
     return meta_pb2.GroupVersionKind(
-        group=_text(kind.group), version=_text(kind.version), kind=_text(kind.kind)
+        group=without_surrogates(kind.group),
+        version=without_surrogates(kind.version),
+        kind=without_surrogates(kind.kind),
     )
 
 
-def _text(text: str) -> str:
-    return without_surrogates(text)
-
-
 def _texts(texts: Iterable[str]) -> list[str]:
-    return [_text(text) for text in texts]
+    return [without_surrogates(text) for text in texts]
 
 
 # From here on: the unaggregated documents.
@@ -151,8 +149,8 @@ def _core_versions(fields: Mapping[str, object]) -> Message:
         versions=_texts(cast("list[str]", fields["versions"])),
         server_address_by_client_cidrs=[
             unaggregated_pb2.ServerAddressByClientCIDR(
-                client_cidr=_text(address["clientCIDR"]),
-                server_address=_text(address["serverAddress"]),
+                client_cidr=without_surrogates(address["clientCIDR"]),
+                server_address=without_surrogates(address["serverAddress"]),
             )
             for address in addresses
         ],
@@ -167,7 +165,7 @@ def _group_list(fields: Mapping[str, object]) -> Message:
 def _plain_group(fields: Mapping[str, object]) -> unaggregated_pb2.APIGroup:
     versions = cast("list[dict[str, str]]", fields["versions"])
     return unaggregated_pb2.APIGroup(
-        name=_text(str(fields["name"])),
+        name=without_surrogates(str(fields["name"])),
         versions=[_version_name(version) for version in versions],
         preferred_version=_version_name(cast("dict[str, str]", fields["preferredVersion"])),
     )
@@ -175,21 +173,22 @@ def _plain_group(fields: Mapping[str, object]) -> unaggregated_pb2.APIGroup:
 
 def _version_name(fields: Mapping[str, str]) -> unaggregated_pb2.GroupVersionForDiscovery:
     return unaggregated_pb2.GroupVersionForDiscovery(
-        group_version=_text(fields["groupVersion"]), version=_text(fields["version"])
+        group_version=without_surrogates(fields["groupVersion"]),
+        version=without_surrogates(fields["version"]),
     )
 
 
 def _resource_list(fields: Mapping[str, object]) -> Message:
     lines = cast("list[dict[str, object]]", fields["resources"])
     return unaggregated_pb2.APIResourceList(
-        group_version=_text(str(fields["groupVersion"])),
+        group_version=without_surrogates(str(fields["groupVersion"])),
         resources=[_line(line) for line in lines],
     )
 
 
 def _line(fields: Mapping[str, object]) -> unaggregated_pb2.APIResource:
     def told(name: str) -> str:
-        return _text(str(fields.get(name, "")))
+        return without_surrogates(str(fields.get(name, "")))
 
     def listed(name: str) -> list[str]:
         return _texts(cast("Iterable[str]", fields.get(name, ())))

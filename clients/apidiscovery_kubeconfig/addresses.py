@@ -13,6 +13,8 @@ from apidiscovery_kubeconfig.errors import ConfigurationError
 
 WANTED = "want a URL such as https://host:6443, of http or https"
 
+DEFAULT_PORTS = {"http": 80, "https": 443}
+
 _UNFIT = re.compile(r"[\x00-\x20\x7f]")
 
 
@@ -43,21 +45,27 @@ def server_url(text: str, where: str) -> str:
     return text.rstrip("/")
 
 
-_PORTS = {"http": 80, "https": 443}
-
-
 def environment_proxy(url: str, environ: Mapping[str, str]) -> str | None:
     """Return the URL of the proxy for a server by the environment, or None.
 
     Raises:
         ConfigurationError: It is not usable; the message names the variable.
     """
-    parts = urlsplit(url)
-    host, port = parts.hostname or "", parts.port or _PORTS[parts.scheme]
-    upper = f"{parts.scheme.upper()}_PROXY"
+    upper = f"{urlsplit(url).scheme.upper()}_PROXY"
     name = next((name for name in (upper, upper.lower()) if environ.get(name)), None)
     if name is None or (upper == "HTTP_PROXY" and "REQUEST_METHOD" in environ):
         return None  # HTTP_PROXY may be the header `Proxy` of a CGI request
+    return proxy_of_variable(name, url, environ)
+
+
+def proxy_of_variable(name: str, url: str, environ: Mapping[str, str]) -> str | None:
+    """Return the URL of the proxy that a variable names, or None if it is not for a server.
+
+    Raises:
+        ConfigurationError: It is not usable; the message names the variable.
+    """
+    parts = urlsplit(url)
+    host, port = parts.hostname or "", parts.port or DEFAULT_PORTS[parts.scheme]
     exceptions = environ.get("NO_PROXY") or environ.get("no_proxy") or ""
     if is_loopback(host) or is_excepted(host, port, exceptions):
         return None
@@ -82,7 +90,7 @@ def proxy_url(text: str, where: str) -> str:
         raise ConfigurationError(
             f"{where}: SOCKS proxies are not supported, want http:// or https://"
         )
-    if parts.scheme not in _PORTS or not host:
+    if parts.scheme not in DEFAULT_PORTS or not host:
         raise ConfigurationError(f"{where}: want a URL such as http://proxy.example.com:3128")
     return full
 

@@ -12,11 +12,10 @@ import click
 from apidiscovery.service.v1 import history_pb2
 from apidiscovery_client import ServerUnreachable
 from apidiscovery_client._grpc.calls import CallRefused
-from google.protobuf.timestamp_pb2 import Timestamp
 
 from apidiscovery_cli.grpc_connection import with_client
 from apidiscovery_cli.help_pages import Command
-from apidiscovery_cli.history_calls import HistoryClient
+from apidiscovery_cli.history_calls import HistoryClient, timestamp
 from apidiscovery_cli.history_words import MERGED, DescribedChange, describe, row
 from apidiscovery_cli.options import TextType, duration_s
 from apidiscovery_cli.outages import Outage
@@ -178,8 +177,8 @@ def _described(
     """Yield what is selected, the newest first."""
     request = history_pb2.ListChangesRequest(
         selection=_selection(flags),
-        since=_timestamp(flags["since"]),
-        until=_timestamp(flags["until"]),
+        since=timestamp(flags["since"]),
+        until=timestamp(flags["until"]),
         with_groups=True,
     )
     return filter(None, map(describe_one, client.changes(request)))
@@ -194,14 +193,6 @@ def _describer(client: HistoryClient, flags: _Flags) -> _Describe:
 
     fields = FieldHistory(client, kinds)
     return lambda change: describe(change, kinds, fields.of)
-
-
-def _timestamp(when: datetime | None) -> Timestamp | None:
-    if when is None:
-        return None
-    timestamp = Timestamp()
-    timestamp.FromDatetime(when)
-    return timestamp
 
 
 # Printing.

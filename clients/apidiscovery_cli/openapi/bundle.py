@@ -23,6 +23,7 @@ from apidiscovery_client.openapi.json_documents import (
     rewritten,
 )
 from apidiscovery_formats.openapi.pointers import escaped
+from apidiscovery_formats.openapi.rules import METHODS
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,8 +128,6 @@ class ComponentGroups:
                 names[component, group] = name
         return names
 
-
-METHODS = ("get", "put", "post", "delete", "options", "head", "patch", "trace")
 
 _VERSION = re.compile(r"3\.0\.\d+")
 _INFO: Mapping[str, object] = {"title": "Kubernetes", "version": "unversioned"}

@@ -6,12 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from threading import Lock
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 from apidiscovery_kubeconfig.addresses import (
     environment_proxy,
-    is_excepted,
-    is_loopback,
+    proxy_of_variable,
     proxy_url,
     stays_secret,
     without_password,
@@ -26,7 +24,6 @@ if TYPE_CHECKING:
     import ssl
 
 _ASK_AGAIN_S = 10.0  # before the same refused credentials are reported to `Access` again
-_DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 class Deadline:
@@ -166,11 +163,4 @@ def _configured_proxy(server: Server, url: str) -> str:
 
 def _proxy_of_everything(server: Server) -> str | None:
     name = next((name for name in ("ALL_PROXY", "all_proxy") if os.environ.get(name)), None)
-    if name is None:
-        return None
-    parts = urlsplit(server.url)
-    host, port = parts.hostname or "", parts.port or _DEFAULT_PORTS[parts.scheme]
-    exceptions = os.environ.get("NO_PROXY") or os.environ.get("no_proxy") or ""
-    if is_loopback(host) or is_excepted(host, port, exceptions):
-        return None
-    return proxy_url(os.environ[name], name)
+    return proxy_of_variable(name, server.url, os.environ) if name else None

@@ -5,10 +5,10 @@ import json
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from apidiscovery_kubeconfig.addresses import DEFAULT_PORTS
+
 if TYPE_CHECKING:  # transports of another kind need no such server
     from apidiscovery_client._server import Server
-
-_DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 def key(server: str, identity: str = "", *, trust: str = "", route: str = "") -> str:
@@ -47,6 +47,6 @@ def _normalised(server: str) -> str:
         return server
     user, at, _ = url.netloc.rpartition("@")
     host = f"[{url.hostname}]" if ":" in (url.hostname or "") else url.hostname or ""
-    place = host if port in (None, _DEFAULT_PORTS.get(url.scheme)) else f"{host}:{port}"
+    place = host if port in (None, DEFAULT_PORTS.get(url.scheme)) else f"{host}:{port}"
     rest = url._replace(scheme="", netloc="", path=url.path.rstrip("/")).geturl()
     return f"{url.scheme}://{user}{at}{place}{rest}"

@@ -24,7 +24,7 @@ from apidiscovery_client.schema_diff.model import (
     Verdicts,
     worst,
 )
-from apidiscovery_client.schema_diff.places import Place, across
+from apidiscovery_client.schema_diff.places import LOGIC, Place, across
 from apidiscovery_client.schema_diff.ratcheting import (
     has_keys,
     when_broken,
@@ -53,7 +53,6 @@ from apidiscovery_client.schema_diff.validating import canonical, kind_of, meets
 _MAX_DEPTH = 100
 _MAX_CHANGES = 100_000
 _METADATA = ("apiVersion", "kind", "metadata")
-_LOGIC = ("allOf", "anyOf", "oneOf", "not", "enum")
 _FINE = Verdicts()
 _RESOURCE = {"apiVersion": "example.com/v1", "kind": "Example", "metadata": {"name": "example"}}
 _READ_FORMATS = ("date", "date-time", "datetime", "duration", "byte")  # CEL has types for them
@@ -400,7 +399,7 @@ def _nullable(walk: _Walk, old: Schema, new: Schema, place: Place) -> None:
         writer = Outcome.DEFAULTED if old.default is not NO_DEFAULT else Outcome.FINE
         if meets(new, "enum", None) is False:
             writer = Outcome.REJECTED  # a null was dropped or defaulted; now it meets the enum
-        elif any(new.get(keyword) is not None for keyword in _LOGIC[:-1]):
+        elif any(new.get(keyword) is not None for keyword in LOGIC[:-1]):
             reason = "whether null meets allOf, anyOf, oneOf or not, is not decided"
             unknown = Verdicts(Outcome.UNKNOWN, Reading.DIFFERENT, reason=reason)
             walk.tell(place, "nullable-added", before=False, after=True, verdicts=unknown)

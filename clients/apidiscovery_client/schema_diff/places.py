@@ -25,7 +25,7 @@ _ACROSS = (
     "not",
     "cel",
 )
-_LOGIC = ("allOf", "anyOf", "oneOf", "not", "enum")
+LOGIC = ("allOf", "anyOf", "oneOf", "not", "enum")
 _WHOLE = re.compile(r'^\[[\[{]"|"enum":\[[\[{]')
 _COUNTS = re.compile(r'"(?:min|max)Properties":')
 
@@ -112,7 +112,7 @@ def _looks_at(new: Schema, path: tuple[str, ...], treated: Outcome) -> bool:
     for rule in as_list(new.get("x-kubernetes-validations")):
         if cel.reads(str(as_object(rule).get("rule")), path) is not False:
             return True
-    if any(_names(new.get(keyword), path) for keyword in _LOGIC):
+    if any(_names(new.get(keyword), path) for keyword in LOGIC):
         return True
     if len(path) == 1 and not _keeps_count(new, treated):
         return True

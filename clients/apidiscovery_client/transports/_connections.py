@@ -9,6 +9,8 @@ from threading import Lock
 from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import SplitResult, unquote, urlsplit
 
+from apidiscovery_kubeconfig.addresses import DEFAULT_PORTS
+
 from apidiscovery_client._http.reply import MAX_CONCURRENT_REQUESTS, Reply
 from apidiscovery_client._http.request import Deadline, proxy_of
 from apidiscovery_client._interfaces import Traffic
@@ -27,7 +29,6 @@ FAILURES = (OSError, ValueError)
 
 _MAX_IDLE = MAX_CONCURRENT_REQUESTS
 _IDLE_S = 90.0  # Go net/http `DefaultTransport.IdleConnTimeout`
-_PORTS = {"http": 80, "https": 443}
 
 T = TypeVar("T")
 
@@ -214,7 +215,7 @@ class Connections:
 
 
 def _port(url: SplitResult) -> int:
-    return url.port or _PORTS[url.scheme]
+    return url.port or DEFAULT_PORTS[url.scheme]
 
 
 def _proxy_authorization(proxy: SplitResult) -> list[tuple[str, str]]:

@@ -12,7 +12,7 @@ from apidiscovery_service.errors import DiscoveryError, InvalidConfiguration
 MERGED = ""
 
 _AGE = re.compile(r"([0-9]+)(m|h|d)")
-_AGES = {"m": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1)}
+AGE_UNITS = {"m": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1)}
 _SIZE = re.compile(r"([0-9]+)(KiB|MiB|GiB)")
 _SIZES = {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 _MAX_AGE = timedelta(days=36500)
@@ -126,7 +126,7 @@ class Retention:
         age, size = _AGE.fullmatch(age_text.strip()), _SIZE.fullmatch(size_text.strip())
         if age and size and int(age[1]) and int(size[1]):
             # A longer age than a date can have is for ever.
-            length = min(int(age[1]), _MAX_AGE // _AGES[age[2]]) * _AGES[age[2]]
+            length = min(int(age[1]), _MAX_AGE // AGE_UNITS[age[2]]) * AGE_UNITS[age[2]]
             return cls(length, int(size[1]) * _SIZES[size[2]])
         raise InvalidConfiguration(f"want an age and a size such as 90d,2GiB, got {text[:100]!r}")
 

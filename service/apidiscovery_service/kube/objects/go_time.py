@@ -145,15 +145,6 @@ def unix_text(seconds: float) -> str:
     return time_text(datetime.fromtimestamp(seconds, UTC))
 
 
-def moment(text: str) -> datetime:
-    """Return the moment of a time in an object, in UTC.
-
-    Raises:
-        ValueError: It is no time.
-    """
-    return datetime.fromisoformat(text)
-
-
 def _at(instant: int) -> datetime:
     """Return the instant as a datetime.
 

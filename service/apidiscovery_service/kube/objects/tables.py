@@ -15,7 +15,6 @@ from enum import StrEnum
 from apidiscovery_formats.go_text import human_duration
 
 from apidiscovery_service.kube.go_json import JSONValue
-from apidiscovery_service.kube.objects import go_time
 from apidiscovery_service.kube.objects.encoding import ListMeta
 from apidiscovery_service.kube.objects.go_structs import as_list, as_mapping
 from apidiscovery_service.kube.objects.kinds import (
@@ -171,4 +170,4 @@ def _age(item: Object, now: datetime) -> str:
     created = metadata_of(item).get("creationTimestamp")
     if not isinstance(created, str):
         return "<unknown>"
-    return human_duration(int((now - go_time.moment(created)).total_seconds()))
+    return human_duration(int((now - datetime.fromisoformat(created)).total_seconds()))

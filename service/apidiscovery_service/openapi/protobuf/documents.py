@@ -19,6 +19,7 @@ from google.protobuf.message import Message
 from apidiscovery_service.kube.objects.json_text import Number
 from apidiscovery_service.openapi.protobuf import any_yaml
 from apidiscovery_service.openapi.protobuf.encoder import (
+    INT64,
     Encoder,
     Fill,
     Misfit,
@@ -33,7 +34,6 @@ from apidiscovery_service.openapi.protobuf.encoder import (
     unlike,
 )
 
-_INT64 = range(-(2**63), 2**63)
 _UINT64 = range(2**64)
 
 
@@ -283,7 +283,7 @@ def _default_number(value: Number) -> float:
     if not value.lstrip("-").isdecimal() or len(value) > len(str(2**64)):
         return amount
     whole = int(value)
-    if whole in _INT64:
+    if whole in INT64:
         return float(whole)
     return 0.0 if whole in _UINT64 else amount
 

@@ -28,7 +28,7 @@ from apidiscovery_service.openapi.errors import InvalidOpenAPI, Path
 # many.
 MAX_DEPTH = 128
 
-_INT64 = range(-(2**63), 2**63)
+INT64 = range(-(2**63), 2**63)
 _MAX_SHOWN = 256  # characters of a key
 _MAX_DIGITS = 400  # of what can be a double
 _EXTENSIONS = frozenset({"specification_extension", "vendor_extension"})
@@ -336,7 +336,7 @@ def _integer_of(value: Value) -> int:
         raise unlike("a whole number", value)
     text = str(value)
     whole = int(text) if text.lstrip("-").isdecimal() and len(text) < _MAX_DIGITS else int(amount)
-    if whole not in _INT64:
+    if whole not in INT64:
         raise unlike("a number of 64 bits", value)
     return whole
 

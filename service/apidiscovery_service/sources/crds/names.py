@@ -20,7 +20,7 @@ ESTABLISHED = "Established"
 NAMES_ACCEPTED = "NamesAccepted"
 TERMINATING = "Terminating"
 
-_NOTHING = Names("", "", "", "")
+NO_NAMES = Names("", "", "", "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +123,7 @@ def _claim_all(crds: Iterable[CustomResourceDefinition], claims: "_Claims") -> b
 
 def _is_settled(crd: CustomResourceDefinition) -> bool:
     """Return whether the document says which names are accepted, and that is final."""
-    return bool(_final_conditions(crd)) and _stated_names(crd) != _NOTHING
+    return bool(_final_conditions(crd)) and _stated_names(crd) != NO_NAMES
 
 
 def _final_conditions(crd: CustomResourceDefinition) -> tuple[Condition, ...]:
@@ -139,7 +139,7 @@ def _stated_established(crd: CustomResourceDefinition) -> Condition | None:
 
 def _stated_names(crd: CustomResourceDefinition) -> Names:
     """Return the accepted names of the document; an established definition has all its names."""
-    accepted = (crd.stated and crd.stated.accepted) or _NOTHING
+    accepted = (crd.stated and crd.stated.accepted) or NO_NAMES
     if _stated_established(crd) and not (accepted.plural and accepted.kind):
         return crd.names
     return accepted

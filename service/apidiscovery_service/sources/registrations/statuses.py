@@ -18,10 +18,9 @@ from apidiscovery_service.kube.objects.metadata import metadata_of
 from apidiscovery_service.sources.crds import names as crd_names
 from apidiscovery_service.sources.crds.model import (
     CustomResourceDefinition,
-    Names,
     StatedStatus,
 )
-from apidiscovery_service.sources.crds.names import CrdStatus
+from apidiscovery_service.sources.crds.names import NO_NAMES, CrdStatus
 from apidiscovery_service.sources.declarations import Declarations, Declared
 from apidiscovery_service.sources.registrations.object_defaults import with_status
 from apidiscovery_service.sources.registrations.record import (
@@ -40,7 +39,6 @@ from apidiscovery_service.workers import run_sized
 # Other processes may write at the same time; the last one completes the statuses of the group.
 _ATTEMPTS = 5
 
-_NO_NAMES = Names("", "", "", "")
 
 # A definition as it will be stored, and the status that it will have.
 _Decided: TypeAlias = tuple[CustomResourceDefinition, CrdStatus]
@@ -130,7 +128,7 @@ class Statuses:
         if change.declared is None:
             return True
         (crd,) = change.declared.crds
-        names = (crd.stated and crd.stated.accepted) or _NO_NAMES
+        names = (crd.stated and crd.stated.accepted) or NO_NAMES
         return not crd_names.is_of_another(
             crd.name, names, self.declarations.crds(crd.group).values()
         )
@@ -243,7 +241,7 @@ def _states(crd: CustomResourceDefinition, status: CrdStatus) -> bool:
 def _stated(status: CrdStatus, times: Iterable[str]) -> StatedStatus:
     """Return a status as it is read from the store."""
     return StatedStatus(
-        None if status.accepted == _NO_NAMES else status.accepted,
+        None if status.accepted == NO_NAMES else status.accepted,
         tuple(
             replace(condition, since=since)
             for condition, since in zip(status.conditions, times, strict=True)

@@ -4,7 +4,7 @@ import asyncio
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from http import HTTPStatus
 from urllib.parse import urlencode
 
@@ -13,6 +13,7 @@ from apidiscovery_formats.times import time_text
 from apidiscovery_service.core.model import Group
 from apidiscovery_service.history.history import History, ReadContent
 from apidiscovery_service.history.model import (
+    AGE_UNITS,
     MERGED,
     Change,
     ChangeFilter,
@@ -27,7 +28,6 @@ _LINES = 20  # of a page
 _PAGE = 200  # changes that are read for a page: many may share a line
 _SCANNED = 600  # changes of groups that are read for one page where a kind is wanted
 _AGO = re.compile(r"(\d{1,5})([mhd])")
-_UNITS = {"m": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1)}
 _MERGED_NAME = "served"
 
 
@@ -234,7 +234,7 @@ def _since(text: str) -> datetime | None:
     ago = _AGO.fullmatch(text)
     try:
         if ago:
-            return datetime.now(UTC) - int(ago[1]) * _UNITS[ago[2]]
+            return datetime.now(UTC) - int(ago[1]) * AGE_UNITS[ago[2]]
         when = datetime.fromisoformat(text.replace(" ", "+"))
     except (ValueError, OverflowError):
         message = "Since: want a time such as 2026-11-20T10:00:00Z, or how long ago, such as 7d."
