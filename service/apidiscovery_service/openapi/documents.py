@@ -25,9 +25,9 @@ from apidiscovery_service.openapi.body import (
 from apidiscovery_service.openapi.body_cache import Bodies
 from apidiscovery_service.openapi.entries import DocumentEntry, Known
 from apidiscovery_service.openapi.making import DocumentUnavailable, Made, Making, Observer
-from apidiscovery_service.openapi.merged_v2 import Merging
 from apidiscovery_service.openapi.protobuf.documents import encode_v3
 from apidiscovery_service.openapi.recipe import Recipe, Recipes
+from apidiscovery_service.openapi.v2_merging import Merging
 
 _SLICE_S = 0.002
 # An index waits so long for the hashes that it states. Making goes on in the background.

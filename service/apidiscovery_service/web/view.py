@@ -21,7 +21,7 @@ from apidiscovery_service.serving.http.respond import Site
 from apidiscovery_service.sources.upstreams.openapi.cluster_documents import ClusterDocuments
 from apidiscovery_service.storage_versions.state import StorageVersions
 from apidiscovery_service.web.changes import ExplainedChanges
-from apidiscovery_service.web.names import NamesCache
+from apidiscovery_service.web.name_search import NamesCache
 from apidiscovery_service.web.schema_cache import SchemaCache
 from apidiscovery_service.web.search_building import IndexBuilder
 

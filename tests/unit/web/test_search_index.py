@@ -10,7 +10,7 @@ from apidiscovery_service.core.model import Group, GroupVersionKind, Resource, V
 from apidiscovery_service.encoding.compression import Coding
 from apidiscovery_service.errors import DiscoveryError
 from apidiscovery_service.openapi.body import Body, DocumentForm, Index
-from apidiscovery_service.web.names import Match, Names
+from apidiscovery_service.web.name_search import Match, Names
 from apidiscovery_service.web.search_building import IndexBuilder, Progress
 from apidiscovery_service.web.search_fields import schema_fields
 from apidiscovery_service.web.search_index import SearchIndex, words

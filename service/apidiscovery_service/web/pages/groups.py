@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from apidiscovery_service.core.model import Group, Version
-from apidiscovery_service.web.names import kinds_of
+from apidiscovery_service.web.name_search import kinds_of
 from apidiscovery_service.web.paging import paged
 from apidiscovery_service.web.view import Page, View, group_named, not_found
 

@@ -21,7 +21,7 @@ from apidiscovery_service.history.model import (
     HistoryError,
 )
 from apidiscovery_service.web.changes import ShownChange, TimelineEntry, entries, explained
-from apidiscovery_service.web.names import NamedKind, kinds_of
+from apidiscovery_service.web.name_search import NamedKind, kinds_of
 from apidiscovery_service.web.view import Page, PageError, View, group_named, not_found
 
 _LINES = 20  # of a page

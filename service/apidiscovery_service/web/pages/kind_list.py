@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from apidiscovery_formats.matrix import Matrix
 
-from apidiscovery_service.web.names import NamedKind
+from apidiscovery_service.web.name_search import NamedKind
 from apidiscovery_service.web.paging import paged
 from apidiscovery_service.web.view import Page, View
 

@@ -9,7 +9,7 @@ from markupsafe import Markup
 from apidiscovery_service.openapi.body import DocumentSource
 from apidiscovery_service.web import descriptions
 from apidiscovery_service.web.descriptions import visible_text
-from apidiscovery_service.web.names import Match, Names
+from apidiscovery_service.web.name_search import Match, Names
 from apidiscovery_service.web.search_building import MERGED, Progress
 from apidiscovery_service.web.search_fields import Use
 from apidiscovery_service.web.search_index import FieldHit

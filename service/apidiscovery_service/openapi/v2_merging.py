@@ -1,4 +1,4 @@
-"""The OpenAPI v2 document of everything that is served, merged from all v3 documents."""
+"""Makes the merged OpenAPI v2 document when it is asked for, once for each ETag of the index."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
