@@ -134,11 +134,11 @@ def aggregated_type(version: str = "v2") -> str:
 AGG = aggregated_type()
 
 
-def aggregated(*groups: object, version: str = "v2", etag: str = "") -> Answer:
+def aggregated(*groups: object, etag: str = "") -> Answer:
     """Return an aggregated document of these groups."""
-    api_version = f"apidiscovery.k8s.io/{version}"
+    api_version = "apidiscovery.k8s.io/v2"
     content = {"kind": "APIGroupDiscoveryList", "apiVersion": api_version, "items": groups}
-    return document(content, aggregated_type(version), etag)
+    return document(content, AGG, etag)
 
 
 def served_group(name: str, *plurals: str, version: str = "v1") -> dict[str, Any]:

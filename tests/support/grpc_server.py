@@ -70,10 +70,9 @@ async def serving(
     *contributions: Contribution,
     gates: str = "",
     ready: bool = True,
-    registry: Registry | None = None,
 ) -> AsyncGenerator[Served]:
     """Serve the contributions, taken one after the other."""
-    registry = registry or Registry()
+    registry = Registry()
     for contribution in contributions:
         registry.publish(contribution)
     metrics = Metrics()

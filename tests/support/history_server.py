@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 import grpc.aio
-from apidiscovery.service.v1 import history_pb2, history_pb2_grpc
+from apidiscovery.service.v1 import history_pb2_grpc
 from apidiscovery_service.history.history import History
 from apidiscovery_service.history.model import Retention
 from apidiscovery_service.metrics import Metrics
@@ -18,9 +18,6 @@ from apidiscovery_service.serving.grpc.history import HistoryService
 from grpc_server import DEADLINE_S
 
 Stub: TypeAlias = "history_pb2_grpc.HistoryServiceAsyncStub"
-WatchCall: TypeAlias = (
-    "grpc.aio.UnaryStreamCall[history_pb2.WatchChangesRequest, history_pb2.WatchChangesResponse]"
-)
 
 
 @dataclass

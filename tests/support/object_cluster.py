@@ -44,12 +44,12 @@ class ObjectCluster(fake_api_server.FakeApiServer):
             return Answer(told.read(), told.headers["content-type"], told.status, kept)
 
 
-def deployment(name: str, namespace: str = "default") -> dict[str, object]:
+def deployment(name: str) -> dict[str, object]:
     """Return a Deployment that runs nothing."""
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
-        "metadata": {"name": name, "namespace": namespace, "resourceVersion": "1"},
+        "metadata": {"name": name, "namespace": "default", "resourceVersion": "1"},
         "spec": {"replicas": 1, "selector": {}, "template": {}},
     }
 

@@ -22,9 +22,9 @@ _LIMIT_S = 60.0
 _given = set[int]()
 
 
-def run_apidiscovery(folder: Path, *args: str, env: Mapping[str, str] | None = None) -> Outcome:
+def run_apidiscovery(folder: Path, *args: str) -> Outcome:
     """Return what `apidiscovery ARGS` gives; the folder is its home and working directory."""
-    return _run(folder, [str(COMMAND), *args], env)
+    return _run(folder, [str(COMMAND), *args])
 
 
 def apidiscovery(folder: Path, grpc: str, *args: str) -> Outcome:
@@ -78,13 +78,12 @@ def running(home: Path, *args: str) -> Generator[subprocess.Popen[str]]:
             process.kill()
 
 
-def python(code: str, *args: str, env: Mapping[str, str] | None = None) -> Outcome:
+def python(code: str, *args: str) -> Outcome:
     """Return what Python code gives in a process of its own."""
     done = subprocess.run(  # noqa: S603 - our own arguments
         [sys.executable, "-c", code, *args],
         check=False,
         capture_output=True,
-        env={**os.environ, **(env or {})},
         timeout=_LIMIT_S,
         text=True,
     )

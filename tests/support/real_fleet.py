@@ -10,7 +10,7 @@ from command_line import Outcome
 from real_cluster import Answer, RealCluster, get
 from server import Server
 
-AGREED_S = 120.0
+_AGREED_S = 120.0
 _PAUSE_S = 0.2
 
 _LIST = "g=apidiscovery.k8s.io;v={};as=APIGroupDiscoveryList"
@@ -96,9 +96,9 @@ def different(mirrored: Mirrored, wanted: Mapping[Ask, Said]) -> list[Ask]:
     return [ask for ask, said in wanted.items() if Said.of(mirrored.get(*ask)) != said]
 
 
-def agreed(cluster: RealCluster, mirrored: Mirrored, within_s: float = AGREED_S) -> dict[Ask, Said]:
+def agreed(cluster: RealCluster, mirrored: Mirrored) -> dict[Ask, Said]:
     """Wait until a cluster and its mirror say the same, and return that."""
-    deadline, found = time.monotonic() + within_s, dict[Ask, Said]()
+    deadline, found = time.monotonic() + _AGREED_S, dict[Ask, Said]()
     while True:
         left = [ask for ask in asks(cluster) if ask not in found]
         for ask in left:
@@ -111,7 +111,7 @@ def agreed(cluster: RealCluster, mirrored: Mirrored, within_s: float = AGREED_S)
         if time.monotonic() > deadline:
             text = "\n".join(map(str, _shown(cluster, mirrored, set(left) - found.keys())))
             pytest.fail(
-                f"not within {within_s} s: {mirrored.url} says what the cluster says\n{text}"
+                f"not within {_AGREED_S} s: {mirrored.url} says what the cluster says\n{text}"
             )
         time.sleep(_PAUSE_S)
 

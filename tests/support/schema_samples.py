@@ -76,9 +76,9 @@ def text_of(*objects: Mapping[str, object]) -> bytes:
     return yaml.safe_dump_all(objects, sort_keys=False).encode()
 
 
-def files(*definitions: Mapping[str, object], name: str = "files") -> GivenSchemas:
+def files(*definitions: Mapping[str, object]) -> GivenSchemas:
     """Return definitions as a source."""
-    return schemas_of_manifests(read_manifests(text_of(*definitions), name), name)
+    return schemas_of_manifests(read_manifests(text_of(*definitions), "files"), "files")
 
 
 def components(group: str, version: str, **specs: Mapping[str, object]) -> Json:

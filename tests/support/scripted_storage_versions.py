@@ -176,7 +176,6 @@ def progress(
     lagging: Sequence[str] = (),
     unreported: Sequence[str] = (),
     name: str = DEPLOYMENTS,
-    version: str = "apps/v2",
 ) -> pb.AgreementProgress:
     """Return how far servers agree."""
     told = pb.AgreementProgress(
@@ -187,7 +186,7 @@ def progress(
         unreported=unreported,
     )
     if agreeing or lagging:
-        entries = dict.fromkeys(agreeing, version) | dict.fromkeys(lagging, "apps/v1")
+        entries = dict.fromkeys(agreeing, "apps/v2") | dict.fromkeys(lagging, "apps/v1")
         told.storage_version.CopyFrom(storage_version(entries, name))
     return told
 

@@ -132,7 +132,6 @@ async def secured(
     *,
     grants: Sequence[Grant] = GRANTS,
     limits: CallerLimits | None = None,
-    host: str = "127.0.0.1",
 ) -> AsyncGenerator[Secured]:
     """Serve the built-in catalogue, and one OpenAPI document, to whom the grants name."""
     authority = Authority(folder / "ca")
@@ -157,7 +156,7 @@ async def secured(
     fronts = [
         Front(
             name,
-            host,
+            "127.0.0.1",
             0,
             certificates=certificates,
             peers=peers,

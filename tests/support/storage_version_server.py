@@ -25,7 +25,6 @@ from grpclib.client import Channel
 from metrics_text import sample_sum
 from store_wrapper import DisturbedStore
 
-SERVICE = "apidiscovery.service.v1.StorageVersionService"
 DEADLINE_S = 10.0
 
 Stub: TypeAlias = "storage_version_pb2_grpc.StorageVersionServiceAsyncStub"

@@ -56,9 +56,9 @@ class Reply:
     content: bytes
 
 
-async def answer_of(endpoint: Endpoint, path: str = "/apis") -> Reply:
-    """Return the answer of an endpoint to a request with its credentials."""
-    response = await endpoint.get(path, tuple((await endpoint.headers()).items()))
+async def answer_of(endpoint: Endpoint) -> Reply:
+    """Return the answer of an endpoint to a request for /apis with its credentials."""
+    response = await endpoint.get("/apis", tuple((await endpoint.headers()).items()))
     try:
         content = b"".join([piece async for piece in response.pieces()])
     finally:
@@ -371,9 +371,9 @@ class Publisher:
         return json_document({"paths": paths}, etag=self.etag)
 
 
-def publishing(url: str, name: str = "east", **fields: object) -> UpstreamSpec:
+def publishing(url: str, **fields: object) -> UpstreamSpec:
     """Return the specification of a server that is polled for OpenAPI documents, too."""
-    return spec_of(url, name, **{"openapi": True, **fields})
+    return spec_of(url, **{"openapi": True, **fields})
 
 
 def fetched(server: FakeApiServer) -> list[str]:
