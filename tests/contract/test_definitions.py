@@ -19,7 +19,8 @@ from crd_manifests import CRONTABS, edited
 from decoded import JSONObject, groups_of_message, groups_of_value, unwrapped
 from raw_http import AGG, BETA, PBAGG, RawResponse, get
 from repository import GOLDEN
-from server import Server, eventually, serving
+from server import Server, serving
+from waiting import eventually
 
 RECORDED = GOLDEN / "crds"
 GROUPS = RECORDED / "groups"

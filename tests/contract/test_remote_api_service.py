@@ -9,7 +9,8 @@ from typing import Any, cast
 import pytest
 from fake_api_server import FakeApiServer, aggregated, document, status
 from raw_http import AGG, PBAGG, get
-from server import Server, eventually, serving
+from server import Server, serving
+from waiting import eventually
 
 API_SERVICE = """
 apiVersion: apiregistration.k8s.io/v1

@@ -13,7 +13,8 @@ from typing import cast
 import pytest
 from programs import apidiscovery, kubectl
 from repository import ROOT
-from server import START_S, eventually
+from server import START_S
+from waiting import eventually
 
 from tools import find_tool
 

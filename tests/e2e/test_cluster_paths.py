@@ -10,8 +10,9 @@ from fake_api_server import Answer, FakeApiServer, aggregated, document, openapi
 from hypothesis import given
 from hypothesis import strategies as st
 from raw_http import get
-from server import Server, eventually, serving
+from server import Server, serving
 from upstream_setup import item, openapi_document
+from waiting import eventually
 
 SEEN_S = 20.0
 # Names that are prefixes of others, also by whole segments.

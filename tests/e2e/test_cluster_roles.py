@@ -19,7 +19,8 @@ from apidiscovery.service.v1 import (
 )
 from certificates import Authority
 from fake_api_server import AGG, FakeApiServer, aggregated, served_group
-from server import Server, eventually, serving
+from server import Server, serving
+from waiting import eventually
 
 SEEN_S = 15.0
 TOKENS = {"rita": "secret-of-rita", "ada": "secret-of-ada", "eve": "secret-of-eve"}

@@ -14,7 +14,8 @@ from command_line import run
 from fake_api_server import Answer, FakeApiServer, Request, Respond, aggregated, served_group
 from metrics_text import total
 from raw_http import AGG, get
-from server import Serve, Server, eventually, refused
+from server import Serve, Server, refused
+from waiting import eventually
 
 Capture = pytest.CaptureFixture[str]
 

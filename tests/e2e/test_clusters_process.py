@@ -10,7 +10,8 @@ from command_line import Outcome
 from fake_api_server import AGG, Answer, FakeApiServer, Request, aggregated_type, status
 from programs import kubectl
 from raw_http import RawResponse, get
-from server import Serve, Server, eventually
+from server import Serve, Server
+from waiting import eventually
 
 NONE = ("--catalog", "none", "--store", "memory")
 SEEN_S = 15.0

@@ -15,7 +15,8 @@ import pytest
 from apidiscovery_service.app.settings import Address
 from command_line import run
 from programs import kubectl, run_apidiscovery
-from server import COMMAND, environment, eventually
+from server import COMMAND, environment
+from waiting import eventually
 
 _READY_S = 90.0  # it takes some seconds on a machine that does nothing else
 

@@ -19,7 +19,8 @@ from grpc_reflection.v1alpha.proto_reflection_descriptor_database import (
     ProtoReflectionDescriptorDatabase,
 )
 from programs import free_port
-from server import Server, eventually, serving
+from server import Server, serving
+from waiting import eventually
 
 PODS = group("", v1=[resource("pods", "Pod")])
 WIDGETS = group("example.com", v1=[resource("widgets", "Widget", short_names=["wd"])])

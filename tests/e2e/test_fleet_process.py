@@ -9,7 +9,8 @@ import pytest
 from fake_api_server import Answer, FakeApiServer, aggregated, served_group
 from programs import Kubectl
 from raw_http import AGG, get
-from server import Server, eventually, serving
+from server import Server, serving
+from waiting import eventually
 
 SEEN_S = 20.0
 DOWN = Answer(b"try again later\n", "text/plain", 503)

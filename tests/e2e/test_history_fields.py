@@ -12,8 +12,9 @@ import pytest
 from command_line import Outcome, run
 from fake_api_server import Answer, FakeApiServer, aggregated, openapi_routes
 from raw_http import get
-from server import Server, eventually, serving
+from server import Server, serving
 from upstream_setup import item
+from waiting import eventually
 
 SEEN_S = 20.0
 GROUP, KEY = "a.example.com", "apis/a.example.com/v1"

@@ -9,7 +9,8 @@ import pytest
 from command_line import run
 from raw_http import get
 from real_cluster import definition
-from server import Server, eventually, serving
+from server import Server, serving
+from waiting import eventually
 
 Capture = pytest.CaptureFixture[str]
 

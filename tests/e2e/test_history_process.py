@@ -15,7 +15,8 @@ from command_line import run
 from fake_api_server import FakeApiServer, aggregated
 from programs import running
 from raw_http import get
-from server import Server, eventually, serving
+from server import Server, serving
+from waiting import eventually
 
 Capture = pytest.CaptureFixture[str]
 

@@ -10,7 +10,8 @@ from fake_api_server import Answer, FakeApiServer, aggregated, served_group
 from programs import Kubectl
 from raw_http import AGG, get
 from repository import GOLDEN
-from server import Serve, Server, eventually
+from server import Serve, Server
+from waiting import eventually
 
 PACKAGES = sorted((GOLDEN / "crds" / "manifests").glob("*.gz"))
 

@@ -17,7 +17,8 @@ from crd_manifests import simple
 from fake_api_server import FakeApiServer, aggregated, openapi_routes, served_group, sha512
 from openapi_process import DEADLINE_S, apply, describing, document, index, publication, registry
 from raw_http import RawResponse, get, request
-from server import Server, eventually, serving
+from server import Server, serving
+from waiting import eventually
 
 # Of all its memory, in KiB; an idle one has 100 MiB.
 MAX_RSS_KIB = 600 * 1024

@@ -30,7 +30,8 @@ from openapi_process import (
 )
 from programs import kubectl
 from raw_http import AGG, get
-from server import Serve, Server, eventually, serving
+from server import Serve, Server, serving
+from waiting import eventually
 
 GENERATED = "x-apidiscovery-generated"
 # Until what one process has written is served by another.

@@ -22,7 +22,8 @@ from openapi_documents import dangling
 from programs import kubectl
 from raw_http import RawResponse, get
 from repository import GOLDEN
-from server import DRAIN_S, Serve, Server, eventually, serving
+from server import DRAIN_S, Serve, Server, serving
+from waiting import eventually
 
 INDEX = "/openapi/v3"
 PROTOBUF = "application/com.github.proto-openapi.spec.v3.v1.0+protobuf"

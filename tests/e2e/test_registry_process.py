@@ -12,7 +12,8 @@ from command_line import Outcome, run
 from programs import kubectl
 from raw_http import AGG, get, request
 from repository import GOLDEN
-from server import Server, eventually, serving
+from server import Server, serving
+from waiting import eventually
 
 RECORDED = GOLDEN / "crds"
 VISIBLE_S = 1.0

@@ -16,7 +16,8 @@ from etcd import EtcdServer
 from fake_api_server import Answer, FakeApiServer, aggregated, served_group
 from metrics_text import total
 from raw_http import AGG, RawResponse, get
-from server import Serve, Server, eventually
+from server import Serve, Server
+from waiting import eventually
 
 # The lease of a claim, and what finding out and taking over may take besides.
 TAKEOVER_S = 12.0

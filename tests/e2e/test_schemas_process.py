@@ -12,8 +12,9 @@ from fake_api_server import Answer, FakeApiServer, aggregated, openapi_routes
 from jsonschema import Draft7Validator  # type: ignore[import-untyped] # it has no types here
 from raw_http import RawResponse, get
 from schema_kinds import document_of
-from server import Serve, Server, eventually
+from server import Serve, Server
 from upstream_setup import item
+from waiting import eventually
 
 DRAFT7: Any = Draft7Validator
 SEEN_S = 20.0

@@ -19,7 +19,8 @@ from command_line import Outcome, run
 from etcd import EtcdServer
 from fake_api_server import FakeApiServer, builtin
 from programs import curl, kubectl
-from server import STOP_S, Serve, Server, eventually, refused, serving
+from server import STOP_S, Serve, Server, refused, serving
+from waiting import eventually
 
 TOKENS = {
     "rita": "secret-of-rita",

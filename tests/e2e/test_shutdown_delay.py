@@ -11,7 +11,8 @@ import grpc
 import h2.connection
 from grpc_health.v1 import health_pb2
 from raw_http import get
-from server import STOP_S, Serve, eventually
+from server import STOP_S, Serve
+from waiting import eventually
 
 # Far longer than the test takes: a second signal ends it.
 LONG = "60s"

@@ -16,7 +16,8 @@ from command_line import Outcome, run
 from object_server import PATH as OBJECTS
 from programs import free_port, on_a_terminal
 from raw_http import request
-from server import COMMAND, DRAIN_S, START_S, Serve, Server, environment, eventually, serving
+from server import COMMAND, DRAIN_S, START_S, Serve, Server, environment, serving
+from waiting import eventually
 
 GATE = ("--feature-gates", "StorageVersionAPI=true")
 DEPLOYMENTS = "apps.deployments"

@@ -13,8 +13,9 @@ from metrics_text import total
 from openapi_process import groups, publish
 from programs import beginning, free_port
 from raw_http import get
-from server import START_S, Serve, Server, eventually
+from server import START_S, Serve, Server
 from small_disk import small_disk
+from waiting import eventually
 
 NONE = ("--catalog", "none")
 

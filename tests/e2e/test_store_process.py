@@ -21,7 +21,8 @@ from etcd import EtcdServer
 from openapi_process import groups, publish
 from programs import beginning, free_port, unprivileged
 from raw_http import AGG, get
-from server import Serve, eventually, refused
+from server import Serve, refused
+from waiting import eventually
 
 NONE = ("--catalog", "none")
 # Until what one process has written is served by another.

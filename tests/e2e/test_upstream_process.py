@@ -26,7 +26,8 @@ from fake_api_server import (
 from metrics_text import total
 from raw_http import AGG, get
 from repository import GOLDEN
-from server import Serve, Server, eventually, serving
+from server import Serve, Server, serving
+from waiting import eventually
 
 NONE = ("--catalog", "none", "--store", "memory")
 SEEN_S = 5.0

@@ -70,12 +70,6 @@ class Connected:
     def watchers(self) -> float:
         return self.sample("apidiscovery_grpc_watchers")
 
-    async def until_watchers(self, count: int) -> None:
-        """Wait until so many callers watch."""
-        async with asyncio.timeout(DEADLINE_S):
-            while self.watchers != count:  # noqa: ASYNC110 - the metric is what is tested
-                await asyncio.sleep(0.005)
-
 
 @asynccontextmanager
 async def connected(

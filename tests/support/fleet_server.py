@@ -1,22 +1,18 @@
-"""FleetService in this process on a real loopback socket, and clients of both families."""
+"""FleetService in this process."""
 
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
 from typing import TypeAlias
 
 import grpc.aio
 from apidiscovery.service.v1 import fleet_pb2, fleet_pb2_grpc
-from apidiscovery_betterproto.apidiscovery.service import v1 as betterproto_service
 from apidiscovery_service.core.cluster import Cluster
 from apidiscovery_service.core.source import SourceState, SourceStatus
 from apidiscovery_service.fleet.state import Fleet
-from apidiscovery_service.metrics import Metrics
-from apidiscovery_service.serving.grpc import GrpcServer
 from apidiscovery_service.serving.grpc.fleet import FleetService
 from fleet_clusters import SINCE, fleet_of
-from grpc_server import next_message
-from grpclib.client import Channel
+from grpc_server import GrpcServed, next_message
 
 Stub: TypeAlias = "fleet_pb2_grpc.FleetServiceAsyncStub"
 WatchCall: TypeAlias = (
@@ -25,23 +21,18 @@ WatchCall: TypeAlias = (
 
 
 def never_asked(name: str) -> Cluster:
-    """Return a cluster of which nothing is known."""
+    """Return a cluster that has not been asked yet."""
     return Cluster(name, SourceStatus(f"upstream:{name}", SourceState.PENDING, SINCE))
 
 
 @dataclass
-class Served:
-    """A running server, and its fleet."""
+class Served(GrpcServed):
+    """A server of FleetService."""
 
     fleet: Fleet
-    metrics: Metrics = field(default_factory=Metrics)
-    ready: bool = True
-    port: int = 0
-    server: GrpcServer = field(init=False)
 
-    @property
-    def target(self) -> str:
-        return f"127.0.0.1:{self.port}"
+    def stub(self) -> AbstractAsyncContextManager[Stub]:
+        return self.connected(fleet_pb2_grpc.FleetServiceStub)
 
 
 @asynccontextmanager
@@ -52,31 +43,8 @@ async def serving(*clusters: Cluster, ready: bool = True, port: int = 0) -> Asyn
     service = FleetService(
         lambda _context: fleet.scope(), served.metrics, ready=lambda: served.ready
     )
-    served.server = GrpcServer(service)
-    served.port = await served.server.start(f"127.0.0.1:{port}")
-    try:
+    async with served.running(service, address=f"127.0.0.1:{port}"):
         yield served
-    finally:
-        await served.server.stop(0)
-
-
-@asynccontextmanager
-async def stub_of(served: Served) -> AsyncGenerator[Stub]:
-    """Connect with grpcio's stub and its limits on messages."""
-    async with grpc.aio.insecure_channel(served.target) as channel:
-        yield fleet_pb2_grpc.FleetServiceStub(channel)
-
-
-@asynccontextmanager
-async def betterproto_stub_of(
-    served: Served,
-) -> AsyncGenerator[betterproto_service.FleetServiceStub]:
-    """Connect with betterproto's stub, over grpclib."""
-    channel = Channel("127.0.0.1", served.port)
-    try:
-        yield betterproto_service.FleetServiceStub(channel)
-    finally:
-        channel.close()
 
 
 async def next_changes(call: WatchCall) -> fleet_pb2.WatchFleetResponse.Changes:

@@ -1,15 +1,14 @@
-"""DiscoveryService in this process, on a real loopback socket, and clients of both families."""
+"""gRPC services in this process on a loopback port, and clients of both families."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any, TypeVar, cast
+from typing import Any, TypeAlias, TypeVar, cast
 
 import grpc
 import grpc.aio
 from apidiscovery.service.v1 import discovery_pb2, discovery_pb2_grpc
-from apidiscovery_betterproto.apidiscovery.service import v1 as betterproto_service
 from apidiscovery_service.core.model import Contribution
 from apidiscovery_service.core.registry import Registry
 from apidiscovery_service.core.source import SourceStatus
@@ -17,115 +16,139 @@ from apidiscovery_service.encoding import CurrentEncoding
 from apidiscovery_service.metrics import Metrics
 from apidiscovery_service.serving.feature_gates import FeatureGates
 from apidiscovery_service.serving.grpc import DiscoveryService, GrpcServer
+from apidiscovery_service.serving.grpc.calls import Service
 from google.protobuf.message import Message
 from grpclib.client import Channel
 from metrics_text import sample_sum
 
 SERVICE = "apidiscovery.service.v1.DiscoveryService"
 
-# What anything here may take: far more than it does, and less than a hang.
-DEADLINE_S = 30.0  # a busy machine is many times slower
+# An upper bound for anything here; a busy machine is many times slower.
+DEADLINE_S = 30.0
 
 _LARGE_BYTES = 64 * 1024 * 1024
-_OPTIONS = (("grpc.max_receive_message_length", _LARGE_BYTES),)
 
 MessageT = TypeVar("MessageT", bound=Message)
+StubT = TypeVar("StubT")
+Stub: TypeAlias = "discovery_pb2_grpc.DiscoveryServiceAsyncStub"
 WatchCall = grpc.aio.UnaryStreamCall[
     discovery_pb2.WatchDiscoveryRequest, discovery_pb2.WatchDiscoveryResponse
 ]
 
 
-@dataclass
-class Served:
-    """A running server and what is behind it.
+@dataclass(kw_only=True)
+class GrpcServed:
+    """A gRPC server of this process.
 
     Attributes:
-        ready: Whether the service says that its sources have been read.
-        statuses: What it says of its sources.
+        channel_options: Options of grpcio's channels; by default messages are limited to 4 MiB.
+        ready: Whether the services say that their sources have been read.
+        port: The port of the running server.
     """
 
-    registry: Registry
-    metrics: Metrics
-    encoding: CurrentEncoding
-    server: GrpcServer = field(init=False)
-    port: int = 0
+    channel_options: Sequence[tuple[str, Any]] = ()
+    metrics: Metrics = field(default_factory=Metrics)
     ready: bool = True
-    statuses: tuple[SourceStatus, ...] = ()
+    port: int = 0
+    server: GrpcServer = field(init=False)
 
     @property
     def target(self) -> str:
         return f"127.0.0.1:{self.port}"
 
     def sample(self, name: str, **labels: str) -> float:
-        """Return a metric as a scrape shows it; 0 when it is not there."""
+        """Return a metric as a scrape shows it; 0 when it is absent."""
         return sample_sum(self.metrics.text().decode(), name, **labels)
+
+    @asynccontextmanager
+    async def running(
+        self,
+        *services: Service,
+        interceptors: Sequence[grpc.aio.ServerInterceptor] = (),
+        address: str = "127.0.0.1:0",
+    ) -> AsyncGenerator[None]:
+        """Serve these services."""
+        self.server = GrpcServer(*services, interceptors=interceptors)
+        self.port = await self.server.start(address)
+        if self.ready:
+            await self.server.set_ready()
+        try:
+            yield
+        finally:
+            await self.server.stop(0)
+
+    @asynccontextmanager
+    async def channel(self) -> AsyncGenerator[grpc.aio.Channel]:
+        """Connect with grpcio."""
+        async with grpc.aio.insecure_channel(self.target, self.channel_options) as channel:
+            yield channel
+
+    @asynccontextmanager
+    async def connected(
+        self, stub_type: Callable[[grpc.aio.Channel], StubT]
+    ) -> AsyncGenerator[StubT]:
+        """Connect with a stub of grpcio, on a channel of its own."""
+        async with self.channel() as channel:
+            yield stub_type(channel)
+
+    @asynccontextmanager
+    async def grpclib_channel(self) -> AsyncGenerator[Channel]:
+        """Connect with grpclib, for betterproto's stubs."""
+        channel = Channel("127.0.0.1", self.port)
+        try:
+            yield channel
+        finally:
+            channel.close()
+
+
+@dataclass
+class Served(GrpcServed):
+    """A server of DiscoveryService.
+
+    Attributes:
+        statuses: The answer of ListSources.
+    """
+
+    registry: Registry
+    encoding: CurrentEncoding
+    statuses: tuple[SourceStatus, ...] = ()
 
     @property
     def watchers(self) -> float:
         return self.sample("apidiscovery_grpc_watchers")
 
+    def stub(self) -> AbstractAsyncContextManager[Stub]:
+        return self.connected(discovery_pb2_grpc.DiscoveryServiceStub)
+
 
 @asynccontextmanager
 async def serving(
-    *contributions: Contribution,
-    gates: str = "",
-    ready: bool = True,
+    *contributions: Contribution, gates: str = "", ready: bool = True
 ) -> AsyncGenerator[Served]:
-    """Serve the contributions, taken one after the other."""
+    """Serve DiscoveryService with these contributions, published one after the other."""
     registry = Registry()
     for contribution in contributions:
         registry.publish(contribution)
-    metrics = Metrics()
-    served = Served(registry, metrics, CurrentEncoding(registry), ready=ready)
-    served.server = GrpcServer(
-        DiscoveryService(
-            registry,
-            served.encoding,
-            FeatureGates.parse(gates),
-            metrics,
-            ready=lambda: served.ready,
-            statuses=lambda: served.statuses,
-        )
+    served = Served(
+        registry,
+        CurrentEncoding(registry),
+        channel_options=[("grpc.max_receive_message_length", _LARGE_BYTES)],
+        ready=ready,
     )
-    served.port = await served.server.start("127.0.0.1:0")
-    if ready:
-        await served.server.set_ready()
-    try:
+    discovery = DiscoveryService(
+        registry,
+        served.encoding,
+        FeatureGates.parse(gates),
+        served.metrics,
+        ready=lambda: served.ready,
+        statuses=lambda: served.statuses,
+    )
+    async with served.running(discovery):
         yield served
-    finally:
-        await served.server.stop(0)
-
-
-@asynccontextmanager
-async def channel_to(served: Served) -> AsyncGenerator[grpc.aio.Channel]:
-    """Connect with grpcio."""
-    async with grpc.aio.insecure_channel(served.target, options=_OPTIONS) as channel:
-        yield channel
-
-
-@asynccontextmanager
-async def stub_of(
-    served: Served,
-) -> AsyncGenerator["discovery_pb2_grpc.DiscoveryServiceAsyncStub"]:
-    """Connect with grpcio's stub."""
-    async with channel_to(served) as channel:
-        yield discovery_pb2_grpc.DiscoveryServiceStub(channel)
-
-
-@asynccontextmanager
-async def betterproto_stub_of(
-    served: Served,
-) -> AsyncGenerator[betterproto_service.DiscoveryServiceStub]:
-    """Connect with betterproto's stub, over grpclib."""
-    channel = Channel("127.0.0.1", served.port)
-    try:
-        yield betterproto_service.DiscoveryServiceStub(channel)
-    finally:
-        channel.close()
 
 
 async def raw_get(channel: grpc.aio.Channel, request: discovery_pb2.GetDiscoveryRequest) -> bytes:
-    """Return the answer of GetDiscovery as it came."""
+    """Return the encoded answer of GetDiscovery."""
     call: grpc.aio.UnaryUnaryMultiCallable[discovery_pb2.GetDiscoveryRequest, bytes]
     call = channel.unary_unary(
         f"/{SERVICE}/GetDiscovery", discovery_pb2.GetDiscoveryRequest.SerializeToString
@@ -136,7 +159,7 @@ async def raw_get(channel: grpc.aio.Channel, request: discovery_pb2.GetDiscovery
 def raw_watch(
     channel: grpc.aio.Channel, request: discovery_pb2.WatchDiscoveryRequest
 ) -> grpc.aio.UnaryStreamCall[discovery_pb2.WatchDiscoveryRequest, bytes]:
-    """Begin a watch that gives its messages as they come."""
+    """Begin a watch of encoded messages."""
     call: grpc.aio.UnaryStreamMultiCallable[discovery_pb2.WatchDiscoveryRequest, bytes]
     call = channel.unary_stream(
         f"/{SERVICE}/WatchDiscovery", discovery_pb2.WatchDiscoveryRequest.SerializeToString
@@ -167,10 +190,3 @@ async def next_changes(call: WatchCall) -> discovery_pb2.WatchDiscoveryResponse.
     message = await next_message(call)
     assert message.WhichOneof("event") == "changes"
     return message.changes
-
-
-async def until(condition: Callable[[], Any], deadline_s: float = DEADLINE_S) -> None:
-    """Wait for a condition, asking again and again."""
-    async with asyncio.timeout(deadline_s):
-        while not condition():  # noqa: ASYNC110 - what is waited for has no event
-            await asyncio.sleep(0.005)

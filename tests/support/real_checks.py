@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 from programs import apidiscovery
 from real_cluster import Answer, RealCluster, get
-from server import Server, eventually
+from server import Server
+from waiting import eventually
 
 OK = 200
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v={};as=APIGroupDiscoveryList"

@@ -27,7 +27,7 @@ from certificates import Authority
 from command_line import Outcome
 from programs import kubectl, run_apidiscovery
 from repository import ROOT
-from server import eventually
+from waiting import eventually
 
 VARIABLE = "APIDISCOVERY_KUBE_APISERVER"
 

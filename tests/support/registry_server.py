@@ -1,32 +1,30 @@
-"""RegistryService in this process, over a store, with everything that follows it."""
+"""Replicas that follow a store of registrations, and RegistryService in this process."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
-import grpc.aio
 from apidiscovery.service.v1 import registry_pb2_grpc
 from apidiscovery_service.access.authenticator import Access
 from apidiscovery_service.core.registry import Registry
 from apidiscovery_service.encoding import CurrentEncoding
-from apidiscovery_service.metrics import Metrics
 from apidiscovery_service.serving.feature_gates import FeatureGates
-from apidiscovery_service.serving.grpc import DiscoveryService, GrpcServer
+from apidiscovery_service.serving.grpc import DiscoveryService
 from apidiscovery_service.serving.grpc.registry import RegistryService
 from apidiscovery_service.sources.declarations import Declarations
 from apidiscovery_service.sources.registrations import Registrations
 from apidiscovery_service.store import Guard, Store
 from apidiscovery_service.store.memory import MemoryStore
+from grpc_server import GrpcServed
+
+Stub: TypeAlias = "registry_pb2_grpc.RegistryServiceAsyncStub"
 
 
 @dataclass
 class Replica:
-    """What one replica consists of.
-
-    Attributes:
-        follow: Whether it follows the store.
-    """
+    """The registrations of one process, and the registry that serves them."""
 
     store: Store = field(default_factory=MemoryStore)
     registry: Registry = field(default_factory=Registry)
@@ -61,7 +59,7 @@ async def following(*replicas: Replica) -> AsyncGenerator[Sequence[Replica]]:
 
 @asynccontextmanager
 async def expiring(replica: Replica) -> AsyncGenerator[Guard]:
-    """Have a replica look after owners, as one that holds the claim to that."""
+    """Have a replica expire owners, as the holder of that claim does."""
     entry = await replica.store.put("claims/owners", b"one")
     guard = Guard(entry.key, entry.created)
     task = asyncio.create_task(replica.registrations.expire_owners(guard))
@@ -80,18 +78,13 @@ async def _end(tasks: Sequence[asyncio.Task[None]]) -> None:
 
 
 @dataclass
-class Served:
-    """A server of RegistryService, and what is behind it."""
+class Served(GrpcServed):
+    """A server of RegistryService."""
 
     replica: Replica
-    metrics: Metrics
-    server: GrpcServer
-    port: int = 0
-    ready: bool = True
 
-    @property
-    def target(self) -> str:
-        return f"127.0.0.1:{self.port}"
+    def stub(self) -> AbstractAsyncContextManager[Stub]:
+        return self.connected(registry_pb2_grpc.RegistryServiceStub)
 
 
 @asynccontextmanager
@@ -100,27 +93,13 @@ async def serving(
 ) -> AsyncGenerator[Served]:
     """Serve DiscoveryService and RegistryService, ready at once or when the test says so."""
     replica = Replica(store or MemoryStore())
-    metrics = Metrics()
     registry = replica.registry
+    served = Served(replica, ready=ready)
     discovery = DiscoveryService(
-        registry, CurrentEncoding(registry), FeatureGates.parse(""), metrics
+        registry, CurrentEncoding(registry), FeatureGates(), served.metrics
     )
-    served: Served
-    service = RegistryService(replica.registrations, metrics, access, ready=lambda: served.ready)
-    server = GrpcServer(discovery, service)
-    served = Served(replica, metrics, server, ready=ready)
-    async with following(replica):
-        served.port = await server.start("127.0.0.1:0")
-        if ready:
-            await server.set_ready()
-        try:
-            yield served
-        finally:
-            await server.stop(0)
-
-
-@asynccontextmanager
-async def stub_of(served: Served) -> AsyncGenerator["registry_pb2_grpc.RegistryServiceAsyncStub"]:
-    """Connect with grpcio's stub."""
-    async with grpc.aio.insecure_channel(served.target) as channel:
-        yield registry_pb2_grpc.RegistryServiceStub(channel)
+    service = RegistryService(
+        replica.registrations, served.metrics, access, ready=lambda: served.ready
+    )
+    async with following(replica), served.running(discovery, service):
+        yield served

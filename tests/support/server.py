@@ -6,10 +6,12 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Protocol, TypeVar, cast
+from typing import Protocol, cast
+
+from waiting import eventually
 
 COMMAND = Path(sys.executable).with_name("apidiscovery")
 
@@ -18,26 +20,6 @@ START_S = 30.0
 STOP_S = 8.0
 # A server that waits for what does not end takes at least so long to stop.
 DRAIN_S = 5.0
-
-_POLL_S = 0.01
-
-T = TypeVar("T")
-
-
-def eventually(look: Callable[[], T | None], within_s: float, what: str) -> T:
-    """Return the first thing that `look` returns and that is true.
-
-    Raises:
-        AssertionError: There is none in time; `what` says what was waited for.
-    """
-    deadline = time.monotonic() + within_s
-    while True:
-        found = look()
-        if found:
-            return found
-        if time.monotonic() > deadline:
-            raise AssertionError(f"not within {within_s} s: {what}")
-        time.sleep(_POLL_S)
 
 
 def environment(home: Path, extra: Mapping[str, str] | None = None) -> dict[str, str]:

@@ -24,26 +24,13 @@ from repository import EXAMPLES
 from server import COMMAND, START_S, environment
 from storage_version_checks import Run
 from storage_version_history import History, connected, stub_of
+from waiting import until
 
 EXTENSION_SERVER = EXAMPLES / "extension_server.py"
 COMPONENT = "widget-server"
 STOP_S = 8.0
 MIGRATED_S = 15.0
-_LOOK_S = 0.02
 _SUPPORT = Path(__file__).parent
-
-
-async def eventually(look: Callable[[], object], within_s: float, what: str) -> None:
-    """Return when something is so.
-
-    Raises:
-        AssertionError: It is not in time; `what` says what was waited for.
-    """
-    deadline = time.monotonic() + within_s
-    while not look():
-        if time.monotonic() > deadline:
-            raise AssertionError(f"not within {within_s} s: {what}")
-        await asyncio.sleep(_LOOK_S)
 
 
 class Program:
@@ -129,7 +116,7 @@ class Replica(Program):
             *("--feature-gates", "StorageVersionAPI=true", "--store", self._store),
             *("--http", "127.0.0.1:0", "--grpc", self.address, "--ready-file", str(self._ready)),
         )
-        await eventually(lambda: self._ready.exists() or not self.runs, START_S, self.name)
+        await until(lambda: self._ready.exists() or not self.runs, self.name, START_S)
         assert self.runs, self.log()
 
 
@@ -186,7 +173,7 @@ class Migrations(Program):
             runs, _ = self.outcome()
             return any(run.version == version and run.began > since for run in runs)
 
-        await eventually(is_done, MIGRATED_S, f"a migration to {version}")
+        await until(is_done, f"a migration to {version}", MIGRATED_S)
 
 
 class Collector(Program):

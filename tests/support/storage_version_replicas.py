@@ -1,7 +1,7 @@
 """Replicas of the service's state of StorageVersions."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from itertools import count
@@ -119,10 +119,3 @@ async def end(*tasks: "asyncio.Future[None]") -> None:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
-
-
-async def until(holds: Callable[[], Awaitable[bool]], limit_s: float = 10.0) -> None:
-    """Wait until something is so, at most so long."""
-    async with asyncio.timeout(limit_s):
-        while not await holds():  # noqa: ASYNC110 - the store has no event for it
-            await asyncio.sleep(0.01)

@@ -1,8 +1,8 @@
-"""StorageVersionService in this process on a real loopback socket, and clients of both families."""
+"""StorageVersionService in this process, and calls of it."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -10,22 +10,18 @@ import grpc
 import grpc.aio
 from apidiscovery.service.v1 import storage_version_pb2 as pb
 from apidiscovery.service.v1 import storage_version_pb2_grpc
-from apidiscovery_betterproto.apidiscovery.service import v1 as betterproto_service
 from apidiscovery_service.access.authenticator import Access
 from apidiscovery_service.core.model import Contribution
 from apidiscovery_service.core.registry import Registry
 from apidiscovery_service.encoding import CurrentEncoding
-from apidiscovery_service.metrics import Metrics
 from apidiscovery_service.serving.feature_gates import FeatureGates
-from apidiscovery_service.serving.grpc import DiscoveryService, GrpcServer
+from apidiscovery_service.serving.grpc import DiscoveryService
 from apidiscovery_service.serving.grpc.storage_versions import StorageVersionService
 from apidiscovery_service.storage_versions.state import StorageVersions
 from apidiscovery_service.store.memory import MemoryStore
-from grpclib.client import Channel
-from metrics_text import sample_sum
+from grpc_server import DEADLINE_S, GrpcServed
 from store_wrapper import DisturbedStore
-
-DEADLINE_S = 10.0
+from waiting import until
 
 Stub: TypeAlias = "storage_version_pb2_grpc.StorageVersionServiceAsyncStub"
 WatchCall: TypeAlias = grpc.aio.UnaryStreamCall[
@@ -37,50 +33,37 @@ WaitCall: TypeAlias = grpc.aio.UnaryStreamCall[
 
 
 @dataclass
-class Served:
-    """A server and what is behind it.
+class Served(GrpcServed):
+    """A server of StorageVersionService.
 
     Attributes:
         state: Also there while the service says that the gate is off.
-        service: What answers.
-        port: Where, without TLS.
-        ready: Whether the service says that the state has been read.
     """
 
     store: DisturbedStore
     state: StorageVersions
     registry: Registry
-    metrics: Metrics
     service: StorageVersionService = field(init=False)
-    server: GrpcServer = field(init=False)
-    port: int = 0
-    ready: bool = True
 
-    @property
-    def target(self) -> str:
-        return f"127.0.0.1:{self.port}"
+    def stub(self) -> AbstractAsyncContextManager[Stub]:
+        return self.connected(storage_version_pb2_grpc.StorageVersionServiceStub)
 
     @property
     def streams(self) -> int:
-        """How many are open."""
+        """The number of open streams."""
         return len(self.service.streams)
 
     async def counted(self, method: str, code: str, count: int) -> None:
-        """Wait until so many calls have ended so: they are counted after their caller is told."""
-        async with asyncio.timeout(DEADLINE_S):
-            while self.calls(method, code) != count:  # noqa: ASYNC110 - it has no event
-                await asyncio.sleep(0.005)
+        """Wait until so many calls are counted: the caller gets the status before that."""
+        await until(lambda: self.calls(method, code) == count, f"{count} calls of {method}")
 
     def calls(self, method: str, code: str) -> float:
-        """Return how many calls have ended so, as a scrape shows it."""
-        name = "apidiscovery_grpc_requests_total"
-        return sample_sum(self.metrics.text().decode(), name, method=method, code=code)
+        """Return how many calls have ended with a code, as a scrape shows it."""
+        return self.sample("apidiscovery_grpc_requests_total", method=method, code=code)
 
     async def no_streams(self) -> None:
-        """Wait until none is open."""
-        async with asyncio.timeout(DEADLINE_S):
-            while self.streams:  # noqa: ASYNC110 - it has no event
-                await asyncio.sleep(0.005)
+        """Wait until no stream is open."""
+        await until(lambda: not self.streams, "all streams have ended")
 
 
 @asynccontextmanager
@@ -93,48 +76,36 @@ async def serving(  # noqa: PLR0913 - all by name
     interceptors: Sequence[grpc.aio.ServerInterceptor] = (),
     address: str = "127.0.0.1:0",
 ) -> AsyncGenerator[Served]:
-    """Serve what is reported, next to a discovery of these contributions."""
+    """Serve reported storage versions, and discovery of these contributions."""
     store = store or DisturbedStore(MemoryStore())
-    registry, metrics = Registry(), Metrics()
+    registry = Registry()
     registry.publish(*contributions)
-    served = Served(store, StorageVersions(store), registry, metrics, ready=ready)
+    served = Served(
+        store,
+        StorageVersions(store),
+        registry,
+        ready=ready,
+    )
     served.service = StorageVersionService(
         served.state if enabled else None,
         registry,
-        metrics,
+        served.metrics,
         access,
         ready=lambda: served.ready,
     )
-    discovery = DiscoveryService(registry, CurrentEncoding(registry), FeatureGates(), metrics)
-    served.server = GrpcServer(discovery, served.service, interceptors=interceptors)
+    discovery = DiscoveryService(
+        registry, CurrentEncoding(registry), FeatureGates(), served.metrics
+    )
     await served.state.load()
     following = asyncio.create_task(served.state.follow())
-    served.port = await served.server.start(address)
     try:
-        yield served
+        async with served.running(
+            discovery, served.service, interceptors=interceptors, address=address
+        ):
+            yield served
     finally:
-        await served.server.stop(0)
         following.cancel()
         await asyncio.wait([following])
-
-
-@asynccontextmanager
-async def stub_of(served: Served) -> AsyncGenerator[Stub]:
-    """Connect with grpcio's stub."""
-    async with grpc.aio.insecure_channel(served.target) as channel:
-        yield storage_version_pb2_grpc.StorageVersionServiceStub(channel)
-
-
-@asynccontextmanager
-async def betterproto_stub_of(
-    served: Served,
-) -> AsyncGenerator[betterproto_service.StorageVersionServiceStub]:
-    """Connect with betterproto's stub, over grpclib."""
-    channel = Channel("127.0.0.1", served.port)
-    try:
-        yield betterproto_service.StorageVersionServiceStub(channel)
-    finally:
-        channel.close()
 
 
 async def join(stub: Stub, hostname: str) -> str:
@@ -144,7 +115,7 @@ async def join(stub: Stub, hostname: str) -> str:
 
 
 def resource(name: str, version: str, *decodable: str) -> pb.ReportedResource:
-    """Return that a resource of the group apps is written in a version of it."""
+    """Return the report of a resource of the group apps, written in its version `version`."""
     versions = [f"apps/{each}" for each in (version, *decodable)]
     return pb.ReportedResource(
         group="apps",
@@ -174,6 +145,6 @@ def waiting(stub: Stub, *names: str, version: str = "") -> WaitCall:
 
 
 async def ended(call: WatchCall | WaitCall) -> tuple[grpc.StatusCode, str]:
-    """Return with what a stream ends."""
+    """Return the status with which a stream ends."""
     async with asyncio.timeout(DEADLINE_S):
         return await call.code(), await call.details()

@@ -2,8 +2,7 @@
 
 import asyncio
 import json
-import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -35,6 +34,7 @@ from fake_api_server import (
 )
 from fake_api_server import document as json_document
 from legacy_clusters import converted, recorded
+from waiting import until
 
 QUICK = Timing(
     poll_s=0.05,
@@ -44,7 +44,6 @@ QUICK = Timing(
     openapi_last_retry_s=0.1,
     openapi_after_s=0.01,
 )
-WITHIN_S = 30.0  # on a loaded machine; else a fraction of a second
 TIGHT = UpstreamLimits(exchange_s=0.4, openapi_s=0.4)
 
 
@@ -249,17 +248,6 @@ def service_settings(url: str, **fields: object) -> ServiceSettings:
     return ServiceSettings({"default/remote": url}, **{**defaults, **fields})  # type: ignore[arg-type] # fields are ServiceSettings'
 
 
-async def until(look: Callable[[], object], what: str, within_s: float = WITHIN_S) -> None:
-    """Wait until something is so; `look` may be asynchronous."""
-    deadline = time.monotonic() + within_s
-    while True:
-        found = look()
-        if await found if isinstance(found, Awaitable) else found:
-            return
-        assert time.monotonic() < deadline, f"not within {within_s} s: {what}"
-        await asyncio.sleep(0.005)
-
-
 # --------------------------------------------------------------------------------------------------
 # Documents.
 
@@ -373,7 +361,7 @@ class Publisher:
 
 def publishing(url: str, **fields: object) -> UpstreamSpec:
     """Return the specification of a server that is polled for OpenAPI documents, too."""
-    return spec_of(url, **{"openapi": True, **fields})
+    return spec_of(url, "east", **{"openapi": True, **fields})
 
 
 def fetched(server: FakeApiServer) -> list[str]:

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 import httpx2
 from storage_version_checks import Write
-from storage_version_cluster import ApiServer, eventually
+from storage_version_cluster import ApiServer
+from waiting import until
 
 WIDGETS = "example.dev.widgets"
 _PATH = "/apis/example.dev/v1/widgets"
@@ -78,10 +79,10 @@ class Load:
 
     async def accepting(self, *servers: ApiServer, least: int = 1) -> None:
         """Wait until each server has accepted so many writes in its present life."""
-        await eventually(
+        await until(
             lambda: all(self.accepted(server) >= least for server in servers),
-            _ACCEPTED_WITHIN_S,
             "writes are accepted",
+            _ACCEPTED_WITHIN_S,
         )
 
     def written(self) -> list[Write]:

@@ -25,6 +25,7 @@ from apidiscovery_service.serving.http import HttpServer
 from apidiscovery_service.serving.http.messages import Receive, Scope, Send
 from certificates import Authority
 from server import Server, serving
+from waiting import until
 
 from tools import find_tool
 
@@ -137,14 +138,8 @@ class Reading:
         there = len(self.peers)
         _, writer = await asyncio.open_connection("127.0.0.1", self.front.port, ssl=context)
         writer.write(f"POST {path} HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n".encode())
-        await until_peers(self.peers, there + 1)
+        await until(lambda: len(self.peers) == there + 1, within_s=5.0)
         return writer
-
-
-async def until_peers(peers: Peers, count: int) -> None:
-    async with asyncio.timeout(5):
-        while len(peers) != count:  # noqa: ASYNC110 - it has no event
-            await asyncio.sleep(0.005)
 
 
 @asynccontextmanager
@@ -176,7 +171,7 @@ async def test_a_request_that_is_read_late_is_nobody_s(tmp_path: Path) -> None:
         for number in range(20):
             stale = await served.ask(f"/stale-{number}")
             stale.transport.abort()
-            await until_peers(served.peers, 0)
+            await until(lambda: not len(served.peers), within_s=5.0)
         kept = [await served.ask("/admin", "ada"), await served.ask("/no-one")]
         served.accepting.set()
         async with asyncio.timeout(5):

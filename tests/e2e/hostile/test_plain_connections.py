@@ -11,7 +11,8 @@ from collections.abc import Generator
 
 import pytest
 from raw_http import RawResponse, parse
-from server import Serve, Server, eventually
+from server import Serve, Server
+from waiting import eventually
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs more than one 127.0.0.1")
 

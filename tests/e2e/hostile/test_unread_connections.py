@@ -21,6 +21,7 @@ from apidiscovery_service.serving.unread import UnreadBudget, UnreadLimits
 from apidiscovery_service.sources.catalog import kubernetes_catalog
 from raw_http import AGG
 from raw_http2 import END_STREAM, RawHttp2, call, get
+from waiting import until
 
 _WATCH = "/apidiscovery.service.v1.DiscoveryService/WatchDiscovery"
 _WITHIN_S = 20.0
@@ -69,9 +70,7 @@ async def until_answered(port: int, source: str) -> None:
 
 
 async def until_taken(unread: UnreadBudget, size: int) -> None:
-    async with asyncio.timeout(_WITHIN_S):
-        while unread.total < size:  # noqa: ASYNC110 - nobody tells
-            await asyncio.sleep(0.01)
+    await until(lambda: unread.total >= size, f"{size} bytes are taken", _WITHIN_S)
 
 
 async def test_an_http2_connection_that_takes_nothing_is_cut() -> None:

@@ -17,7 +17,8 @@ from crd_manifests import simple
 from google.protobuf.message import Message
 from raw_http import AGG
 from raw_http2 import RawHttp2, call, get
-from server import Serve, Server, eventually, serving
+from server import Serve, Server, serving
+from waiting import eventually
 
 pytestmark = pytest.mark.skipif(
     not Path("/proc/self/status").exists(), reason="memory is told by Linux's /proc"

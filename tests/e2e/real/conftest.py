@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 from real_cluster import CRDS, RealCluster, path_of, running
-from server import Server, eventually, serving
+from server import Server, serving
+from waiting import eventually
 
 pytest.register_assert_rewrite("real_checks")
 

@@ -15,7 +15,8 @@ from command_line import run
 from programs import free_port
 from real_checks import ReleaseChecks
 from real_cluster import CRDS, RealCluster, definition, path_of, registered
-from server import eventually, serving
+from server import serving
+from waiting import eventually
 
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 KIT = """

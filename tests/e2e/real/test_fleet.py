@@ -26,7 +26,8 @@ from real_fleet import (
     printed,
 )
 from repository import GOLDEN
-from server import Server, eventually, serving
+from server import Server, serving
+from waiting import eventually
 
 # The oldest and the newest differ most.
 RELEASES = ("1.25", "1.27", "1.31", "1.36") if IS_LONG else ("1.25", "1.36")

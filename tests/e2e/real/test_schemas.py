@@ -28,7 +28,7 @@ from command_line import run
 from real_cluster import RealCluster, running
 from repository import GOLDEN
 from schema_samples import DEFINITIONS
-from server import eventually
+from waiting import eventually
 
 WITH = ("cert-manager", "gateway-api")
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from programs import run_shell
 from real_cluster import RealCluster, definition, path_of, running
-from server import eventually
+from waiting import eventually
 
 CRD = definition("widgets", "Widget", "v1", "v2")
 LATE = {

@@ -5,7 +5,8 @@ import time
 
 from proxies import TcpProxy
 from storage_version_checks import wrong_of, wrong_writes
-from storage_version_cluster import ApiServer, Cluster, Listed, eventually
+from storage_version_cluster import ApiServer, Cluster, Listed
+from waiting import until
 from widget_load import WIDGETS, Load
 
 LEASE_S = 4
@@ -97,16 +98,16 @@ async def cut_off_and_back(
     listed = await cluster.converge(lambda now: writing(now) == others, COLLECTED_S)
     assert listed.common == {WIDGETS: "example.dev/v2"}
     forgotten = time.monotonic()
-    await eventually(
-        lambda: any(one.began > forgotten for one in load.of(server)), STEP_S, "it is asked"
+    await until(
+        lambda: any(one.began > forgotten for one in load.of(server)), "it is asked", STEP_S
     )
     assert not any(one.is_accepted for one in load.of(server) if one.began > forgotten)
     for network in networks:
         network.mend()
     back = {server.server_id: "v1", **others}
     await cluster.converge(lambda now: writing(now) == back, STEP_S)
-    await eventually(
+    await until(
         lambda: any(one.is_accepted and one.began > forgotten for one in load.of(server)),
-        STEP_S,
         "writes are accepted again",
+        STEP_S,
     )

@@ -16,7 +16,8 @@ from fake_api_server import FakeApiServer, builtin
 from playwright.sync_api import Browser, expect
 from raw_http import RawResponse, get
 from repository import GOLDEN
-from server import Server, eventually, serving
+from server import Server, serving
+from waiting import eventually
 
 DEPLOYMENT = "/ui/kinds/apps/v1/Deployment"
 BUILT_S = 60.0

@@ -20,6 +20,7 @@ from apidiscovery_service.access.limits import CallerLimits
 from apidiscovery_service.errors import InvalidConfiguration
 from apidiscovery_service.serving.front import Certificates, Front, FrontMetrics, follow
 from certificates import Authority, KeyPair
+from waiting import until
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
@@ -49,9 +50,7 @@ class Fronted:
         )
 
     async def until_open(self, count: int) -> None:
-        async with asyncio.timeout(3):
-            while self.metrics.open.get("test", 0) != count:  # noqa: ASYNC110 - no event
-                await asyncio.sleep(0.005)
+        await until(lambda: self.metrics.open.get("test", 0) == count, f"{count} connections", 3.0)
 
 
 @asynccontextmanager
@@ -428,12 +427,6 @@ def serial(writer: asyncio.StreamWriter) -> object:
     return writer.get_extra_info("ssl_object").getpeercert()["serialNumber"]
 
 
-async def until(condition: Callable[[], object]) -> None:
-    async with asyncio.timeout(3):
-        while not condition():  # noqa: ASYNC110 - what is waited for has no event
-            await asyncio.sleep(0.01)
-
-
 async def test_certificates_are_read_again_without_ending_a_connection(served: Fronted) -> None:
     """A new pair is used within a second; half of one is a warning and changes nothing."""
     reader, writer = await served.connect()
@@ -441,14 +434,14 @@ async def test_certificates_are_read_again_without_ending_a_connection(served: F
     renewed = served.authority.server([served.host])
     with structlog.testing.capture_logs() as logs:
         shutil.copy(renewed.cert_file, served.pair.cert_file)
-        await until(served.certificates.warnings)
+        await until(served.certificates.warnings, within_s=3.0)
         (warning,) = served.certificates.warnings()
         assert "not the key of the certificate" in warning
         assert served.metrics.broken == {"tls-cert-file": True}
         _, between = await served.connect()
         assert serial(between) == old
         shutil.copy(renewed.key_file, served.pair.key_file)
-        await until(lambda: not served.certificates.warnings())
+        await until(lambda: not served.certificates.warnings(), within_s=3.0)
     _, after = await served.connect()
     assert serial(after) != old
     writer.write(b"still there")
@@ -475,7 +468,7 @@ async def test_clients_of_a_removed_authority_are_cut(served: Fronted, tmp_path:
     context = served.context(client)
     reads = served.metrics.reloads
     file.write_bytes(mine + other.ca_file.read_bytes())
-    await until(lambda: reads.get(("tls-cert-file", True)) == 1)
+    await until(lambda: reads.get(("tls-cert-file", True)) == 1, within_s=3.0)
     known_writer.write(b"x")
     assert await known.readexactly(1) == b"x"
     file.write_bytes(other.ca_file.read_bytes())

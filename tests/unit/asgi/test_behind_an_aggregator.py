@@ -12,12 +12,13 @@ from command_line import Outcome
 from conforming import GROUPS, SHELVES
 from programs import kubectl
 from raw_http import AGG, BETA, RawResponse, get, request
-from server import Serve, Server, eventually
+from server import Serve, Server
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Mount, Route
 from tampering import Tampered, served
+from waiting import eventually
 
 from tools import find_tool
 

@@ -19,7 +19,8 @@ from apidiscovery_client.model import CURRENT, Stale
 from either_client import Either, InThreads, waited
 from fake_api_server import aggregated, served_group
 from proxies import TcpProxy
-from server import Server, eventually, serving
+from server import Server, serving
+from waiting import eventually
 
 WITHIN_S = 20.0
 QUICK = ClientOptions(miss_recheck_s=0.0, negative_ttl_s=0.0, first_retry_s=0.05)

@@ -24,6 +24,7 @@ from connect_server import (
     envelopes,
 )
 from groups import contribution
+from waiting import until
 
 JSON = {"content-type": "application/connect+json"}
 PROTO = {"content-type": "application/connect+proto"}
@@ -83,8 +84,8 @@ async def test_a_watch_ends_when_its_client_goes() -> None:
     async with connected(FIRST) as served:
         async with stream(served, JSON, b"{}") as answer:
             await anext(arriving(answer))
-            await served.until_watchers(1)
-        await served.until_watchers(0)
+            await until(lambda: served.watchers == 1)
+        await until(lambda: served.watchers == 0)
         assert served.unread.total == 0
 
 
@@ -96,7 +97,7 @@ async def test_a_watch_ends_at_its_deadline() -> None:
         got = [each async for each in arriving(answer)]
         assert [flags for flags, _ in got] == [0, END]
         assert json.loads(got[1][1])["error"]["code"] == "deadline_exceeded"
-        await served.until_watchers(0)
+        await until(lambda: served.watchers == 0)
 
 
 async def test_a_finished_stream_has_an_end_message() -> None:

@@ -14,12 +14,14 @@ from apidiscovery_betterproto.apidiscovery.service import v1
 from apidiscovery_service.sources.catalog import kubernetes_catalog
 from grpc_contributions import APPS, CORE, EXAMPLES, large
 from grpc_holding import Holding
-from grpc_server import DEADLINE_S, Served, betterproto_stub_of, channel_to, raw_get, serving, until
+from grpc_server import DEADLINE_S, Served, raw_get, serving
 from grpclib.exceptions import GRPCError
+from waiting import until
 
 
 async def get(served: Served, request: v1.GetDiscoveryRequest) -> v1.GetDiscoveryResponse:
-    async with betterproto_stub_of(served) as stub:
+    async with served.grpclib_channel() as channel:
+        stub = v1.DiscoveryServiceStub(channel)
         return await stub.get_discovery(request, timeout=DEADLINE_S)
 
 
@@ -27,7 +29,8 @@ async def get(served: Served, request: v1.GetDiscoveryRequest) -> v1.GetDiscover
 async def watching(
     served: Served, request: v1.WatchDiscoveryRequest
 ) -> AsyncGenerator[AsyncIterator[v1.WatchDiscoveryResponse]]:
-    async with betterproto_stub_of(served) as stub:
+    async with served.grpclib_channel() as channel:
+        stub = v1.DiscoveryServiceStub(channel)
         stream = cast("AsyncGenerator[v1.WatchDiscoveryResponse]", stub.watch_discovery(request))
         try:
             yield stream
@@ -61,7 +64,7 @@ async def test_a_document_has_the_bytes_that_grpcio_reads(
     request = v1.GetDiscoveryRequest(accept_versions=[version])
     async with serving(kubernetes_catalog()) as served:
         response = await get(served, request)
-        async with channel_to(served) as channel:
+        async with served.channel() as channel:
             same = discovery_pb2.GetDiscoveryRequest.FromString(bytes(request))
             assert bytes(response) == await raw_get(channel, same)
     assert betterproto.which_one_of(response, "result")[0] == result
@@ -86,7 +89,7 @@ async def test_a_watch_gets_changes_and_heartbeats_and_ends_when_left() -> None:
             assert betterproto.which_one_of(message, "event")[0] == "heartbeat"
             assert message.heartbeat.etag == second.etag
             assert served.watchers == 1
-        await until(lambda: served.watchers == 0, 2)
+        await until(lambda: served.watchers == 0, within_s=2)
 
 
 async def test_watch_ends_with_unavailable_when_the_server_stops() -> None:

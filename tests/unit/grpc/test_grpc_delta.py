@@ -18,7 +18,7 @@ from grpc_contributions import (
     transitions,
 )
 from grpc_holding import Holding
-from grpc_server import DEADLINE_S, serving, stub_of
+from grpc_server import DEADLINE_S, serving
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -64,7 +64,7 @@ async def assert_in_step(
 
 
 async def test_only_what_differs_is_sent() -> None:
-    async with serving(CORE, APPS, *EXAMPLES) as served, stub_of(served) as stub:
+    async with serving(CORE, APPS, *EXAMPLES) as served, served.stub() as stub:
         known = Holding.of(await whole(stub, SCOPE_ALL)).known
         served.registry.withdraw(EXAMPLES[1].source, EXAMPLES[0].source)
         served.registry.publish(one_group("c.example.com", resource("jobs")))
@@ -86,7 +86,7 @@ async def test_known_groups_out_of_scope_are_not_removed(
 ) -> None:
     """Selection and knowledge are two things (envoy#16063)."""
     known = discovery_pb2.KnownGroups(hashes={"": "old", "apps": "old", "z.example.com": "old"})
-    async with serving(APPS) as served, stub_of(served) as stub:
+    async with serving(APPS) as served, served.stub() as stub:
         delta = (await delta_to(stub, known, scope)).delta
     assert [group.name for group in delta.changed] == changed
     assert list(delta.removed) == removed
@@ -94,14 +94,14 @@ async def test_known_groups_out_of_scope_are_not_removed(
 
 async def test_made_up_names_are_removed_and_made_up_hashes_replaced() -> None:
     hashes = {"": "", "apps": "made up", "zz": "", "aa": "made up", "\N{SNOWMAN}": "x"}
-    async with serving(CORE, APPS) as served, stub_of(served) as stub:
+    async with serving(CORE, APPS) as served, served.stub() as stub:
         delta = (await delta_to(stub, discovery_pb2.KnownGroups(hashes=hashes))).delta
     assert [group.name for group in delta.changed] == ["", "apps"]
     assert list(delta.removed) == ["aa", "zz", "\N{SNOWMAN}"]
 
 
 async def test_a_group_that_only_moves_is_sent_with_its_new_place() -> None:
-    async with serving(*EXAMPLES) as served, stub_of(served) as stub:
+    async with serving(*EXAMPLES) as served, served.stub() as stub:
         held = Holding.of(await whole(stub, SCOPE_GROUPS))
         served.registry.publish(one_group("d.example.com", priority=2000))
         delta = (await delta_to(stub, held.known, SCOPE_GROUPS)).delta
@@ -117,7 +117,7 @@ async def test_a_moved_version_is_a_change_of_its_group() -> None:
         replace(offer("apps", version="v2"), version_priority=1),
     )
     turned = replace(both, offers=tuple(replace(o, version_priority=9) for o in both.offers))
-    async with serving(both) as served, stub_of(served) as stub:
+    async with serving(both) as served, served.stub() as stub:
         held = Holding.of(await whole(stub, SCOPE_GROUPS))
         served.registry.publish(turned)
         assert len((await delta_to(stub, held.known, SCOPE_GROUPS)).delta.changed) == 1
@@ -129,9 +129,9 @@ async def test_hashes_are_those_of_another_server_fed_in_another_order() -> None
     contributions = [CORE, APPS, *EXAMPLES]
     shuffled = random.Random(3).sample(contributions, len(contributions))  # noqa: S311 - seeded
     async with serving(*contributions) as one, serving(*shuffled) as other:
-        async with stub_of(one) as stub:
+        async with one.stub() as stub:
             first = await whole(stub, SCOPE_ALL)
-        async with stub_of(other) as stub:
+        async with other.stub() as stub:
             second = await delta_to(stub, Holding.of(first).known)
     assert second.delta.ByteSize() == 0
     assert (second.etag, second.group_hashes) == (first.etag, first.group_hashes)
@@ -143,7 +143,7 @@ async def test_a_delta_leads_from_any_state_to_any_other(
     scope: discovery_pb2.DiscoveryScope.ValueType,
 ) -> None:
     held = Holding()
-    async with serving() as served, stub_of(served) as stub:
+    async with serving() as served, served.stub() as stub:
         for contributions in transition:
             replace_all(served.registry, contributions)
             await assert_in_step(stub, held, scope)

@@ -16,7 +16,6 @@ from fleet_server import (
     Stub,
     never_asked,
     serving,
-    stub_of,
 )
 from grpc_errors import refusal
 
@@ -37,7 +36,7 @@ async def fixture_served() -> AsyncGenerator[Served]:
 
 @pytest.fixture(name="stub")
 async def fixture_stub(served: Served) -> AsyncGenerator[Stub]:
-    async with stub_of(served) as stub:
+    async with served.stub() as stub:
         yield stub
 
 
@@ -262,7 +261,7 @@ async def test_a_token_is_for_its_own_selection(stub: Stub) -> None:
 
 
 async def test_it_is_unavailable_until_the_sources_are_read() -> None:
-    async with serving(ready=False) as served, stub_of(served) as stub:
+    async with serving(ready=False) as served, served.stub() as stub:
         error = await refusal(stub.GetMatrix(fleet_pb2.GetMatrixRequest()))
     assert error.code() == grpc.StatusCode.UNAVAILABLE
 
@@ -273,7 +272,7 @@ async def test_a_matrix_above_the_default_limit_comes_in_messages_below_it() -> 
         for kind in range(10)
     ]
     clusters = [cluster(f"{'long-name-' * 20}-{n:04}", *kinds[n % 10]) for n in range(100)]
-    async with serving(*clusters) as served, stub_of(served) as stub:
+    async with serving(*clusters) as served, served.stub() as stub:
         found = await pages(stub)
         whole = served.fleet.scope().matrix()
 

@@ -23,11 +23,9 @@ from fleet_server import (
     Served,
     Stub,
     WatchCall,
-    betterproto_stub_of,
     never_asked,
     next_changes,
     serving,
-    stub_of,
 )
 from google.protobuf.duration_pb2 import Duration
 from grpc_errors import refusal
@@ -49,7 +47,7 @@ async def fixture_served() -> AsyncGenerator[Served]:
 
 @pytest.fixture(name="stub")
 async def fixture_stub(served: Served) -> AsyncGenerator[Stub]:
-    async with stub_of(served) as stub:
+    async with served.stub() as stub:
         yield stub
 
 
@@ -152,7 +150,7 @@ async def test_a_caller_that_has_the_state_goes_on_at_a_replica(served: Served, 
     async with watching(stub) as call:
         await taken(call, received)
     clusters = reversed([*served.fleet.clusters.values()])
-    async with serving(*clusters) as replica, stub_of(replica) as other:
+    async with serving(*clusters) as replica, replica.stub() as other:
         async with watching(other, received.hash) as call:
             assert (await next_message(call)).heartbeat.hash == received.hash
             replica.fleet.update([cluster("west", OTHER)])
@@ -180,7 +178,7 @@ async def test_large_states_and_changes_come_in_parts(
 
 
 async def test_the_first_message_of_an_empty_fleet_has_a_hash() -> None:
-    async with serving() as served, stub_of(served) as stub, watching(stub) as call:
+    async with serving() as served, served.stub() as stub, watching(stub) as call:
         first = await next_changes(call)
         assert first.hash
         served.fleet.update([cluster("east")])
@@ -277,9 +275,10 @@ async def test_a_watch_misses_nothing_of_a_fleet_that_flaps(served: Served, stub
 async def test_betterproto_reads_the_same() -> None:
     async with (
         serving(cluster("east", APPS, labels={"region": "eu"}), cluster("west", OLDER)) as served,
-        betterproto_stub_of(served) as stub,
+        served.grpclib_channel() as channel,
         asyncio.timeout(DEADLINE_S),
     ):
+        stub = v1.FleetServiceStub(channel)
         listed = await stub.list_clusters(v1.ListClustersRequest(with_group_versions=True))
         page = await stub.get_matrix(
             v1.GetMatrixRequest(selection=v1.FleetSelection(groups=["apps"]))

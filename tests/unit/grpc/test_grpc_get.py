@@ -26,13 +26,11 @@ from grpc_holding import Holding, document_of
 from grpc_server import (
     DEADLINE_S,
     Served,
-    channel_to,
     next_bytes,
     next_message,
     raw_get,
     raw_watch,
     serving,
-    stub_of,
 )
 from repository import GOLDEN
 
@@ -107,7 +105,7 @@ def offered_versions(error: grpc.aio.AioRpcError) -> list[str]:
 async def get(
     served: Served, request: discovery_pb2.GetDiscoveryRequest
 ) -> discovery_pb2.GetDiscoveryResponse:
-    async with stub_of(served) as stub:
+    async with served.stub() as stub:
         return await stub.GetDiscovery(request, timeout=DEADLINE_S)
 
 
@@ -115,7 +113,7 @@ async def failure_of(
     served: Served, request: discovery_pb2.GetDiscoveryRequest | discovery_pb2.WatchDiscoveryRequest
 ) -> grpc.aio.AioRpcError:
     """Return the error that a call ends with."""
-    async with stub_of(served) as stub:
+    async with served.stub() as stub:
         if isinstance(request, discovery_pb2.GetDiscoveryRequest):
             return await refusal(stub.GetDiscovery(request))
         return await refusal(next_message(stub.WatchDiscovery(request)))
@@ -275,7 +273,7 @@ async def test_a_bad_field_is_named(
 @pytest.mark.parametrize("seconds", [1, 3600])
 async def test_heartbeat_bounds_are_themselves_allowed(seconds: int) -> None:
     request = discovery_pb2.WatchDiscoveryRequest(heartbeat_interval=Duration(seconds=seconds))
-    async with serving(CORE) as served, channel_to(served) as channel:
+    async with serving(CORE) as served, served.channel() as channel:
         assert await next_bytes(raw_watch(channel, request))
 
 
@@ -350,7 +348,7 @@ async def test_spliced_answers_are_the_bytes_of_built_messages(
     version = V2 if name == "v2" else V2BETA1
     request = discovery_pb2.GetDiscoveryRequest(scope=scope, accept_versions=[version])
     tag, parts = expected_etag(scope), SCOPES[scope]
-    async with channel_to(builtin) as channel:
+    async with builtin.channel() as channel:
         whole = built_head(builtin, parts, tag)
         set_document(whole, parts, name)
         assert await raw_get(channel, request) == whole.SerializeToString(deterministic=True)
@@ -379,7 +377,7 @@ async def test_spliced_watch_messages_are_the_bytes_of_built_messages(
     expected = discovery_pb2.WatchDiscoveryResponse()
     expected.changes.etag = expected_etag(scope)
     expected.changes.delta.CopyFrom(built_delta(builtin, SCOPES[scope], name, []))
-    async with channel_to(builtin) as channel:
+    async with builtin.channel() as channel:
         message = await next_bytes(raw_watch(channel, request))
     assert message == expected.SerializeToString(deterministic=True)
 
@@ -387,7 +385,7 @@ async def test_spliced_watch_messages_are_the_bytes_of_built_messages(
 async def test_an_empty_delta_is_sent() -> None:
     """It is what distinguishes a delta from no result, although nothing is in it."""
     request = discovery_pb2.GetDiscoveryRequest()
-    async with serving(CORE, APPS) as served, channel_to(served) as channel:
+    async with serving(CORE, APPS) as served, served.channel() as channel:
         response = await get(served, request)
         request.known_groups.hashes.update({g.name: g.hash for g in response.group_hashes})
         again = await get(served, request)

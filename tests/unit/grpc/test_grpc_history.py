@@ -1,31 +1,89 @@
 """HistoryService: changes in pages and in a watch, and earlier states."""
 
+import asyncio
 import hashlib
 import sqlite3
 from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import grpc
 import grpc.aio
 import pytest
-from apidiscovery.service.v1 import discovery_pb2, history_pb2
+from apidiscovery.service.v1 import discovery_pb2, history_pb2, history_pb2_grpc
 from apidiscovery_service.core.cluster import Cluster, Dialect
 from apidiscovery_service.core.model import Group
 from apidiscovery_service.core.source import SourceState, SourceStatus
+from apidiscovery_service.history.history import History
+from apidiscovery_service.history.model import Retention
 from apidiscovery_service.openapi.recipe import Recipe
+from apidiscovery_service.serving.grpc.history import HistoryService
 from fleet_clusters import group
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 from grpc_errors import refusal
-from grpc_server import next_message
-from history_server import Remembered, remembered, stub_of
+from grpc_server import GrpcServed, next_message
+from waiting import until
 
 GROUP = history_pb2.HISTORY_CHANGE_KIND_GROUP
 STATE = history_pb2.HISTORY_CHANGE_KIND_STATE
 OPENAPI = history_pb2.HISTORY_CHANGE_KIND_OPENAPI
 VERSION = b'{"gitVersion": "v1.36.2"}'
+
+Stub: TypeAlias = "history_pb2_grpc.HistoryServiceAsyncStub"
+
+
+@dataclass
+class Remembered:
+    """A history that this process writes and serves.
+
+    Attributes:
+        documents: OpenAPI documents by cluster and path.
+    """
+
+    history: History
+    stub: Stub
+    documents: dict[str, dict[str, Recipe]]
+
+    async def until_written(self, count: int) -> None:
+        """Wait until the history has so many changes."""
+
+        async def is_written() -> bool:
+            return len(await self.history.changes(limit=10**6)) >= count
+
+        await until(is_written, f"{count} changes are written")
+
+
+@asynccontextmanager
+async def remembered(path: Path | None = None) -> AsyncGenerator[Remembered]:
+    documents: dict[str, dict[str, Recipe]] = {}
+
+    async def openapi_of(name: str) -> dict[str, Recipe]:
+        return documents.get(name, {})
+
+    history = await History.open(path, Retention(), lambda name: f"ETAG OF {name}", openapi_of)
+    recording = asyncio.create_task(history.record())
+    try:
+        async with stub_of(history) as stub:
+            yield Remembered(history, stub, documents)
+    finally:
+        recording.cancel()
+        await asyncio.wait([recording])
+        await history.close()
+
+
+@asynccontextmanager
+async def stub_of(history: History | None) -> AsyncGenerator[Stub]:
+    """Serve a history, or none, and connect with a stub."""
+    served = GrpcServed()
+    async with (
+        served.running(HistoryService(history, served.metrics)),
+        served.connected(history_pb2_grpc.HistoryServiceStub) as stub,
+    ):
+        yield stub
 
 
 def cluster(

@@ -17,16 +17,14 @@ from grpc_server import (
     SERVICE,
     Served,
     WatchCall,
-    channel_to,
     next_bytes,
     next_changes,
     next_message,
     raw_get,
     raw_watch,
     serving,
-    stub_of,
-    until,
 )
+from waiting import until
 
 SCOPES = (
     discovery_pb2.DISCOVERY_SCOPE_CORE,
@@ -45,12 +43,12 @@ def bulky(number: int, size: int) -> str:
 async def test_a_slow_reader_gets_few_messages_and_the_right_state() -> None:
     """500 changes of 100 KB each go by; what is not read is neither sent nor queued."""
     changes, size = 500, 100_000
-    async with serving(CORE, APPS) as served, channel_to(served) as channel:
+    async with serving(CORE, APPS) as served, served.channel() as channel:
         call = raw_watch(channel, discovery_pb2.WatchDiscoveryRequest())
         held = Holding()
         first = discovery_pb2.WatchDiscoveryResponse.FromString(await next_bytes(call))
         held.apply(first.changes.delta)
-        async with stub_of(served) as stub:
+        async with served.stub() as stub:
             for number in range(changes):
                 served.registry.publish(one_group("apps", resource("r", bulky(number, size))))
                 if number % 10 == 0:
@@ -88,7 +86,7 @@ async def stall(served: Served, call: WatchCall) -> None:
 
 async def test_a_slow_reader_keeps_nothing_that_is_not_served_any_more() -> None:
     """However long it does not read, the documents of the past go once others have read them."""
-    async with serving(CORE, one_group("old.example.com")) as served, stub_of(served) as stub:
+    async with serving(CORE, one_group("old.example.com")) as served, served.stub() as stub:
         (old,) = served.registry.snapshot.named.groups
         withdrawn = weakref.ref(old)
         del old
@@ -104,7 +102,7 @@ async def test_a_slow_reader_keeps_nothing_that_is_not_served_any_more() -> None
 
 
 async def test_a_slow_reader_does_not_hold_up_the_others() -> None:
-    async with serving(CORE) as served, stub_of(served) as slow, stub_of(served) as quick:
+    async with serving(CORE) as served, served.stub() as slow, served.stub() as quick:
         stalled = slow.WatchDiscovery(discovery_pb2.WatchDiscoveryRequest())
         await stall(served, stalled)
         call = quick.WatchDiscovery(discovery_pb2.WatchDiscoveryRequest())
@@ -114,7 +112,7 @@ async def test_a_slow_reader_does_not_hold_up_the_others() -> None:
         assert [group.name for group in changes.delta.changed] == ["a.example.com"]
         assert served.watchers == 2
         stalled.cancel()
-        await until(lambda: served.watchers == 1, 2)
+        await until(lambda: served.watchers == 1, within_s=2)
         call.cancel()
 
 
@@ -155,7 +153,7 @@ class Watcher:
 async def test_fifty_watches_all_arrive_at_the_same_state() -> None:
     rng = random.Random(20)  # noqa: S311 - seeded on purpose
     watchers = [Watcher(SCOPES[n % 3], random.Random(n)) for n in range(50)]  # noqa: S311
-    async with serving(CORE, APPS, *EXAMPLES) as served, stub_of(served) as stub:
+    async with serving(CORE, APPS, *EXAMPLES) as served, served.stub() as stub:
         tasks = [asyncio.create_task(watcher.run(stub)) for watcher in watchers]
         await until(lambda: all(watcher.messages for watcher in watchers))
         for _ in range(200):
@@ -175,7 +173,7 @@ async def test_fifty_watches_all_arrive_at_the_same_state() -> None:
         for task in tasks:
             assert task.cancel(), task.exception()
         await asyncio.gather(*tasks, return_exceptions=True)
-        await until(lambda: served.watchers == 0, 2)
+        await until(lambda: served.watchers == 0, within_s=2)
     assert all(watcher.held == expected[watcher.scope] for watcher in watchers)
 
 
@@ -183,7 +181,7 @@ async def test_a_document_above_the_default_limit_passes_in_every_way() -> None:
     async with (
         asyncio.timeout(DEADLINE_S),
         serving(large(LARGE_BYTES), CORE) as served,
-        channel_to(served) as channel,
+        served.channel() as channel,
     ):
         message = await served.encoding.current.list_message(core=False)
         assert len(message) > LARGE_BYTES

@@ -23,10 +23,10 @@ from google.rpc import (  # pyright: ignore[reportMissingTypeStubs] - typed, wit
     error_details_pb2,
 )
 from grpc_errors import details_of, refusal, violations_of
-from grpc_server import until
 from metrics_text import sample_sum
-from registry_server import Served, serving, stub_of
+from registry_server import Served, serving
 from store_wrapper import DisturbedStore
+from waiting import until
 
 GROUPS = registry_pb2.REGISTRATION_KIND_GROUPS
 CRD = registry_pb2.REGISTRATION_KIND_CUSTOM_RESOURCE_DEFINITION
@@ -87,7 +87,7 @@ async def fixture_served() -> AsyncGenerator[Served]:
 async def fixture_stub(
     served: Served,
 ) -> AsyncGenerator["registry_pb2_grpc.RegistryServiceAsyncStub"]:
-    async with stub_of(served) as stub:
+    async with served.stub() as stub:
         yield stub
 
 
@@ -374,7 +374,7 @@ async def test_calls_are_counted_with_the_code_they_end_with(served: Served, stu
         )
 
     # A caller hears of a refusal before the call is over here, and counted.
-    await until(counted, 3.0)
+    await until(counted, within_s=3.0)
 
 
 def failing_at(error: Exception, *operations: str) -> DisturbedStore:
@@ -393,7 +393,7 @@ async def test_without_its_store_nothing_is_acknowledged() -> None:
     metrics = Metrics()
     gone = failing_at(StoreUnavailable("registrations/ cannot be reached"), "get")
     store = ObservedStore(gone, metrics.store)
-    async with serving(store) as served, stub_of(served) as stub:
+    async with serving(store) as served, served.stub() as stub:
         publishing, withdrawing, listing, applying, renewing = await codes_of(stub)
         (warning,) = store.warnings()
     assert {publishing, withdrawing, applying, renewing} == {grpc.StatusCode.UNAVAILABLE}
@@ -405,7 +405,7 @@ async def test_without_its_store_nothing_is_acknowledged() -> None:
 
 async def test_errors_do_not_show_the_path_of_the_store() -> None:
     refusing = failing_at(StoreRefused("/var/lib/secret-place/store.sqlite: removed"), "get")
-    async with serving(refusing) as served, stub_of(served) as stub:
+    async with serving(refusing) as served, served.stub() as stub:
         error = await refusal(stub.Publish(publish()))
     assert error.code() is grpc.StatusCode.FAILED_PRECONDITION
     assert "the store of the server refuses" in (error.details() or "")
@@ -432,7 +432,7 @@ class Publishers(Access):
 
 
 async def test_callers_may_change_only_their_own_groups() -> None:
-    async with serving(access=Publishers()) as served, stub_of(served) as stub:
+    async with serving(access=Publishers()) as served, served.stub() as stub:
         assert set(await codes_of(stub)) == {grpc.StatusCode.UNAUTHENTICATED}
         east, west = (("authorization", "east"),), (("authorization", "west"),)
         await stub.Publish(publish(owner="me"), metadata=east)
@@ -460,7 +460,7 @@ async def test_callers_may_change_only_their_own_groups() -> None:
 
 
 async def test_an_admin_may_do_what_an_owner_may() -> None:
-    async with serving(access=Publishers()) as served, stub_of(served) as stub:
+    async with serving(access=Publishers()) as served, served.stub() as stub:
         east, admin = (("authorization", "east"),), (("authorization", "admin"),)
         lease = registry_pb2.OwnerLease(duration=seconds(30))
         await stub.Publish(publish(owner="me", lease=lease), metadata=east)
@@ -475,7 +475,7 @@ async def test_an_admin_may_do_what_an_owner_may() -> None:
 
 
 async def test_an_unreadable_registration_hides_no_other_and_an_admin_removes_it() -> None:
-    async with serving(access=Publishers()) as served, stub_of(served) as stub:
+    async with serving(access=Publishers()) as served, served.stub() as stub:
         east, admin = (("authorization", "east"),), (("authorization", "admin"),)
         await stub.Publish(publish(), metadata=east)
         await served.replica.store.put("registrations/groups/north", b"nonsense")

@@ -20,7 +20,6 @@ from crd_manifests import simple
 from google.rpc import (  # pyright: ignore[reportMissingTypeStubs] - typed, without py.typed
     error_details_pb2,
 )
-from grpclib.client import Channel
 from grpclib.exceptions import GRPCError
 from registry_server import serving
 
@@ -31,12 +30,8 @@ CRD = json.dumps(simple("widgets", "example.com")).encode()
 
 @pytest.fixture(name="stub")
 async def fixture_stub() -> AsyncGenerator[v1.RegistryServiceStub]:
-    async with serving() as served:
-        channel = Channel("127.0.0.1", served.port)
-        try:
-            yield v1.RegistryServiceStub(channel)
-        finally:
-            channel.close()
+    async with serving() as served, served.grpclib_channel() as channel:
+        yield v1.RegistryServiceStub(channel)
 
 
 def groups(name: str, scope: str = "Namespaced") -> v1.PublishedGroups:

@@ -23,13 +23,11 @@ from grpc_server import (
     DEADLINE_S,
     SERVICE,
     Served,
-    channel_to,
     next_changes,
     raw_get,
     serving,
-    stub_of,
-    until,
 )
+from waiting import until
 
 SERVING = health_pb2.HealthCheckResponse.SERVING
 NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
@@ -69,7 +67,7 @@ async def next_status(
 
 @each_service
 async def test_a_watch_of_health_follows_a_server_from_start_to_stop(service: str) -> None:
-    async with serving(CORE, ready=False) as served, channel_to(served) as channel:
+    async with serving(CORE, ready=False) as served, served.channel() as channel:
         watch: grpc.aio.UnaryStreamMultiCallable[
             health_pb2.HealthCheckRequest, health_pb2.HealthCheckResponse
         ]
@@ -144,7 +142,7 @@ async def test_reflection_is_enough_to_call(served: Served) -> None:
     method = pool.FindServiceByName(SERVICE).FindMethodByName("GetDiscovery")
     assert method is not None
     answer = GetMessageClass(method.output_type)
-    async with channel_to(served) as channel:
+    async with served.channel() as channel:
         raw = await raw_get(channel, discovery_pb2.GetDiscoveryRequest())
     message = answer.FromString(raw)
     assert message.SerializeToString(deterministic=True) == raw
@@ -160,7 +158,7 @@ async def test_an_address_in_use_is_an_error(served: Served) -> None:
 
 async def test_stopping_ends_watches_at_once_with_unavailable() -> None:
     loop = asyncio.get_running_loop()
-    async with serving(CORE, APPS) as served, stub_of(served) as stub:
+    async with serving(CORE, APPS) as served, served.stub() as stub:
         calls = [stub.WatchDiscovery(discovery_pb2.WatchDiscoveryRequest()) for _ in range(10)]
         for call in calls:
             await next_changes(call)
@@ -173,13 +171,13 @@ async def test_stopping_ends_watches_at_once_with_unavailable() -> None:
             assert error.details() == "the server is stopping"
         await stopping
         assert loop.time() - since < 2
-        await until(lambda: ended(served, "WatchDiscovery", code="UNAVAILABLE") == 10, 2)
+        await until(lambda: ended(served, "WatchDiscovery", code="UNAVAILABLE") == 10, within_s=2)
         assert served.watchers == 0
 
 
 async def test_stopping_ends_a_watch_that_is_not_read_when_the_grace_is_over() -> None:
     loop = asyncio.get_running_loop()
-    async with serving(CORE) as served, stub_of(served) as stub:
+    async with serving(CORE) as served, served.stub() as stub:
         call = stub.WatchDiscovery(discovery_pb2.WatchDiscoveryRequest())
         await next_changes(call)
         for number in range(40):
@@ -195,11 +193,11 @@ async def test_stopping_ends_a_watch_that_is_not_read_when_the_grace_is_over() -
                 while await call.read() is not grpc.aio.EOF:
                     pass
         assert caught.value.code() == grpc.StatusCode.UNAVAILABLE
-        await until(lambda: served.watchers == 0, 2)
+        await until(lambda: served.watchers == 0, within_s=2)
 
 
 async def test_calls_after_stopping_are_unavailable() -> None:
-    async with serving(CORE) as served, stub_of(served) as stub:
+    async with serving(CORE) as served, served.stub() as stub:
         await served.server.stop(0)
         error = await refusal(stub.GetDiscovery(discovery_pb2.GetDiscoveryRequest()))
         assert error.code() == grpc.StatusCode.UNAVAILABLE
@@ -212,12 +210,14 @@ def ended(served: Served, method: str, **labels: str) -> float:
 
 
 async def test_calls_are_counted_by_method_and_code(served: Served) -> None:
-    async with stub_of(served) as stub:
+    async with served.stub() as stub:
         for _ in range(3):
             await stub.GetDiscovery(discovery_pb2.GetDiscoveryRequest(), timeout=DEADLINE_S)
         await fail_each_way(served, stub)
     # A caller may hear of a failure a moment before it is counted.
-    await until(lambda: ended(served, "GetDiscovery") + ended(served, "WatchDiscovery") == 9, 2)
+    await until(
+        lambda: ended(served, "GetDiscovery") + ended(served, "WatchDiscovery") == 9, within_s=2
+    )
     assert ended(served, "GetDiscovery", code="OK") == 3
     for method in ("GetDiscovery", "WatchDiscovery"):
         assert ended(served, method, code="INVALID_ARGUMENT") == 1

@@ -10,7 +10,7 @@ from apidiscovery_service.core.model import Contribution, Offer, Precedence, Ver
 from apidiscovery_service.core.source import SourceState, SourceStatus
 from grpc_contributions import APPS, CORE
 from grpc_errors import refusal
-from grpc_server import serving, stub_of
+from grpc_server import serving
 
 SINCE = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
@@ -25,7 +25,7 @@ UPSTREAM = SourceStatus(
 
 
 async def test_every_source_is_listed_with_its_offers_and_shadows() -> None:
-    async with serving(CORE, APPS, CRDS) as served, stub_of(served) as stub:
+    async with serving(CORE, APPS, CRDS) as served, served.stub() as stub:
         answer = await stub.ListSources(discovery_pb2.ListSourcesRequest())
     assert [source.name for source in answer.sources] == sorted(
         [CORE.source, APPS.source, CRDS.source]
@@ -40,7 +40,7 @@ async def test_every_source_is_listed_with_its_offers_and_shadows() -> None:
 
 
 async def test_a_source_without_offers_is_listed() -> None:
-    async with serving(CORE) as served, stub_of(served) as stub:
+    async with serving(CORE) as served, served.stub() as stub:
         served.statuses = (UPSTREAM,)
         answer = await stub.ListSources(discovery_pb2.ListSourcesRequest())
     told = answer.sources[-1]
@@ -55,14 +55,14 @@ async def test_a_source_without_offers_is_listed() -> None:
 
 
 async def test_sources_are_not_listed_before_they_have_been_read() -> None:
-    async with serving(CORE, ready=False) as served, stub_of(served) as stub:
+    async with serving(CORE, ready=False) as served, served.stub() as stub:
         error = await refusal(stub.ListSources(discovery_pb2.ListSourcesRequest()))
     assert error.code() == grpc.StatusCode.UNAVAILABLE
 
 
 @pytest.mark.parametrize("form", ["document", "delta", "not-modified"])
 async def test_provenance_follows_any_answer_and_only_when_asked_for(form: str) -> None:
-    async with serving(CORE, APPS, CRDS) as served, stub_of(served) as stub:
+    async with serving(CORE, APPS, CRDS) as served, served.stub() as stub:
         plain = await stub.GetDiscovery(discovery_pb2.GetDiscoveryRequest())
         request = discovery_pb2.GetDiscoveryRequest(with_provenance=True)
         if form == "delta":
@@ -81,7 +81,7 @@ async def test_provenance_follows_any_answer_and_only_when_asked_for(form: str) 
 
 async def test_provenance_moves_to_the_next_source_though_the_document_stays() -> None:
     twin = replace(APPS, source="zz-twin")
-    async with serving(APPS, twin) as served, stub_of(served) as stub:
+    async with serving(APPS, twin) as served, served.stub() as stub:
         request = discovery_pb2.GetDiscoveryRequest(with_provenance=True)
         before = await stub.GetDiscovery(request)
         served.registry.withdraw(APPS.source)

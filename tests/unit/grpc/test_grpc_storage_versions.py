@@ -25,7 +25,6 @@ from storage_version_server import (
     report,
     resource,
     serving,
-    stub_of,
     waiting,
     watching,
 )
@@ -50,7 +49,7 @@ async def fixture_served() -> AsyncGenerator[Served]:
 
 @pytest.fixture(name="stub")
 async def fixture_stub(served: Served) -> AsyncGenerator[Stub]:
-    async with stub_of(served) as stub:
+    async with served.stub() as stub:
         yield stub
 
 
@@ -239,7 +238,7 @@ async def ends(stub: Stub) -> dict[str, tuple[grpc.StatusCode, str | None]]:
 
 
 async def test_no_method_is_implemented_while_the_gate_is_off() -> None:
-    async with serving(enabled=False) as served, stub_of(served) as stub:
+    async with serving(enabled=False) as served, served.stub() as stub:
         for method, (code, details) in (await ends(stub)).items():
             assert code is grpc.StatusCode.UNIMPLEMENTED
             assert "StorageVersionAPI" in (details or "")
@@ -248,7 +247,7 @@ async def test_no_method_is_implemented_while_the_gate_is_off() -> None:
 
 async def test_no_method_is_available_until_the_sources_are_read() -> None:
     told = "the server is still reading its sources"
-    async with serving(ready=False) as served, stub_of(served) as stub:
+    async with serving(ready=False) as served, served.stub() as stub:
         assert await ends(stub) == dict.fromkeys(METHODS, (grpc.StatusCode.UNAVAILABLE, told))
 
 

@@ -8,7 +8,8 @@ import grpclib
 import pytest
 from apidiscovery_betterproto.apidiscovery.service import v1
 from apidiscovery_service.sources.catalog import kubernetes_catalog
-from storage_version_server import DEADLINE_S, Served, betterproto_stub_of, serving
+from grpc_server import DEADLINE_S
+from storage_version_server import Served, serving
 
 Status = grpclib.const.Status
 Stub = v1.StorageVersionServiceStub
@@ -23,7 +24,8 @@ async def fixture_served() -> AsyncGenerator[Served]:
 
 @pytest.fixture(name="stub")
 async def fixture_stub(served: Served) -> AsyncGenerator[Stub]:
-    async with betterproto_stub_of(served) as stub:
+    async with served.grpclib_channel() as channel:
+        stub = v1.StorageVersionServiceStub(channel)
         yield stub
 
 

@@ -13,9 +13,8 @@ from apidiscovery_service.kube.objects.watch_events import EventType
 from apidiscovery_service.serving.grpc import storage_version_messages, storage_versions
 from apidiscovery_service.storage_versions import state
 from apidiscovery_service.storage_versions.collection import Collection, Event
-from grpc_server import next_message
+from grpc_server import DEADLINE_S, next_message
 from storage_version_server import (
-    DEADLINE_S,
     Served,
     Stub,
     WatchCall,
@@ -24,7 +23,6 @@ from storage_version_server import (
     report,
     resource,
     serving,
-    stub_of,
     waiting,
     watching,
 )
@@ -50,7 +48,7 @@ async def fixture_served() -> AsyncGenerator[Served]:
 
 @pytest.fixture(name="stub")
 async def fixture_stub(served: Served) -> AsyncGenerator[Stub]:
-    async with stub_of(served) as stub:
+    async with served.stub() as stub:
         yield stub
 
 
@@ -158,7 +156,7 @@ async def test_a_watch_after_a_forgotten_change_must_begin_anew(served: Served, 
     start = (await report(stub, server, deployments="v1")).reported[0].resource_version
     await report(stub, server, deployments="v2")
     # A replica that starts later has no events of before.
-    async with serving(store=served.store) as replica, stub_of(replica) as other:
+    async with serving(store=served.store) as replica, replica.stub() as other:
         code, details = await ended(watching(other, after=start))
     assert code is grpc.StatusCode.OUT_OF_RANGE
     assert details.startswith(f"too old resource version: {start} (")
@@ -172,7 +170,7 @@ async def test_a_reader_that_is_too_slow_gets_what_was_under_way_and_must_list_a
     path = f"/{storage_versions.SERVICE.full_name}/WatchStorageVersions"
     async with (
         serving() as served,
-        stub_of(served) as stub,
+        served.stub() as stub,
         grpc.aio.insecure_channel(served.target) as channel,
     ):
         server = await join(stub, "a")

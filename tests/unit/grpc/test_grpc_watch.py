@@ -11,16 +11,8 @@ from google.protobuf.duration_pb2 import Duration
 from grpc_contributions import APPS, CORE, EXAMPLES, one_group, resource
 from grpc_errors import refusal
 from grpc_holding import Holding
-from grpc_server import (
-    DEADLINE_S,
-    Served,
-    WatchCall,
-    next_changes,
-    next_message,
-    serving,
-    stub_of,
-    until,
-)
+from grpc_server import DEADLINE_S, Served, WatchCall, next_changes, next_message, serving
+from waiting import until
 
 SCOPE_CORE, SCOPE_GROUPS, SCOPE_ALL = (
     discovery_pb2.DISCOVERY_SCOPE_CORE,
@@ -44,7 +36,7 @@ async def watching(
         known_groups=known.known if known else None,
         heartbeat_interval=Duration(seconds=heartbeat_s) if heartbeat_s else None,
     )
-    async with stub_of(served) as stub:
+    async with served.stub() as stub:
         call = stub.WatchDiscovery(request)
         try:
             yield call
@@ -54,7 +46,7 @@ async def watching(
 
 async def round_trips(served: Served) -> None:
     """Make calls, so that each watch of the server has time to run."""
-    async with stub_of(served) as stub:
+    async with served.stub() as stub:
         for _ in range(3):
             await stub.GetDiscovery(discovery_pb2.GetDiscoveryRequest(), timeout=DEADLINE_S)
 
@@ -96,7 +88,7 @@ async def test_each_change_is_one_message_with_the_difference() -> None:
 
 
 async def test_version_asked_for_is_the_one_sent() -> None:
-    async with serving(CORE, APPS) as served, stub_of(served) as stub:
+    async with serving(CORE, APPS) as served, served.stub() as stub:
         request = discovery_pb2.WatchDiscoveryRequest(
             accept_versions=[discovery_pb2.DISCOVERY_VERSION_V2BETA1]
         )
@@ -206,7 +198,7 @@ async def test_resuming_with_another_scope_removes_nothing_outside_of_it(
     scope: discovery_pb2.DiscoveryScope.ValueType, removed: list[str]
 ) -> None:
     async with serving(CORE, APPS, *EXAMPLES[:2]) as served:
-        async with stub_of(served) as stub:
+        async with served.stub() as stub:
             request = discovery_pb2.GetDiscoveryRequest()
             held = Holding.of(await stub.GetDiscovery(request, timeout=DEADLINE_S))
         served.registry.withdraw(CORE.source, APPS.source, EXAMPLES[1].source)
@@ -287,9 +279,9 @@ async def test_a_watch_that_is_cancelled_is_counted_and_forgotten() -> None:
             await next_changes(call)
             assert served.watchers == 1
             call.cancel()
-            await until(lambda: served.watchers == 0, 2)
+            await until(lambda: served.watchers == 0, within_s=2)
         ended = "apidiscovery_grpc_requests_total"
-        await until(lambda: served.sample(ended, method="WatchDiscovery") == 1, 2)
+        await until(lambda: served.sample(ended, method="WatchDiscovery") == 1, within_s=2)
         # A later change does not bring it back.
         served.registry.publish(APPS)
         await round_trips(served)
@@ -298,24 +290,24 @@ async def test_a_watch_that_is_cancelled_is_counted_and_forgotten() -> None:
 
 async def test_a_watch_whose_connection_is_closed_is_forgotten() -> None:
     async with serving(CORE) as served:
-        async with stub_of(served) as stub:
+        async with served.stub() as stub:
             calls = [stub.WatchDiscovery(discovery_pb2.WatchDiscoveryRequest()) for _ in range(5)]
             for call in calls:
                 await next_changes(call)
             assert served.watchers == 5
-        await until(lambda: served.watchers == 0, 2)
+        await until(lambda: served.watchers == 0, within_s=2)
 
 
 async def test_a_watch_past_its_deadline_is_forgotten() -> None:
-    async with serving(CORE) as served, stub_of(served) as stub:
+    async with serving(CORE) as served, served.stub() as stub:
         call = stub.WatchDiscovery(discovery_pb2.WatchDiscoveryRequest(), timeout=0.3)
         await next_changes(call)
         assert (await refusal(call.read())).code() == grpc.StatusCode.DEADLINE_EXCEEDED
-        await until(lambda: served.watchers == 0, 2)
+        await until(lambda: served.watchers == 0, within_s=2)
 
 
 async def test_a_watch_that_is_refused_was_never_there() -> None:
-    async with serving(CORE) as served, stub_of(served) as stub:
+    async with serving(CORE) as served, served.stub() as stub:
         request = discovery_pb2.WatchDiscoveryRequest(heartbeat_interval=Duration())
         await refusal(stub.WatchDiscovery(request).read())
         assert served.watchers == 0

@@ -3,14 +3,13 @@
 import asyncio
 import hashlib
 from collections.abc import AsyncGenerator, AsyncIterable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, cast
 from unittest.mock import AsyncMock, MagicMock
 
 import betterproto
 import grpc
-import grpc.aio
 import pytest
 from apidiscovery.openapi.v3 import openapi_pb2 as v3_pb2
 from apidiscovery.service.v1 import openapi_pb2, openapi_pb2_grpc
@@ -25,7 +24,7 @@ from apidiscovery_service.openapi.body import Body, DocumentForm, Index
 from apidiscovery_service.openapi.documents import Documents
 from apidiscovery_service.openapi.recipe import Recipe
 from apidiscovery_service.serving.feature_gates import FeatureGates
-from apidiscovery_service.serving.grpc import AdmissionInterceptor, DiscoveryService, GrpcServer
+from apidiscovery_service.serving.grpc import AdmissionInterceptor, DiscoveryService
 from apidiscovery_service.serving.grpc import openapi as openapi_service
 from apidiscovery_service.serving.grpc.calls import Stream
 from apidiscovery_service.serving.grpc.openapi import CHUNK_BYTES, OpenAPIService
@@ -33,8 +32,8 @@ from google.rpc import (  # pyright: ignore[reportMissingTypeStubs] - typed, wit
     error_details_pb2,
 )
 from grpc_errors import details_of, refusal, violations_of
-from grpc_server import DEADLINE_S, until
-from grpclib.client import Channel
+from grpc_server import DEADLINE_S, GrpcServed
+from waiting import until
 
 M = TypeVar("M")
 
@@ -95,11 +94,11 @@ class FakeDocuments:
 
 
 @dataclass
-class Served:
+class Served(GrpcServed):
     documents: FakeDocuments = field(repr=False)  # asyncio writes what a fixture returned
-    metrics: Metrics
-    port: int = 0
-    ready: bool = True
+
+    def stub(self) -> AbstractAsyncContextManager["openapi_pb2_grpc.OpenAPIServiceAsyncStub"]:
+        return self.connected(openapi_pb2_grpc.OpenAPIServiceStub)
 
 
 @asynccontextmanager
@@ -107,21 +106,16 @@ async def serving(
     documents: Documents | None = None, *, enabled: bool = True, access: Access | None = None
 ) -> AsyncGenerator[Served]:
     """Serve documents, of a fake where no others are given."""
-    registry, metrics = Registry(), Metrics()
-    discovery = DiscoveryService(
-        registry, CurrentEncoding(registry), FeatureGates.parse(""), metrics
-    )
-    served = Served(FakeDocuments(), metrics)
+    registry = Registry()
+    served = Served(FakeDocuments())
+    metrics = served.metrics
+    discovery = DiscoveryService(registry, CurrentEncoding(registry), FeatureGates(), metrics)
     service = OpenAPIService(
         documents or served.documents, metrics, enabled=enabled, ready=lambda: served.ready
     )
     interceptors = [AdmissionInterceptor(access, metrics)] if access else []
-    server = GrpcServer(discovery, service, interceptors=interceptors)
-    served.port = await server.start("127.0.0.1:0")
-    try:
+    async with served.running(discovery, service, interceptors=interceptors):
         yield served
-    finally:
-        await server.stop(0)
 
 
 @pytest.fixture(name="served")
@@ -130,29 +124,13 @@ async def fixture_served() -> AsyncGenerator[Served]:
         yield served
 
 
-@asynccontextmanager
-async def stub_of(served: Served) -> AsyncGenerator["openapi_pb2_grpc.OpenAPIServiceAsyncStub"]:
-    """Connect with grpcio's stub and default limits."""
-    async with grpc.aio.insecure_channel(f"127.0.0.1:{served.port}") as channel:
-        yield openapi_pb2_grpc.OpenAPIServiceStub(channel)
-
-
-@asynccontextmanager
-async def betterproto_stub_of(served: Served) -> AsyncGenerator[v1.OpenApiServiceStub]:
-    channel = Channel("127.0.0.1", served.port)
-    try:
-        yield v1.OpenApiServiceStub(channel)
-    finally:
-        channel.close()
-
-
 def made(message: Callable[..., M], fields: Mapping[str, object]) -> M:
     """Return a message of these fields."""
     return message(**fields)
 
 
 async def index_of(served: Served, if_none_match: str = "") -> openapi_pb2.GetIndexResponse:
-    async with stub_of(served) as stub:
+    async with served.stub() as stub:
         request = openapi_pb2.GetIndexRequest(if_none_match=if_none_match)
         return await stub.GetIndex(request, timeout=DEADLINE_S)
 
@@ -161,7 +139,7 @@ async def document_of(
     served: Served, **fields: object
 ) -> tuple[openapi_pb2.OpenAPIDocumentHeader, bytes, Sequence[int]]:
     """Return header, document and the size of each piece."""
-    async with stub_of(served) as stub:
+    async with served.stub() as stub:
         call = stub.GetDocument(made(openapi_pb2.GetDocumentRequest, fields), timeout=DEADLINE_S)
         parts = [part async for part in cast("AsyncIterable[Any]", call)]
     assert [part.WhichOneof("part") for part in parts] == ["header"] + ["chunk"] * (len(parts) - 1)
@@ -173,7 +151,7 @@ async def bundle_of(
     served: Served, **fields: object
 ) -> tuple[openapi_pb2.GetBundleResponse.Outline, dict[str, bytes], list[str]]:
     """Return the outline, the documents in order, and the keys of those removed meanwhile."""
-    async with stub_of(served) as stub:
+    async with served.stub() as stub:
         call = stub.GetBundle(made(openapi_pb2.GetBundleRequest, fields), timeout=DEADLINE_S)
         parts = [part async for part in cast("AsyncIterable[Any]", call)]
     assert parts[0].WhichOneof("part") == "outline"
@@ -386,7 +364,7 @@ async def test_a_document_removed_meanwhile_is_named_in_its_place(served: Served
 
 async def test_a_slow_reader_delays_the_next_documents(served: Served) -> None:
     served.documents.content = {f"apis/g{n}/v1": LARGE for n in range(8)}
-    async with stub_of(served) as stub:
+    async with served.stub() as stub:
         call = stub.GetBundle(openapi_pb2.GetBundleRequest(), timeout=DEADLINE_S)
         await until(lambda: served.documents.made)
         await asyncio.sleep(0.2)  # in which a reader would have had it all
@@ -397,7 +375,7 @@ async def test_a_slow_reader_delays_the_next_documents(served: Served) -> None:
 
 async def test_a_reader_that_goes_ends_the_making(served: Served) -> None:
     served.documents.content = {f"apis/g{n}/v1": LARGE for n in range(8)}
-    async with stub_of(served) as stub:
+    async with served.stub() as stub:
         call = stub.GetBundle(openapi_pb2.GetBundleRequest(), timeout=DEADLINE_S)
         await until(lambda: served.documents.made)
         call.cancel()
@@ -459,7 +437,8 @@ async def test_a_document_that_cannot_be_made_fails_with_the_reason(served: Serv
 
 
 async def test_betterproto_reads_index_document_and_bundle(served: Served) -> None:
-    async with betterproto_stub_of(served) as stub:
+    async with served.grpclib_channel() as channel:
+        stub = v1.OpenApiServiceStub(channel)
         index = await stub.get_index(v1.GetIndexRequest())
         assert [entry.key for entry in index.index.entries] == sorted(CONTENT)
         request = v1.GetDocumentRequest(

@@ -25,7 +25,6 @@ from apidiscovery_service.sources.registrations.requests import (
     RevisionMismatch,
 )
 from apidiscovery_service.store.memory import MemoryStore
-from grpc_server import until
 from registration_setup import (
     ANYBODY,
     api_service,
@@ -40,6 +39,7 @@ from registration_setup import (
     with_metadata,
 )
 from registry_server import Replica, following
+from waiting import until
 
 NAMES = as_object(as_object(crd()["spec"])["names"])
 ESTABLISHED = {

@@ -25,7 +25,7 @@ from google.protobuf.json_format import ParseDict
 from grpc_server import DEADLINE_S
 from grpclib.client import Channel
 from registration_setup import ANYBODY, apply, discovery_list, group, publication, stored
-from registry_server import Replica, Served, following, serving, stub_of
+from registry_server import Replica, Served, following, serving
 
 KEY = "registrations/groups/east"
 ORIGIN = "registrations:groups/east"
@@ -241,7 +241,7 @@ def request_of(documents: Mapping[str, bytes]) -> registry_pb2.PublishRequest:
 async def test_answers_have_hashes_and_documents_only_when_asked(served: Served) -> None:
     canonical = go_json.dumps(document())
     hashes = {"v1": hashlib.sha512(canonical).hexdigest().upper()}
-    async with stub_of(served) as stub:
+    async with served.stub() as stub:
         response = await stub.Publish(request_of({"v1": sent(document())}), timeout=DEADLINE_S)
         listed = await stub.ListRegistrations(
             registry_pb2.ListRegistrationsRequest(), timeout=DEADLINE_S
@@ -260,7 +260,7 @@ async def test_pages_with_documents_stay_below_the_limit_of_clients(served: Serv
     large = sent(
         {**document(), "x-text": ["text " * 100_000] * 3}
     )  # 1.5 MB, some hundred bytes kept
-    async with stub_of(served) as stub:
+    async with served.stub() as stub:
         for number in range(5):
             request = request_of({"v1": large})
             request.name = f"east{number}"
@@ -283,7 +283,7 @@ async def test_pages_with_documents_stay_below_the_limit_of_clients(served: Serv
 async def test_a_wrong_document_is_an_invalid_argument_that_names_its_field(
     served: Served,
 ) -> None:
-    async with stub_of(served) as stub:
+    async with served.stub() as stub:
         with pytest.raises(grpc.aio.AioRpcError) as caught:
             await stub.Publish(request_of({"v1": b'{"openapi":'}), timeout=DEADLINE_S)
     assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT

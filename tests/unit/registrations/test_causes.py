@@ -15,9 +15,9 @@ from apidiscovery_service.sources.registrations.requests import (
     Reference,
     Requester,
 )
-from grpc_server import until
 from registration_setup import ANYBODY, crd, manifest, publication
 from registry_server import Replica, expiring, following
+from waiting import until
 
 ALICE, BOB = Requester(Caller("alice")), Requester(Caller("bob"))
 WIDGETS = Reference(RegistrationKind.CRD, "widgets.example.com")

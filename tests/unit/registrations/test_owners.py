@@ -29,10 +29,10 @@ from apidiscovery_service.sources.registrations.requests import (
 )
 from apidiscovery_service.store import Fenced, Guard, StoreRefused
 from apidiscovery_service.store.memory import MemoryStore
-from grpc_server import until
 from registration_setup import ANYBODY, CURRENT, crd, manifest, with_metadata
 from registry_server import Replica, expiring, following
 from store_wrapper import DisturbedStore, once
+from waiting import until
 
 ALICE, BOB = Requester(Caller("alice")), Requester(Caller("bob"))
 STALE = {"v1": Freshness.STALE}

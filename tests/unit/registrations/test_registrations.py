@@ -30,7 +30,6 @@ from apidiscovery_service.sources.registrations.requests import (
 from apidiscovery_service.store import Batch, Listing, StoreRefused, StoreUnavailable
 from apidiscovery_service.store.memory import MemoryStore
 from apidiscovery_service.store.observed import ObservedStore
-from grpc_server import until
 from hypothesis import given
 from hypothesis import strategies as st
 from registration_setup import (
@@ -45,6 +44,7 @@ from registration_setup import (
 )
 from registry_server import Replica, following
 from restorable_store import RestorableStore
+from waiting import until
 
 # Publish.
 

@@ -12,7 +12,7 @@ from apidiscovery_service.sources.clusters.clusters import Clusters, Contexts
 from apidiscovery_service.sources.upstreams.spec import UpstreamSpec
 from cluster_files import contexts, kubeconfig, mounted, replaced
 from structlog.testing import capture_logs
-from upstream_setup import until
+from waiting import until
 
 EAST, WEST = "http://127.0.0.1:1", "http://127.0.0.1:2"
 

@@ -4,7 +4,7 @@ import asyncio
 import json
 import os
 import time
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +20,7 @@ from crd_manifests import edited, simple
 from groups import contribution, offer, resource
 from prometheus_client.parser import text_string_to_metric_families
 from structlog.testing import capture_logs
+from waiting import until
 
 # An edit is to be seen within a second.
 SEEN_WITHIN_S = 1.0
@@ -72,14 +73,6 @@ def unwatched(*paths: Path) -> Watched:
     return Watched(Manifests(paths, declarations, metrics), declarations, registry, metrics)
 
 
-async def eventually(holds: Callable[[], bool], within_s: float = SEEN_WITHIN_S) -> None:
-    """Wait for a condition; fail if it takes too long."""
-    deadline = time.monotonic() + within_s
-    while not holds():
-        assert time.monotonic() < deadline
-        await asyncio.sleep(0.005)
-
-
 @asynccontextmanager
 async def watched(*paths: Path) -> AsyncGenerator[Watched]:
     """Return manifests that are loaded and followed, and that have seen a change already."""
@@ -113,7 +106,7 @@ async def _until_it_follows(made: Watched, path: Path) -> None:
         assert time.monotonic() < deadline
         _touch(path)
         with suppress(AssertionError):
-            await eventually(lambda: made.loads["success"] > before, 0.4)
+            await until(lambda: made.loads["success"] > before, within_s=0.4)
 
 
 def write(path: Path, content: str) -> None:
@@ -215,21 +208,21 @@ async def test_an_edit_is_seen_within_a_second(file: Path, named: str, *, atomic
             replace(file, manifest("a.example", "b.example"))
         else:
             write(file, manifest("a.example", "b.example"))
-        await eventually(lambda: made.groups == ["a.example", "b.example"])
+        await until(lambda: made.groups == ["a.example", "b.example"], within_s=SEEN_WITHIN_S)
         assert made.registry.sources == (f"manifests:{file}",)
 
 
 async def test_a_broken_file_keeps_its_last_valid_content_until_it_is_corrected(file: Path) -> None:
     async with watched(file) as made:
         write(file, BROKEN)
-        await eventually(lambda: file in made.manifests.problems)
+        await until(lambda: file in made.manifests.problems, within_s=SEEN_WITHIN_S)
         problem = made.manifests.problems[file]
         assert (problem.line, problem.field) == (5, "items[0].versions[0].version")
         assert made.manifests.warnings() == [f"manifests: {problem}"]
         assert (made.groups, made.errors) == (["a.example"], {str(file): 1.0})
         assert made.loads["error"] == 1
         write(file, manifest("c.example"))
-        await eventually(lambda: made.groups == ["c.example"])
+        await until(lambda: made.groups == ["c.example"], within_s=SEEN_WITHIN_S)
         assert (dict(made.manifests.problems), made.manifests.warnings()) == ({}, [])
         assert made.errors == {}
 
@@ -238,9 +231,9 @@ async def test_a_file_that_is_reverted_is_no_problem_any_more(file: Path) -> Non
     async with watched(file.parent) as made:
         before = made.registry.snapshot
         write(file, "a: [")
-        await eventually(lambda: bool(made.errors))
+        await until(lambda: bool(made.errors), within_s=SEEN_WITHIN_S)
         write(file, manifest("a.example"))
-        await eventually(lambda: not made.errors)
+        await until(lambda: not made.errors, within_s=SEEN_WITHIN_S)
         assert made.registry.snapshot is before
 
 
@@ -253,9 +246,9 @@ async def test_a_file_of_a_directory_that_is_removed_is_withdrawn(
     async with watched(file.parent) as made:
         if is_broken:
             write(other, "a: [")
-            await eventually(lambda: bool(made.errors))
+            await until(lambda: bool(made.errors), within_s=SEEN_WITHIN_S)
         remove(other)
-        await eventually(lambda: made.groups == ["a.example"])
+        await until(lambda: made.groups == ["a.example"], within_s=SEEN_WITHIN_S)
         assert made.registry.sources == (f"manifests:{file}",)
         assert (made.errors, made.manifests.warnings()) == ({}, [])
 
@@ -263,7 +256,7 @@ async def test_a_file_of_a_directory_that_is_removed_is_withdrawn(
 async def test_a_new_file_of_a_directory_appears(file: Path) -> None:
     async with watched(file.parent) as made:
         write(file.with_name("b.yml"), manifest("b.example"))
-        await eventually(lambda: made.groups == ["a.example", "b.example"])
+        await until(lambda: made.groups == ["a.example", "b.example"], within_s=SEEN_WITHIN_S)
 
 
 async def test_a_file_that_is_renamed_keeps_its_groups_all_the_while(file: Path) -> None:
@@ -272,7 +265,9 @@ async def test_a_file_that_is_renamed_keeps_its_groups_all_the_while(file: Path)
         made.registry.subscribe(heard.append)
         moved = file.with_name("moved.yaml")
         rename(file, moved)
-        await eventually(lambda: made.registry.sources == (f"manifests:{moved}",))
+        await until(
+            lambda: made.registry.sources == (f"manifests:{moved}",), within_s=SEEN_WITHIN_S
+        )
         assert made.groups == ["a.example"]
     assert all(snapshot.named.groups for snapshot in heard)
 
@@ -280,11 +275,11 @@ async def test_a_file_that_is_renamed_keeps_its_groups_all_the_while(file: Path)
 async def test_a_named_file_that_vanishes_keeps_its_content_and_is_a_problem(file: Path) -> None:
     async with watched(file) as made:
         remove(file)
-        await eventually(lambda: file in made.manifests.problems)
+        await until(lambda: file in made.manifests.problems, within_s=SEEN_WITHIN_S)
         assert "No such file" in str(made.manifests.problems[file])
         assert (made.groups, made.errors) == (["a.example"], {str(file): 1.0})
         write(file, manifest("a.example", "b.example"))
-        await eventually(lambda: made.groups == ["a.example", "b.example"])
+        await until(lambda: made.groups == ["a.example", "b.example"], within_s=SEEN_WITHIN_S)
         assert made.errors == {}
 
 
@@ -304,7 +299,7 @@ async def test_a_config_map_that_is_swapped_is_seen(folder: Path, named: str) ->
     async with watched(folder / "m.yaml" if named == "file" else folder) as made:
         assert made.groups == ["a.example"]
         swap_in(folder / "..data", "..1")
-        await eventually(lambda: made.groups == ["b.example"])
+        await until(lambda: made.groups == ["b.example"], within_s=SEEN_WITHIN_S)
 
 
 async def test_a_change_between_the_first_look_and_the_watch_is_seen(file: Path) -> None:
@@ -313,7 +308,7 @@ async def test_a_change_between_the_first_look_and_the_watch_is_seen(file: Path)
     write(file, manifest("b.example"))
     task = asyncio.create_task(made.manifests.follow())
     try:
-        await eventually(lambda: made.groups == ["b.example"])
+        await until(lambda: made.groups == ["b.example"], within_s=SEEN_WITHIN_S)
     finally:
         task.cancel()
         with suppress(asyncio.CancelledError):
@@ -328,7 +323,7 @@ async def test_many_files_changed_at_once_are_all_seen(folder: Path) -> None:
         assert made.groups == names
         for name in names:
             replace(folder / f"{name}.yaml", manifest(f"x{name}"))
-        await eventually(lambda: made.groups == [f"x{name}" for name in names])
+        await until(lambda: made.groups == [f"x{name}" for name in names], within_s=SEEN_WITHIN_S)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -343,7 +338,7 @@ async def test_definitions_of_several_files_are_one_group(file: Path) -> None:
         (version,) = made.registry.snapshot.named.groups[0].group.versions
         assert [resource.resource for resource in version.resources] == ["cats", "dogs"]
         remove(file)
-        await eventually(lambda: made.declarations.crd("cats.a.example") is None)
+        await until(lambda: made.declarations.crd("cats.a.example") is None, within_s=SEEN_WITHIN_S)
         (version,) = made.registry.snapshot.named.groups[0].group.versions
         assert [resource.resource for resource in version.resources] == ["dogs"]
 
@@ -360,7 +355,7 @@ async def test_a_name_in_two_files_is_a_warning_until_one_goes(file: Path) -> No
             )
         ]
         remove(file)
-        await eventually(lambda: made.manifests.warnings() == [])
+        await until(lambda: made.manifests.warnings() == [], within_s=SEEN_WITHIN_S)
         assert made.groups == ["a.example"]
 
 
@@ -368,7 +363,7 @@ async def test_each_invalid_field_is_a_warning(file: Path) -> None:
     async with watched(file) as made:
         document = edited(edited(simple("cats"), "spec.scope", "x"), "spec.names.kind", ...)
         write(file, json.dumps(document))
-        await eventually(lambda: file in made.manifests.problems)
+        await until(lambda: file in made.manifests.problems, within_s=SEEN_WITHIN_S)
         assert len(made.manifests.warnings()) == 4
         assert all(line.startswith(f"manifests: {file}:1, d") for line in made.manifests.warnings())
         assert made.groups == ["a.example"]

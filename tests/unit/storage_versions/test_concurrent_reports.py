@@ -10,7 +10,8 @@ import pytest
 from apidiscovery_service.store import Store
 from apidiscovery_service.store.memory import MemoryStore
 from apidiscovery_service.store.sqlite import SqliteStore
-from storage_version_replicas import Replica, ticking, until, written
+from storage_version_replicas import Replica, ticking, written
+from waiting import until
 
 Replicas = Callable[[], Awaitable[Replica]]
 

@@ -9,8 +9,9 @@ from apidiscovery_service.kube.objects.metadata import metadata_of
 from apidiscovery_service.storage_versions import garbage
 from apidiscovery_service.store import Fenced
 from apidiscovery_service.store.memory import MemoryStore
-from storage_version_replicas import Replica, lease_key, object_key, ticking, until, writes
+from storage_version_replicas import Replica, lease_key, object_key, ticking, writes
 from store_wrapper import DisturbedStore, failing
+from waiting import until
 
 JOBS = "apps.jobs"
 

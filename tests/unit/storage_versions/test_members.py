@@ -20,17 +20,9 @@ from apidiscovery_service.storage_versions.members import (
 )
 from apidiscovery_service.store import ABSENT, Fenced, Guard, StoreUnavailable
 from apidiscovery_service.store.memory import MemoryStore
-from storage_version_replicas import (
-    NOON,
-    Replica,
-    end,
-    lease_key,
-    object_key,
-    ticking,
-    until,
-    writes,
-)
+from storage_version_replicas import NOON, Replica, end, lease_key, object_key, ticking, writes
 from store_wrapper import DisturbedStore, failing, once
+from waiting import until
 
 NODE_1 = "apiserver-lgabes5ywnaqeagh5dny4zlzs4"
 

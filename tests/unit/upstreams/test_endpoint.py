@@ -20,7 +20,8 @@ from cryptography.hazmat.primitives import serialization
 from fake_api_server import Answer, FakeApiServer, listening, server_context
 from proxies import ForwardProxy
 from structlog.testing import capture_logs
-from upstream_setup import Reply, answer_of, until
+from upstream_setup import Reply, answer_of
+from waiting import until
 
 SECRET = "s3cr3t-0f-the-test"  # noqa: S105 - not one
 _LIMIT_S = 10.0

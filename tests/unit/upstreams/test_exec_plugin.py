@@ -20,7 +20,8 @@ from apidiscovery_service.sources.upstreams.credentials import ThreadedCredentia
 from apidiscovery_service.sources.upstreams.endpoint import Endpoint
 from certificates import Authority
 from fake_api_server import Answer, FakeApiServer, server_context
-from upstream_setup import answer_of, until
+from upstream_setup import answer_of
+from waiting import until
 
 OK = Answer(b"{}")
 V1 = "client.authentication.k8s.io/v1"

@@ -22,7 +22,8 @@ from fake_api_server import (
     aggregated,
     conditional,
 )
-from upstream_setup import Ask, item, mirrored, running, spec_of, until
+from upstream_setup import Ask, item, mirrored, running, spec_of
+from waiting import until
 
 _SMALL = UpstreamLimits(exchange_s=1.0, body_bytes=100_000)
 _GOOD = aggregated(item("a.test"), etag='"A"')

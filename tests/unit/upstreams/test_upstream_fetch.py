@@ -26,15 +26,8 @@ from fake_api_server import (
     conditional,
     document,
 )
-from upstream_setup import (
-    QUICK,
-    Ask,
-    group_list,
-    item,
-    resource_list,
-    spec_of,
-    until,
-)
+from upstream_setup import QUICK, Ask, group_list, item, resource_list, spec_of
+from waiting import until
 
 BETA = AGG.replace("v=v2", "v=v2beta1")
 REMOTE = frozenset({("remote.example.com", "v1")})

@@ -30,8 +30,8 @@ from upstream_setup import (
     running,
     service_settings,
     spec_of,
-    until,
 )
+from waiting import until
 
 REMOTE = "remote.example.com"
 _A_TEST = Group("a.test", (Version("v1"),))

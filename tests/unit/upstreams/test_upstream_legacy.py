@@ -21,8 +21,8 @@ from upstream_setup import (
     recorded_cluster,
     resource_list,
     spec_of,
-    until,
 )
+from waiting import until
 
 
 @pytest.mark.parametrize("cluster", CLUSTERS)

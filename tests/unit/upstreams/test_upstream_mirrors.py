@@ -13,7 +13,8 @@ from apidiscovery_service.store import Store
 from apidiscovery_service.store.claims import PREFIX as CLAIMS
 from fake_api_server import Answer, FakeApiServer, Request, Respond, aggregated
 from metrics_text import sample_sum
-from upstream_setup import Running, item, running, spec_of, until
+from upstream_setup import Running, item, running, spec_of
+from waiting import until
 
 _MANY = 12
 DENIED = Answer(b"", "", 401)

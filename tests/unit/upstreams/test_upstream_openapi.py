@@ -33,8 +33,8 @@ from upstream_setup import (
     publishing,
     running,
     service_settings,
-    until,
 )
+from waiting import until
 
 A, B = "apis/a.test/v1", "apis/b.test/v1"
 EAST = "upstream:east"

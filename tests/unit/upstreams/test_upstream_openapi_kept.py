@@ -38,8 +38,8 @@ from upstream_setup import (
     publishing,
     running,
     service_settings,
-    until,
 )
+from waiting import until
 
 A, B = "apis/a.test/v1", "apis/b.test/v1"
 V3, V2 = "/openapi/v3", "/openapi/v2"

@@ -28,8 +28,8 @@ from upstream_setup import (
     published,
     publishing,
     running,
-    until,
 )
+from waiting import until
 
 A = "apis/a.test/v1"
 V3, V2 = "/openapi/v3", "/openapi/v2"

@@ -36,7 +36,8 @@ from apidiscovery_service.store.memory import MemoryStore
 from fake_api_server import DOWN, Answer, FakeApiServer, aggregated, conditional
 from groups import GROUPS
 from hypothesis import given, settings
-from upstream_setup import item, spec_of, until
+from upstream_setup import item, spec_of
+from waiting import until
 
 _ROOT = Root("/apis", core=False, state=Freshness.CURRENT, since="2026-01-02T03:04:05Z", etag='"A"')
 

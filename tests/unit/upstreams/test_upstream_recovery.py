@@ -19,7 +19,8 @@ from apidiscovery_service.store.memory import MemoryStore
 from certificates import Authority
 from fake_api_server import DOWN, FakeApiServer, aggregated, listening, server_context
 from structlog.testing import capture_logs
-from upstream_setup import Ask, Running, item, mirrored, running, spec_of, until
+from upstream_setup import Ask, Running, item, mirrored, running, spec_of
+from waiting import until
 
 _GOOD = {"/apis": aggregated(item("a.test"))}
 _EMPTY = {"/apis": aggregated()}

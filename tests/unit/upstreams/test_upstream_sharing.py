@@ -16,7 +16,8 @@ from apidiscovery_service.core.model import (
 from apidiscovery_service.sources.upstreams.state import KNOWN_RECORDS
 from apidiscovery_service.store.memory import MemoryStore
 from fake_api_server import Answer, FakeApiServer, Request, aggregated, document
-from upstream_setup import Running, group_list, item, resource_list, running, spec_of, until
+from upstream_setup import Running, group_list, item, resource_list, running, spec_of
+from waiting import until
 
 _HASH = "kJb5UvWLuWw="
 

@@ -7,7 +7,8 @@ import pytest
 from apidiscovery_service.store import Batch, Entry, Listing, StoreUnavailable
 from apidiscovery_service.store.memory import MemoryStore
 from fake_api_server import FakeApiServer, aggregated
-from upstream_setup import Running, item, running, spec_of, until
+from upstream_setup import Running, item, running, spec_of
+from waiting import until
 
 _GOOD = {"/apis": aggregated(item("a.test"))}
 

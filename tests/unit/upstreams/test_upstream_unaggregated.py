@@ -23,7 +23,8 @@ from fake_api_server import (
     document,
 )
 from repository import GOLDEN
-from upstream_setup import Running, item, mirrored, resource_list, running, spec_of, until
+from upstream_setup import Running, item, mirrored, resource_list, running, spec_of
+from waiting import until
 
 _GOLDEN = GOLDEN / "upstream-lists"
 _LISTS: Mapping[Target, str] = {

@@ -7,7 +7,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -22,6 +21,7 @@ from certificates import Authority
 from command_line import Outcome
 from kubectl_config import EXEC, Content, config, plugin_keys, write, write_plugin
 from programs import python
+from waiting import eventually
 
 SECRET = "s3cr3t-0f-the-test"  # noqa: S105 - not one
 IMPORT = "from apidiscovery_client._connecting import read_server"
@@ -155,13 +155,15 @@ def test_closing_ends_a_plugin_with_what_it_started(tmp_path: Path) -> None:
 
     thread = threading.Thread(target=ask)
     thread.start()
-    until(lambda: child.exists() and child.read_text().endswith("\n"))
+    eventually(
+        lambda: child.exists() and child.read_text().endswith("\n"), _LIMIT_S, "it is started"
+    )
     assert isinstance(server.access, KubeAccess)
     server.access.close()
     thread.join(_LIMIT_S)
     assert len(said) == 1
     assert said[0].endswith("plugin: ended before it was done")
-    until(lambda: is_over(int(child.read_text())))
+    eventually(lambda: is_over(int(child.read_text())), _LIMIT_S, "it is over")
     server.access.close()  # has nothing to do
 
 
@@ -181,14 +183,6 @@ def test_a_plugin_whose_child_left_its_session_is_not_waited_for(tmp_path: Path)
         ExecPlugin(plugin).get()
     assert time.monotonic() - begun < _LIMIT_S
     os.kill(int(child.read_text()), 9)
-
-
-def until(condition: Callable[[], bool]) -> None:
-    """Wait for what another process does."""
-    end = time.monotonic() + _LIMIT_S
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.01)
 
 
 def is_over(pid: int) -> bool:

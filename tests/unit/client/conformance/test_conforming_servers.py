@@ -14,11 +14,12 @@ from conforming import extension, kube_apiserver
 from crd_manifests import CRONTABS
 from fake_api_server import FakeApiServer, legacy
 from programs import free_port
-from server import Serve, Server, eventually
+from server import Serve, Server
 from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse
 from starlette.routing import Mount, Route
 from tampering import Answered, Seen, Tampered, served
+from waiting import eventually
 
 API_SERVICE = {
     "apiVersion": "apiregistration.k8s.io/v1",

@@ -22,7 +22,7 @@ from apidiscovery_client.storage_versions.migration import (
     migration_guard,
 )
 from proxies import TcpProxy
-from storage_version_server import Served, Stub, join, report, serving, stub_of
+from storage_version_server import Served, Stub, join, report, serving
 from store_wrapper import failing
 
 NAME = "apps.deployments"
@@ -71,7 +71,7 @@ async def cluster() -> AsyncIterator[Cluster]:
     before = asyncio.all_tasks()
     async with (
         serving() as served,
-        stub_of(served) as stub,
+        served.stub() as stub,
         TcpProxy(served.target) as network,
         grpc.aio.insecure_channel(network.address) as channel,
     ):

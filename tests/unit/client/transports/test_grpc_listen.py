@@ -13,7 +13,6 @@ from apidiscovery_client._grpc import calls
 from apidiscovery_client._grpc.calls import CallRefused
 from apidiscovery_client._interfaces import FetchedSnapshot
 from apidiscovery_client.model import CURRENT, Stale
-from grpc_server import until
 from grpc_transports import Driven, Listener, opened
 from scripted_discovery import (
     End,
@@ -26,6 +25,7 @@ from scripted_discovery import (
     scripted,
     whole,
 )
+from waiting import until
 
 pytestmark = pytest.mark.usefixtures("short_pauses")
 every_library = pytest.mark.parametrize("family", ["grpcio", "betterproto", "sync-grpcio"])

@@ -31,8 +31,8 @@ from fake_api_server import (
 )
 from fetching import KINDS, client_sockets, client_threads, fetching
 from proxies import ForwardProxy
-from server import eventually
 from skewed_answers import RELEASES, respond
+from waiting import eventually
 
 NEW = respond(RELEASES["1.33"])
 both = pytest.mark.parametrize("kind", KINDS)
