@@ -31,8 +31,8 @@ from apidiscovery_service.serving.http.messages import Receive, Send
 from apidiscovery_service.serving.http.openapi import OpenAPIAnswers
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from media_types import JSON_V2, JSON_V2BETA1, PROTOBUF_V2, YAML_V2
 from openapi_recipes import FakeRecipes
-from raw_http import AGG, BETA, PBAGG, YAMLAGG
 from repository import EXAMPLES
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -201,8 +201,8 @@ async def test_the_example_describes_its_own_api() -> None:
 async def test_head_has_the_headers_of_get_and_no_body(parts: Parts) -> None:
     async with client(parts.gateway) as http:
         for path in ("/apis", "/apis/apps", "/livez", "/apis/nope"):
-            get = await http.get(path, headers={"accept": f"{AGG},*/*"})
-            head = await http.head(path, headers={"accept": f"{AGG},*/*"})
+            get = await http.get(path, headers={"accept": f"{JSON_V2},*/*"})
+            head = await http.head(path, headers={"accept": f"{JSON_V2},*/*"})
             assert (head.status_code, head.headers, head.content) == (
                 get.status_code,
                 get.headers,
@@ -244,7 +244,7 @@ async def test_until_ready_discovery_is_to_be_asked_again(parts: Parts, path: st
     parts.ready = False
     async with client(parts.gateway) as http:
         for _ in range(2):
-            response = await http.get(path, headers={"accept": f"{AGG},application/json"})
+            response = await http.get(path, headers={"accept": f"{JSON_V2},application/json"})
             assert response.status_code == 503
             assert response.headers["retry-after"] == "5"
             assert response.headers["cache-control"] == "no-cache, private"
@@ -257,7 +257,7 @@ async def test_until_ready_discovery_is_to_be_asked_again(parts: Parts, path: st
         for other in ("/livez", "/readyz", "/version", "/metrics"):
             assert (await http.get(other)).status_code == 200
         parts.ready = True
-        answer = await http.get(path, headers={"accept": f"{AGG},application/json"})
+        answer = await http.get(path, headers={"accept": f"{JSON_V2},application/json"})
         assert answer.status_code == (404 if path == "/nope" else 200)
 
 
@@ -265,14 +265,16 @@ async def test_every_request_without_peers_is_counted(parts: Parts) -> None:
     """Also those that are answered from memory."""
     async with client(parts.gateway) as http:
         for _ in range(3):
-            await http.get("/apis", headers={"accept": f"{AGG};profile=nopeer"})
+            await http.get("/apis", headers={"accept": f"{JSON_V2};profile=nopeer"})
         text = (await http.get("/metrics")).text
     assert "aggregator_discovery_nopeer_requests_total 3.0" in text
 
 
 async def test_callers_that_go_away_do_not_take_the_answer_along(parts: Parts) -> None:
     async with client(parts.gateway) as http:
-        asked = [asyncio.create_task(http.get("/apis", headers={"accept": AGG})) for _ in range(9)]
+        asked = [
+            asyncio.create_task(http.get("/apis", headers={"accept": JSON_V2})) for _ in range(9)
+        ]
         await asyncio.sleep(0)
         for task in asked[::2]:
             task.cancel()
@@ -302,7 +304,10 @@ class Publish:
 
 
 HEADERS = [
-    *[("accept", one) for one in (AGG, BETA, PBAGG, YAMLAGG, "*/*", f"{AGG};profile=nopeer")],
+    *[
+        ("accept", one)
+        for one in (JSON_V2, JSON_V2BETA1, PROTOBUF_V2, YAML_V2, "*/*", f"{JSON_V2};profile=nopeer")
+    ],
     *[("accept", one) for one in ("application/json", "application/yaml", "text/html")],
     *[("accept-encoding", one) for one in ("gzip", "zstd", "zstd;q=0.1, gzip", "identity")],
     *[("if-none-match", one) for one in ("*", '"x"', "W/")],

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 from apidiscovery_releases import Release
 from command_line import run
+from media_types import JSON_V2, JSON_V2BETA1
 from programs import kubectl
-from raw_http import AGG, BETA, get
+from raw_http import get
 from server import Server, serving
 
 JSON = "application/json"
@@ -36,7 +37,7 @@ def server(release: Release, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 def test_discovery_is_that_of_the_release(release: Release, server: Server) -> None:
     for path in ("/apis", *release.list_paths):
         assert get(server.http_port, path, JSON).body == release.plain(path)
-    accepts = {"v2": AGG, "v2beta1": BETA}
+    accepts = {"v2": JSON_V2, "v2beta1": JSON_V2BETA1}
     for version in release.aggregated_versions:
         for path in ("/api", "/apis"):
             recorded = release.aggregated(path, version)

@@ -13,7 +13,8 @@ import yaml
 from apidiscovery.runtime.v1 import runtime_pb2
 from apidiscovery.v2 import discovery_pb2
 from apidiscovery_releases import newest
-from raw_http import AGG, AGGREGATED, BETA, PBAGG, YAMLAGG, RawResponse, get, request
+from media_types import JSON_V2, JSON_V2BETA1, PROTOBUF_V2, YAML_V2
+from raw_http import RawResponse, get, request
 from server import Server
 
 RECORDED = {name: newest().aggregated(f"/{name}") for name in ("api", "apis")}
@@ -40,7 +41,7 @@ def port(server: Server) -> int:
 
 @pytest.fixture(scope="module")
 def aggregated(port: int) -> RawResponse:
-    return get(port, "/apis", AGG)
+    return get(port, "/apis", JSON_V2)
 
 
 def items(document: object, name: str = "items") -> list[Fields]:
@@ -74,7 +75,7 @@ def assert_plain_groups(response: RawResponse) -> None:
 
 def assert_aggregated(response: RawResponse, like: RawResponse) -> None:
     assert response.status == 200
-    assert response.content_type == [AGG]
+    assert response.content_type == [JSON_V2]
     assert response.values("vary") == ["Accept"]
     assert response.values("cache-control") == ["public"]
     assert (response.etag, response.body) == (like.etag, like.body)
@@ -93,7 +94,7 @@ def test_without_accept_the_unaggregated_list_is_the_answer(port: int) -> None:
 
 def test_accept_asks_for_the_aggregated_document_by_its_parameters(aggregated: RawResponse) -> None:
     assert aggregated.status == 200
-    assert aggregated.content_type == [AGG]
+    assert aggregated.content_type == [JSON_V2]
     assert aggregated.body.startswith(
         b'{"kind":"APIGroupDiscoveryList","apiVersion":"apidiscovery.k8s.io/v2",'
         b'"metadata":{},"items":['
@@ -119,7 +120,7 @@ def test_the_etag_is_the_sha_512_of_the_document_without_its_head(aggregated: Ra
 def test_a_client_that_has_the_document_gets_304_without_body_fields(
     port: int, aggregated: RawResponse
 ) -> None:
-    response = get(port, "/apis", AGG, ("If-None-Match", aggregated.etag))
+    response = get(port, "/apis", JSON_V2, ("If-None-Match", aggregated.etag))
     assert response.status == 304
     assert response.body == b""
     assert response.etag == aggregated.etag
@@ -140,7 +141,7 @@ def test_a_client_that_has_the_document_gets_304_without_body_fields(
 )
 def test_if_none_match_is_read_by_rfc_9110(port: int, aggregated: RawResponse, value: str) -> None:
     """Better than kube-apiserver, which answers 200 to each of these."""
-    response = get(port, "/apis", AGG, ("If-None-Match", value.format(etag=aggregated.etag)))
+    response = get(port, "/apis", JSON_V2, ("If-None-Match", value.format(etag=aggregated.etag)))
     assert (response.status, response.body, response.content_type) == (304, b"", [])
 
 
@@ -154,8 +155,8 @@ def test_the_aggregated_etag_validates_no_plain_document(
 def test_protobuf_comes_in_its_envelope_with_the_same_etag(
     port: int, aggregated: RawResponse
 ) -> None:
-    response = get(port, "/apis", PBAGG)
-    assert (response.status, response.content_type) == (200, [PBAGG])
+    response = get(port, "/apis", PROTOBUF_V2)
+    assert (response.status, response.content_type) == (200, [PROTOBUF_V2])
     assert response.body[:4] == b"k8s\0"
     assert response.etag == aggregated.etag
 
@@ -163,7 +164,7 @@ def test_protobuf_comes_in_its_envelope_with_the_same_etag(
 def test_the_protobuf_document_has_the_items_of_the_json_document(
     port: int, aggregated: RawResponse
 ) -> None:
-    envelope = runtime_pb2.Unknown.FromString(get(port, "/apis", PBAGG).body[4:])
+    envelope = runtime_pb2.Unknown.FromString(get(port, "/apis", PROTOBUF_V2).body[4:])
     assert envelope.type_meta.api_version == "apidiscovery.k8s.io/v2"
     assert envelope.type_meta.kind == "APIGroupDiscoveryList"
     assert envelope.HasField("content_encoding")
@@ -197,12 +198,12 @@ def test_the_protobuf_document_has_the_items_of_the_json_document(
             "application/json;as=APIGroupDiscoveryList;v=v2;g=apidiscovery.k8s.io", id="any order"
         ),
         pytest.param(
-            f"application/json;q=1, {AGG};q=0.1", id="beats a plain clause of more weight"
+            f"application/json;q=1, {JSON_V2};q=0.1", id="beats a plain clause of more weight"
         ),
-        pytest.param(f"{AGG},application/json", id="client-go"),
-        pytest.param(f"*/*;{AGGREGATED}", id="a wildcard means JSON"),
-        pytest.param(f"{AGG};profile=nopeer", id="the profile is not echoed"),
-        pytest.param(f"{AGG};foo=bar;charset=utf-8", id="unknown parameters are ignored"),
+        pytest.param(f"{JSON_V2},application/json", id="client-go"),
+        pytest.param(JSON_V2.replace("application/json", "*/*"), id="a wildcard means JSON"),
+        pytest.param(f"{JSON_V2};profile=nopeer", id="the profile is not echoed"),
+        pytest.param(f"{JSON_V2};foo=bar;charset=utf-8", id="unknown parameters are ignored"),
     ],
 )
 def test_a_clause_with_the_parameters_gets_the_aggregated_document(
@@ -215,7 +216,7 @@ def test_a_clause_with_the_parameters_gets_the_aggregated_document(
     "accept",
     [
         pytest.param("application/json;g=apidiscovery.k8s.io;v=v2", id="without as"),
-        pytest.param(f"{AGG};sv=v1", id="with sv"),
+        pytest.param(f"{JSON_V2};sv=v1", id="with sv"),
     ],
 )
 def test_other_clauses_with_parameters_are_not_acceptable(port: int, accept: str) -> None:
@@ -223,28 +224,28 @@ def test_other_clauses_with_parameters_are_not_acceptable(port: int, accept: str
 
 
 def test_without_v2beta1_a_request_for_it_alone_is_not_acceptable(no_beta_server: Server) -> None:
-    assert_not_acceptable(get(no_beta_server.http_port, "/apis", BETA))
+    assert_not_acceptable(get(no_beta_server.http_port, "/apis", JSON_V2BETA1))
 
 
 def test_without_v2beta1_old_clients_fall_back_and_new_ones_get_v2(
     no_beta_server: Server, aggregated: RawResponse
 ) -> None:
     port = no_beta_server.http_port
-    assert_plain_groups(get(port, "/apis", f"{BETA},application/json"))
-    assert_aggregated(get(port, "/apis", f"{AGG},{BETA},application/json"), aggregated)
+    assert_plain_groups(get(port, "/apis", f"{JSON_V2BETA1},application/json"))
+    assert_aggregated(get(port, "/apis", f"{JSON_V2},{JSON_V2BETA1},application/json"), aggregated)
 
 
 @pytest.mark.parametrize("rest", ["", ",application/json"])
 def test_v2beta1_is_served_by_default(port: int, aggregated: RawResponse, rest: str) -> None:
     """By default v2beta1 is served, where kube-apiserver has removed it."""
-    response = get(port, "/apis", BETA + rest)
-    assert (response.status, response.content_type) == (200, [BETA])
+    response = get(port, "/apis", JSON_V2BETA1 + rest)
+    assert (response.status, response.content_type) == (200, [JSON_V2BETA1])
     assert response.etag == aggregated.etag
     assert response.body == RECORDED["apis"].replace(b"k8s.io/v2", b"k8s.io/v2beta1", 1)
 
 
 @pytest.mark.parametrize("path", ["/api", "/apis"])
-@pytest.mark.parametrize("accept", [AGG, BETA, PBAGG])
+@pytest.mark.parametrize("accept", [JSON_V2, JSON_V2BETA1, PROTOBUF_V2])
 def test_no_aggregated_document_is_served_by_an_old_server(
     old_server: Server, path: str, accept: str
 ) -> None:
@@ -258,29 +259,29 @@ def test_no_aggregated_document_is_served_by_an_old_server(
 
 
 def test_yaml_is_the_same_document_with_the_same_etag(port: int, aggregated: RawResponse) -> None:
-    response = get(port, "/apis", YAMLAGG)
-    assert (response.status, response.content_type) == (200, [YAMLAGG])
+    response = get(port, "/apis", YAML_V2)
+    assert (response.status, response.content_type) == (200, [YAML_V2])
     assert response.etag == aggregated.etag
     assert yaml.safe_load(response.body) == aggregated.json()
 
 
 def test_only_the_first_accept_line_counts(port: int) -> None:
-    assert_plain_groups(get(port, "/apis", "application/json", ("Accept", AGG)))
+    assert_plain_groups(get(port, "/apis", "application/json", ("Accept", JSON_V2)))
 
 
 def test_apis_with_a_slash_is_never_aggregated(port: int) -> None:
-    assert_not_acceptable(get(port, "/apis/", AGG))
-    assert_plain_groups(get(port, "/apis/", f"{AGG},application/json"))
+    assert_not_acceptable(get(port, "/apis/", JSON_V2))
+    assert_plain_groups(get(port, "/apis/", f"{JSON_V2},application/json"))
 
 
 def test_apis_answers_to_post_as_to_get(port: int, aggregated: RawResponse) -> None:
-    assert_aggregated(request(port, "/apis", [("Accept", AGG)], method="POST"), aggregated)
+    assert_aggregated(request(port, "/apis", [("Accept", JSON_V2)], method="POST"), aggregated)
 
 
 def test_head_tells_all_that_get_tells_but_the_body(port: int, aggregated: RawResponse) -> None:
-    response = request(port, "/apis", [("Accept", AGG)], method="HEAD")
+    response = request(port, "/apis", [("Accept", JSON_V2)], method="HEAD")
     assert (response.status, response.body) == (200, b"")
-    assert (response.etag, response.content_type) == (aggregated.etag, [AGG])
+    assert (response.etag, response.content_type) == (aggregated.etag, [JSON_V2])
     assert response.values("content-length") == [str(len(aggregated.body))]
 
 
@@ -296,8 +297,8 @@ def test_api_takes_get_alone(port: int) -> None:
 
 
 def test_api_is_the_core_group_alone_without_a_name(port: int, aggregated: RawResponse) -> None:
-    response = get(port, "/api", AGG)
-    assert (response.status, response.content_type) == (200, [AGG])
+    response = get(port, "/api", JSON_V2)
+    assert (response.status, response.content_type) == (200, [JSON_V2])
     (core,) = items(response.json())
     assert core["metadata"] == {}
     assert [version["version"] for version in items(core, "versions")] == ["v1"]

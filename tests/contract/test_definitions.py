@@ -17,7 +17,8 @@ from apidiscovery.v2 import discovery_pb2
 from apidiscovery_service.core.model import Group
 from crd_manifests import CRONTABS, edited
 from decoded import JSONObject, groups_of_message, groups_of_value, unwrapped
-from raw_http import AGG, BETA, PBAGG, RawResponse, get
+from media_types import JSON_V2, JSON_V2BETA1, PROTOBUF_V2
+from raw_http import RawResponse, get
 from repository import GOLDEN
 from server import Server, serving
 from waiting import eventually
@@ -70,7 +71,7 @@ class Edited:
 
     @property
     def aggregated(self) -> RawResponse:
-        return get(self.port, "/apis", AGG)
+        return get(self.port, "/apis", JSON_V2)
 
     def group(self) -> JSONObject | None:
         """Return the item of the group in the aggregated document."""
@@ -145,7 +146,9 @@ def as_served(groups: list[Group]) -> list[Any]:
     return [(g.name, [(v.version, list(v.resources)) for v in g.versions]) for g in groups]
 
 
-@pytest.mark.parametrize(("name", "accept"), [("apis.v2.json", AGG), ("apis.v2beta1.json", BETA)])
+@pytest.mark.parametrize(
+    ("name", "accept"), [("apis.v2.json", JSON_V2), ("apis.v2beta1.json", JSON_V2BETA1)]
+)
 def test_the_aggregated_document_is_that_of_the_reference(
     packages: Server, name: str, accept: str
 ) -> None:
@@ -160,7 +163,7 @@ def test_the_aggregated_document_is_that_of_the_reference(
 
 @pytest.mark.parametrize(
     ("name", "accept"),
-    [("apis.v2.pb", PBAGG), ("apis.v2beta1.pb", PBAGG.replace("v=v2", "v=v2beta1"))],
+    [("apis.v2.pb", PROTOBUF_V2), ("apis.v2beta1.pb", PROTOBUF_V2.replace("v=v2", "v=v2beta1"))],
 )
 def test_the_aggregated_document_is_that_of_the_reference_in_protobuf(
     packages: Server, name: str, accept: str

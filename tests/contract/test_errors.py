@@ -5,7 +5,8 @@ from collections.abc import Iterator
 
 import httpx2
 import pytest
-from raw_http import AGG, PBAGG, exchange, get, parse, request
+from media_types import JSON_V2, PROTOBUF_V2
+from raw_http import exchange, get, parse, request
 from server import Server
 
 TEXT_404 = b"404 page not found\n"
@@ -102,9 +103,11 @@ def test_whoever_asks_for_objects_is_told_that_there_are_none(port: int, path: s
         pytest.param("*/*", "application/json", LEFT, id="any"),
         pytest.param("application/json;pretty=1", "application/json", b'{\n  "kind"', id="pretty"),
         pytest.param("application/yaml", "application/yaml", b"apiVersion: v1\n", id="yaml"),
-        pytest.param(PBAGG.split(";", 1)[0], PBAGG.split(";", 1)[0], b"k8s\0", id="protobuf"),
+        pytest.param(
+            PROTOBUF_V2.split(";", 1)[0], PROTOBUF_V2.split(";", 1)[0], b"k8s\0", id="protobuf"
+        ),
         pytest.param("text/html", "application/json", b'{\n  "kind"', id="none"),
-        pytest.param(AGG, "application/json", b'{\n  "kind"', id="aggregated"),
+        pytest.param(JSON_V2, "application/json", b'{\n  "kind"', id="aggregated"),
     ],
 )
 def test_a_status_is_in_the_form_that_the_client_accepts(
@@ -134,7 +137,7 @@ def test_go_restful_takes_get_alone(port: int, path: str, method: str) -> None:
         ("/apis", ","),
         ("/apis", "garbage"),
         ("/apis", "\xe9\xff"),
-        ("/apis/apps", AGG),
+        ("/apis/apps", JSON_V2),
         ("/apis/apps/v1", "application/*"),
         ("/version", "text/html"),
     ],
@@ -166,7 +169,7 @@ def test_a_timeout_that_is_no_duration_is_refused_and_logged(
     server: Server, port: int, timeout: str, wrong: str
 ) -> None:
     before = len(server.log())
-    response = get(port, f"/apis?timeout={timeout}", AGG)
+    response = get(port, f"/apis?timeout={timeout}", JSON_V2)
     assert (response.status, response.content_type) == (400, ["application/json"])
     assert response.json() == {
         "kind": "Status",
@@ -184,7 +187,7 @@ def test_a_timeout_that_is_no_duration_is_refused_and_logged(
     "timeout", ["32s", "0", "1m30s", "-1.5h", "", "100ms&x=%zz", "1%C2%B5s", "%zz"]
 )
 def test_a_timeout_that_is_a_duration_changes_nothing(port: int, timeout: str) -> None:
-    assert get(port, f"/apis?timeout={timeout}", AGG).status == 200
+    assert get(port, f"/apis?timeout={timeout}", JSON_V2).status == 200
 
 
 @pytest.mark.parametrize("path", ["/apis/%zz", "/apis/%", "/apis/%a", "/%g0"])
@@ -306,8 +309,8 @@ def test_after_a_body_the_connection_goes_on(port: int) -> None:
         pytest.param([("User-Agent", "curl/8.5.0")], "?pretty=false", False, id="curl, false"),
         pytest.param([("User-Agent", "curl/8.5.0")], "?pretty=", True, id="curl, empty"),
         pytest.param([("User-Agent", "curl/8.5.0")], "?pretty=0&pretty=1", False, id="first"),
-        pytest.param([("Accept", f"{AGG};pretty=1")], "", True, id="accept"),
-        pytest.param([("Accept", f"{AGG};pretty=true")], "", False, id="accept, true"),
+        pytest.param([("Accept", f"{JSON_V2};pretty=1")], "", True, id="accept"),
+        pytest.param([("Accept", f"{JSON_V2};pretty=true")], "", False, id="accept, true"),
     ],
 )
 @pytest.mark.parametrize("path", ["/api", "/apis", "/apis/apps", "/apis/apps/v1"])
@@ -315,9 +318,9 @@ def test_people_get_indented_json(
     port: int, path: str, headers: list[tuple[str, str]], query: str, *, pretty: bool
 ) -> None:
     if path.startswith("/apis/"):
-        headers = [(name, value.replace(AGG, "application/json")) for name, value in headers]
+        headers = [(name, value.replace(JSON_V2, "application/json")) for name, value in headers]
     elif not any(name == "Accept" for name, _ in headers):
-        headers = [*headers, ("Accept", AGG)]
+        headers = [*headers, ("Accept", JSON_V2)]
     accept = dict(headers).get("Accept")
     compact = get(port, path, accept and accept.partition(";pretty")[0])
     response = request(port, path + query, headers)
@@ -345,6 +348,6 @@ def test_over_http_2_too(port: int) -> None:
             client.get("/apis/nope").status_code,
             client.get("/apis/apps/v1/nope").status_code,
         ]
-        twice = client.get("/apis", headers=[("accept", "application/json"), ("accept", AGG)])
+        twice = client.get("/apis", headers=[("accept", "application/json"), ("accept", JSON_V2)])
     assert statuses == [400, 405, 431, 404, 404]
     assert twice.headers["content-type"] == "application/json"

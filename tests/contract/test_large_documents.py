@@ -23,10 +23,10 @@ from apidiscovery_service.metrics import Metrics
 from apidiscovery_service.serving.health import Checks
 from apidiscovery_service.serving.http import Gateway, HttpServer, Site
 from apidiscovery_service.serving.http.sending import PIECE_BYTES
-from raw_http import AGG, BETA
+from media_types import JSON_V2, JSON_V2BETA1
 
 GROUPS = 2500
-HEADERS = {"accept": AGG, "accept-encoding": "identity"}
+HEADERS = {"accept": JSON_V2, "accept-encoding": "identity"}
 _STOP_S = 5.0
 
 
@@ -128,7 +128,7 @@ async def nothing_comes() -> dict[str, Any]:
 
 @pytest.mark.parametrize("method", ["HEAD", "GET"])
 async def test_head_tells_the_length_of_get_whoever_comes_first(port: int, method: str) -> None:
-    headers = {"accept": BETA, "accept-encoding": "identity"}
+    headers = {"accept": JSON_V2BETA1, "accept-encoding": "identity"}
     async with client(port) as http:
         answers = [
             await http.request(one, "/apis", headers=headers) for one in (method, "HEAD", "GET")
@@ -150,7 +150,7 @@ async def test_a_reader_that_goes_away_after_the_first_piece_takes_nothing_along
     port: int,
 ) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    writer.write(f"GET /apis HTTP/1.1\r\nHost: x\r\nAccept: {AGG}\r\n\r\n".encode())
+    writer.write(f"GET /apis HTTP/1.1\r\nHost: x\r\nAccept: {JSON_V2}\r\n\r\n".encode())
     assert (await reader.readline()).split()[1] == b"200"
     writer.transport.abort()
     async with client(port) as http:

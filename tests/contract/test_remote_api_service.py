@@ -8,7 +8,8 @@ from typing import Any, cast
 
 import pytest
 from fake_api_server import FakeApiServer, aggregated, document, status
-from raw_http import AGG, PBAGG, get
+from media_types import JSON_V2, PROTOBUF_V2
+from raw_http import get
 from server import Server, serving
 from waiting import eventually
 
@@ -100,7 +101,7 @@ def nobody() -> str:
 
 
 def groups(server: Server) -> dict[str, list[dict[str, Any]]]:
-    items = cast("list[dict[str, Any]]", get(server.http_port, "/apis", AGG).json()["items"])
+    items = cast("list[dict[str, Any]]", get(server.http_port, "/apis", JSON_V2).json()["items"])
     return {item["metadata"]["name"]: item["versions"] for item in items}
 
 
@@ -121,7 +122,7 @@ def test_the_versions_of_a_remote_that_is_down_are_stale(remotes: Remotes) -> No
     assert names[-4:] == [f"{name}.example.com" for name in ("down", "new", "old", "stable")]
 
     assert groups(server)["down.example.com"] == [{"version": "v1", "freshness": "Stale"}]
-    protobuf = get(server.http_port, "/apis", PBAGG).body
+    protobuf = get(server.http_port, "/apis", PROTOBUF_V2).body
     assert bytes.fromhex("0a0276311a055374616c65") in protobuf
 
     missing = get(server.http_port, "/apis/down.example.com/v1")
@@ -140,7 +141,7 @@ def test_a_remote_is_asked_as_kube_aggregator_asks(remotes: Remotes) -> None:
     assert set(remotes.new.paths) <= {"/apis", "/apis/new.example.com/v1"}
     headers = remotes.new.requests[0].headers
     accepted = headers["accept"].split(",")
-    assert accepted[0] == AGG
+    assert accepted[0] == JSON_V2
     assert "application/json" not in accepted
     assert headers["x-remote-user"] == "system:kube-aggregator"
     assert headers["x-remote-group"] == "system:masters"

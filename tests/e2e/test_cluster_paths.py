@@ -9,6 +9,7 @@ import pytest
 from fake_api_server import Answer, FakeApiServer, aggregated, document, openapi_routes
 from hypothesis import given
 from hypothesis import strategies as st
+from media_types import JSON_V2
 from raw_http import get
 from server import Server, serving
 from upstream_setup import item, openapi_document
@@ -20,7 +21,6 @@ NAMES = ("east", "east-1", "east/1", "east/1/a", "eu", "api", "apis", "e" * 200,
 # A cluster without a document in v2.
 BARE = "bare"
 INDEX = "/openapi/v3"
-AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
 
 def group_of(name: str) -> str:
@@ -90,7 +90,7 @@ def ask(server: Server, target: str, method: str = "GET") -> tuple[int, bytes]:
     connection = http.client.HTTPConnection("127.0.0.1", server.http_port, timeout=30)
     try:
         connection.putrequest(method, target)
-        connection.putheader("Accept", AGGREGATED + ",application/json")
+        connection.putheader("Accept", JSON_V2 + ",application/json")
         connection.endheaders()
         answer = connection.getresponse()
         return answer.status, answer.read()

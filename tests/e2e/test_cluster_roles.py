@@ -18,7 +18,8 @@ from apidiscovery.service.v1 import (
     history_pb2_grpc,
 )
 from certificates import Authority
-from fake_api_server import AGG, FakeApiServer, aggregated, served_group
+from fake_api_server import FakeApiServer, aggregated, served_group
+from media_types import JSON_V2
 from server import Server, serving
 from waiting import eventually
 
@@ -90,7 +91,7 @@ class Served:
 
     def get(self, path: str, who: str, **headers: str) -> httpx2.Response:
         url = f"https://127.0.0.1:{self.server.http_port}{path}"
-        credentials = {"Authorization": f"Bearer {TOKENS[who]}", "Accept": AGG}
+        credentials = {"Authorization": f"Bearer {TOKENS[who]}", "Accept": JSON_V2}
         return self.client.get(url, headers={**credentials, **headers})
 
     def channel(self) -> grpc.Channel:
@@ -145,7 +146,7 @@ def _all_known(served: Served) -> bool:
 @pytest.mark.parametrize("path", PATHS)
 def test_what_one_may_not_read_about_is_nowhere(served: Served, path: str) -> None:
     """An answer may repeat the path of the request, and has nothing else of that cluster."""
-    for accept in (AGG, "application/json", "application/yaml", "*/*"):
+    for accept in (JSON_V2, "application/json", "application/yaml", "*/*"):
         answer = served.get(path, "rita", Accept=accept)
         text = f"{answer.text} {dict(answer.headers)}"
         unasked = text.replace(path, "").replace(path.partition("?")[0], "")

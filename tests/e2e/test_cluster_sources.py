@@ -12,8 +12,9 @@ from certificates import Authority
 from cluster_files import contexts, kubeconfig, mounted, replaced
 from command_line import run
 from fake_api_server import Answer, FakeApiServer, Request, Respond, aggregated, served_group
+from media_types import JSON_V2
 from metrics_text import total
-from raw_http import AGG, get
+from raw_http import get
 from server import Serve, Server, refused
 from waiting import eventually
 
@@ -32,7 +33,7 @@ def serving_groups(*names: str) -> dict[str, Answer]:
 
 def groups(server: Server, prefix: str = "") -> list[str] | None:
     """Return the names of the groups that are served; None while there is no such answer."""
-    answer = get(server.http_port, f"{prefix}/apis", AGG)
+    answer = get(server.http_port, f"{prefix}/apis", JSON_V2)
     if answer.status != 200:
         return None
     items = cast("list[dict[str, Any]]", answer.json()["items"])
@@ -50,7 +51,7 @@ def shows(server: Server, cluster: str, *names: str) -> None:
 
 def is_gone(server: Server, cluster: str) -> None:
     eventually(
-        lambda: get(server.http_port, f"/clusters/{cluster}/apis", AGG).status == 404,
+        lambda: get(server.http_port, f"/clusters/{cluster}/apis", JSON_V2).status == 404,
         SEEN_S,
         f"{cluster} is gone",
     )

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from command_line import Outcome
-from fake_api_server import AGG, Answer, FakeApiServer, Request, aggregated_type, status
+from fake_api_server import Answer, FakeApiServer, Request, status
+from media_types import JSON_V2, aggregated_type
 from programs import kubectl
 from raw_http import RawResponse, get
 from server import Serve, Server
@@ -79,7 +80,7 @@ def config(folder: Path, url: str) -> str:
     return str(path)
 
 
-def ask(server: Server, path: str, accept: str = AGG, *lines: tuple[str, str]) -> RawResponse:
+def ask(server: Server, path: str, accept: str = JSON_V2, *lines: tuple[str, str]) -> RawResponse:
     return get(server.http_port, path, accept, *lines)
 
 
@@ -116,7 +117,7 @@ def test_a_cluster_is_served_as_it_answers_and_after_it_died(serve: Serve, tmp_p
     assert dead.values("warning")[0].startswith(
         '299 - "this is the last known answer of cluster east: since '
     )
-    again = ask(server, "/clusters/east/apis", AGG, ("If-None-Match", alive.etag))
+    again = ask(server, "/clusters/east/apis", JSON_V2, ("If-None-Match", alive.etag))
     assert again.status == 304
     assert again.values("warning")
     assert again.values("cache-control") == dead.values("cache-control") == ["no-store"]

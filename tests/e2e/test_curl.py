@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 from command_line import Outcome
+from media_types import JSON_V2
 from programs import curl
-from raw_http import AGG, get
+from raw_http import get
 from server import Server
 
 
@@ -24,11 +25,11 @@ def test_people_get_json_that_they_can_read(server: Server, tmp_path: Path) -> N
 
 
 def test_a_saved_etag_gives_304(server: Server, tmp_path: Path) -> None:
-    wanted = ("--header", f"Accept: {AGG}", "--write-out", "%{http_code} %{content_type}")
+    wanted = ("--header", f"Accept: {JSON_V2}", "--write-out", "%{http_code} %{content_type}")
     args = (*wanted, f"{server.url}/apis")
     first = run(tmp_path, *args, "--etag-save", "etag", "--output", "body")
     again = run(tmp_path, *args, "--etag-compare", "etag", "--output", "/dev/null")
-    assert (first, again) == (f"200 {AGG}", "304 ")
+    assert (first, again) == (f"200 {JSON_V2}", "304 ")
     assert json.loads((tmp_path / "body").read_bytes())["kind"] == "APIGroupDiscoveryList"
 
 
@@ -45,8 +46,10 @@ def test_http_2_by_prior_knowledge(server: Server, tmp_path: Path) -> None:
     if "HTTP2" not in run(tmp_path, "--version"):
         pytest.skip("this curl has no HTTP/2")
     protocol = ("--http2-prior-knowledge", "--write-out", "%{stderr}%{http_version}")
-    done = curl(tmp_path, *protocol, "--header", f"Accept: {AGG}", f"{server.url}/apis?pretty=0")
-    body = get(server.http_port, "/apis", AGG).body.decode()
+    done = curl(
+        tmp_path, *protocol, "--header", f"Accept: {JSON_V2}", f"{server.url}/apis?pretty=0"
+    )
+    body = get(server.http_port, "/apis", JSON_V2).body.decode()
     assert done == Outcome(0, body, "2")
 
 

@@ -7,8 +7,9 @@ from typing import Any, cast
 
 import pytest
 from fake_api_server import Answer, FakeApiServer, aggregated, served_group
+from media_types import JSON_V2
 from programs import Kubectl
-from raw_http import AGG, get
+from raw_http import get
 from server import Server, serving
 from waiting import eventually
 
@@ -90,7 +91,7 @@ def kinds(server: Server, query: str = "") -> dict[str, str]:
 
 
 def served(server: Server, view: str) -> list[str]:
-    items = get(server.http_port, f"/views/{view}/apis", AGG).json()["items"]
+    items = get(server.http_port, f"/views/{view}/apis", JSON_V2).json()["items"]
     return [item["metadata"]["name"] for item in cast("list[dict[str, Any]]", items)]
 
 

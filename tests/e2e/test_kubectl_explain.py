@@ -15,8 +15,9 @@ import pytest
 from apidiscovery_releases import newest
 from command_line import Outcome
 from fake_api_server import Answer, FakeApiServer
+from media_types import JSON_V2
 from programs import Kubectl
-from raw_http import AGG, get
+from raw_http import get
 from repository import GOLDEN
 from server import Server, serving
 
@@ -99,7 +100,7 @@ def fixture_reference(server: Server) -> Iterator[FakeApiServer]:
     routes[INDEX] = Answer(json.dumps({"paths": paths}).encode())
     routes["/openapi/v2"] = Answer(gzip.decompress(REFERENCE_V2.read_bytes()), V2_PROTOBUF)
     for path in ("/api", "/apis"):
-        answer = get(server.http_port, path, AGG)
+        answer = get(server.http_port, path, JSON_V2)
         routes[path] = Answer(answer.body, answer.content_type[0])
     with FakeApiServer(routes) as fake:
         yield fake
@@ -202,7 +203,7 @@ def test_a_second_explain_downloads_no_document(server: Server, kubectl: Kubectl
 def test_every_kind_can_be_explained(server: Server, kubectl: Kubectl) -> None:
     names = kubectl(server.url, "api-resources", "-o", "name").stdout.split()
     documents = json.loads(get(server.http_port, INDEX).body)["paths"]
-    groups = cast("list[dict[str, Any]]", get(server.http_port, "/apis", AGG).json()["items"])
+    groups = cast("list[dict[str, Any]]", get(server.http_port, "/apis", JSON_V2).json()["items"])
     for group in groups:
         for version in group["versions"]:
             assert f"apis/{group['metadata']['name']}/{version['version']}" in documents

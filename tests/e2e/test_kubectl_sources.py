@@ -7,8 +7,9 @@ from typing import Any, cast
 
 import pytest
 from fake_api_server import Answer, FakeApiServer, aggregated, served_group
+from media_types import JSON_V2
 from programs import Kubectl
-from raw_http import AGG, get
+from raw_http import get
 from repository import GOLDEN
 from server import Serve, Server
 from waiting import eventually
@@ -56,7 +57,7 @@ def start(serve: Serve, manifests: Path, url: str, folder: Path) -> Server:
 
 
 def groups(server: Server, path: str = "/apis") -> list[dict[str, Any]]:
-    return cast("list[dict[str, Any]]", get(server.http_port, path, AGG).json()["items"])
+    return cast("list[dict[str, Any]]", get(server.http_port, path, JSON_V2).json()["items"])
 
 
 def freshness(server: Server) -> str:

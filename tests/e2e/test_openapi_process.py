@@ -12,6 +12,7 @@ from apidiscovery.service.v1 import openapi_pb2, registry_pb2
 from apidiscovery.service.v1.openapi_pb2_grpc import OpenAPIServiceStub
 from crd_manifests import edited, simple
 from fake_api_server import sha512
+from media_types import JSON_V2
 from openapi_process import (
     DEADLINE_S,
     INDEX,
@@ -29,7 +30,7 @@ from openapi_process import (
     withdraw,
 )
 from programs import kubectl
-from raw_http import AGG, get
+from raw_http import get
 from server import Serve, Server, serving
 from waiting import eventually
 
@@ -107,7 +108,7 @@ def test_the_document_of_an_owner_who_is_silent_stays(server: Server) -> None:
     before = index(server)[key]
 
     def freshness() -> str:
-        items = cast("list[Any]", get(server.http_port, "/apis", AGG).json()["items"])
+        items = cast("list[Any]", get(server.http_port, "/apis", JSON_V2).json()["items"])
         (item,) = [item for item in items if item["metadata"]["name"] == group]
         return str(item["versions"][0]["freshness"])
 
@@ -199,7 +200,7 @@ def test_servers_of_one_store_state_the_same(serve: Serve, tmp_path: Path) -> No
     apply(other, crontabs("stable.example.com"))
     eventually(lambda: CRONTAB in index(one), SHARED_S, "what the other wrote is described")
     eventually(lambda: key in index(other), SHARED_S, "what the one wrote is described")
-    for path, accept in ((INDEX, None), ("/apis", AGG)):
+    for path, accept in ((INDEX, None), ("/apis", JSON_V2)):
         answers = [get(server.http_port, path, accept) for server in (one, other)]
         assert answers[0].body == answers[1].body
         assert answers[0].etag == answers[1].etag

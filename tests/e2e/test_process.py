@@ -18,8 +18,9 @@ import grpc.aio
 import httpx2
 import pytest
 from apidiscovery.service.v1 import discovery_pb2, discovery_pb2_grpc
+from media_types import JSON_V2
 from metrics_text import total
-from raw_http import AGG, get
+from raw_http import get
 from server import DRAIN_S, Serve, Server, refused, serving
 from waiting import eventually
 
@@ -116,7 +117,7 @@ async def test_the_addresses_are_those_that_answer(server: Server) -> None:
         stub = discovery_pb2_grpc.DiscoveryServiceStub(channel)
         request = discovery_pb2.GetDiscoveryRequest(scope=discovery_pb2.DISCOVERY_SCOPE_GROUPS)
         answer = await stub.GetDiscovery(request)
-    assert f'"{answer.etag}"' == get(server.http_port, "/apis", AGG).etag
+    assert f'"{answer.etag}"' == get(server.http_port, "/apis", JSON_V2).etag
 
 
 async def test_http_can_be_off_and_sigint_ends_a_server(serve: Serve) -> None:
@@ -148,7 +149,7 @@ def test_file_variables_and_flags_are_put_together(serve: Serve, tmp_path: Path)
     server = serve(*flags, env=variables, addresses=False)
     assert server.grpc == ""
     assert groups(server) == ["one.example.com", "two.example.com"]
-    assert get(server.http_port, "/apis", AGG.replace("v=v2", "v=v2beta1")).status == 406
+    assert get(server.http_port, "/apis", JSON_V2.replace("v=v2", "v=v2beta1")).status == 406
     lines = [json.loads(line) for line in server.log().splitlines()]
     (serving,) = [line for line in lines if line["event"] == "serving"]
     assert serving["http"] == f"http://{server.http}"
@@ -173,7 +174,7 @@ def test_variables_alone_are_enough(serve: Serve, tmp_path: Path) -> None:
     server = serve(env=variables, addresses=False)
     assert json.loads(server.ready_file.read_bytes()) == {"http": server.http, "grpc": None}
     assert groups(server) == ["one.example.com", "two.example.com"]
-    assert get(server.http_port, "/apis", AGG).status == 406
+    assert get(server.http_port, "/apis", JSON_V2).status == 406
 
 
 # Refusing to start.
@@ -259,7 +260,7 @@ def _serves(server: Server, want: list[str]) -> None:
 def test_a_broken_manifest_keeps_its_last_good_content(watched: tuple[Server, Path]) -> None:
     server, folder = watched
     path, port = folder / "one.yaml", server.http_port
-    good = get(port, "/apis", AGG)
+    good = get(port, "/apis", JSON_V2)
     labels = {"file": str(path)}
 
     def warning() -> str:
@@ -273,7 +274,7 @@ def test_a_broken_manifest_keeps_its_last_good_content(watched: tuple[Server, Pa
     assert get(port, "/readyz").status == 200
     assert total(port, "apidiscovery_manifest_file_error", **labels) == 1
     assert total(port, "apidiscovery_manifest_loads_total", result="error") == 1
-    assert get(port, "/apis", AGG).body == good.body
+    assert get(port, "/apis", JSON_V2).body == good.body
 
     write(path, manifest("one.example.com", "two.example.com"))
     eventually(lambda: not warning(), 3.0, "the problem is gone")
@@ -282,4 +283,4 @@ def test_a_broken_manifest_keeps_its_last_good_content(watched: tuple[Server, Pa
 
     write(path, manifest("one.example.com"))
     eventually(lambda: len(groups(server)) == 1, 3.0, "the first content is back")
-    assert get(port, "/apis", AGG).etag == good.etag
+    assert get(port, "/apis", JSON_V2).etag == good.etag

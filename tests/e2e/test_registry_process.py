@@ -9,8 +9,9 @@ from typing import Any, TypeAlias, cast
 
 import pytest
 from command_line import Outcome, run
+from media_types import JSON_V2
 from programs import kubectl
-from raw_http import AGG, get, request
+from raw_http import get, request
 from repository import GOLDEN
 from server import Server, serving
 from waiting import eventually
@@ -88,7 +89,7 @@ def group_list(name: str) -> str:
 
 def groups(server: Server) -> dict[str, Any]:
     """Return what is served of each group, in order."""
-    items = cast("list[dict[str, Any]]", get(server.http_port, "/apis", AGG).json()["items"])
+    items = cast("list[dict[str, Any]]", get(server.http_port, "/apis", JSON_V2).json()["items"])
     return {item["metadata"]["name"]: item for item in items}
 
 
@@ -292,12 +293,12 @@ def test_a_dry_run_says_what_it_would_do_and_changes_nothing(
     server: Server, call: Call, tmp_path: Path
 ) -> None:
     write(tmp_path, "dry.yaml", group_list("dry.example.com"))
-    etag = get(server.http_port, "/apis", AGG).etag
+    etag = get(server.http_port, "/apis", JSON_V2).etag
     assert call("apply", "-f", "dry.yaml", "--dry-run") == Outcome(
         0, "groups/dry created (server dry run)\n", ""
     )
     assert call("get", "groups", "dry").exit_code == 1
-    assert get(server.http_port, "/apis", AGG).etag == etag
+    assert get(server.http_port, "/apis", JSON_V2).etag == etag
 
 
 def test_what_an_owner_registered_is_stale_when_it_is_silent_and_then_gone(

@@ -14,8 +14,9 @@ from apidiscovery.service.v1 import registry_pb2, registry_pb2_grpc
 from crd_manifests import simple
 from etcd import EtcdServer
 from fake_api_server import Answer, FakeApiServer, aggregated, served_group
+from media_types import JSON_V2
 from metrics_text import total
-from raw_http import AGG, RawResponse, get
+from raw_http import RawResponse, get
 from server import Serve, Server
 from waiting import eventually
 
@@ -53,7 +54,7 @@ def apply(server: Server, *plurals: str) -> None:
 
 
 def document(server: Server) -> RawResponse:
-    return get(server.http_port, "/apis", AGG)
+    return get(server.http_port, "/apis", JSON_V2)
 
 
 def served(server: Server) -> dict[str, str]:

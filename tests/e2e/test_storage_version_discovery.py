@@ -10,10 +10,11 @@ import pytest
 from apidiscovery_releases import newest
 from apidiscovery_service.openapi.validation import validate
 from command_line import run
+from media_types import JSON_V2
 from openapi_checks import errors, without_empty_defaults
 from openapi_documents import dangling
 from programs import kubectl
-from raw_http import AGG, get, request
+from raw_http import get, request
 from repository import GOLDEN
 from server import Server, serving
 
@@ -48,7 +49,7 @@ def read(server: Server, path: str, accept: str | None = None) -> dict[str, Any]
 
 
 def groups(server: Server) -> dict[str, Any]:
-    items = read(server, "/apis", AGG)["items"]
+    items = read(server, "/apis", JSON_V2)["items"]
     return {item["metadata"]["name"]: item for item in items}
 
 
@@ -109,7 +110,7 @@ def test_nothing_else_is_different(servers: Mapping[str, Server]) -> None:
         if group["metadata"]["name"] == GROUP
     ]
     wanted = [*json.loads(newest().aggregated("/apis"))["items"], own]
-    found = read(servers["kubernetes"], "/apis", AGG)["items"]
+    found = read(servers["kubernetes"], "/apis", JSON_V2)["items"]
     (leases,) = [
         resource
         for group in wanted
@@ -165,7 +166,7 @@ def test_kubectl(servers: Mapping[str, Server], tmp_path: Path) -> None:
 
 def test_without_the_gate_nothing_is_different(server: Server) -> None:
     """Byte for byte what was recorded of the reference."""
-    answer = get(server.http_port, "/apis", AGG)
+    answer = get(server.http_port, "/apis", JSON_V2)
     recorded = newest().aggregated("/apis")
     assert answer.body == recorded
     for method in ("GET", "POST"):

@@ -18,9 +18,10 @@ from apidiscovery_etcd.rpc_pb2_grpc import AuthStub
 from certificates import Authority, KeyPair
 from command_line import run
 from etcd import EtcdServer
+from media_types import JSON_V2
 from openapi_process import groups, publish
 from programs import beginning, free_port, unprivileged
-from raw_http import AGG, get
+from raw_http import get
 from server import Serve, refused
 from waiting import eventually
 
@@ -97,7 +98,7 @@ def test_a_server_without_its_etcd_listens_says_so_and_becomes_ready_when_it_com
     with beginning(tmp_path, *flags, "--store", store) as (process, log):
         eventually(lambda: answer(http, "/livez") == 200, 15, "it listens")
         assert answer(http, "/readyz") == 500
-        early = get(http, "/apis", AGG)
+        early = get(http, "/apis", JSON_V2)
         assert early.status == 503
         assert early.values("retry-after")
         assert discovery_code(rpc) is grpc.StatusCode.UNAVAILABLE
@@ -107,7 +108,7 @@ def test_a_server_without_its_etcd_listens_says_so_and_becomes_ready_when_it_com
         eventually(lambda: etcd.endpoint in log.read_text(), 10, "the log names etcd")
         with etcd:
             eventually(lambda: answer(http, "/readyz") == 200, 10, "it is ready")
-            assert get(http, "/apis", AGG).status == 200
+            assert get(http, "/apis", JSON_V2).status == 200
             assert discovery_code(rpc) is grpc.StatusCode.OK
             process.send_signal(signal.SIGTERM)
             assert process.wait(10) == 0

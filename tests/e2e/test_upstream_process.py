@@ -23,8 +23,9 @@ from fake_api_server import (
     legacy,
     served_group,
 )
+from media_types import JSON_V2
 from metrics_text import total
-from raw_http import AGG, get
+from raw_http import get
 from repository import GOLDEN
 from server import Serve, Server, serving
 from waiting import eventually
@@ -58,7 +59,7 @@ def api_service(
 
 def items(server: Server, path: str = "/apis") -> list[dict[str, Any]]:
     """Return the groups that are served; none before there is anything to serve."""
-    answer = get(server.http_port, path, AGG)
+    answer = get(server.http_port, path, JSON_V2)
     return [] if answer.status == 503 else cast("list[dict[str, Any]]", answer.json()["items"])
 
 
@@ -163,7 +164,7 @@ def test_there_is_no_answer_until_an_upstream_has_given_one(
         eventually(lambda: get(server.http_port, "/readyz").status == 200, SEEN_S, "it is ready")
         # Now it is known that there is nothing.
         assert items(server) == []
-        assert get(server.http_port, "/apis", AGG).status == 200
+        assert get(server.http_port, "/apis", JSON_V2).status == 200
 
 
 # By keys.
@@ -426,12 +427,12 @@ def test_a_server_is_served_byte_for_byte_and_at_once_after_a_restart(
         is_current(server, "apps/v1")
         for path in ("api", "apis"):
             wanted = (GOLDEN / "builtin" / f"{path}.v2.json").read_bytes()
-            assert get(server.http_port, f"/{path}", AGG).body == wanted
+            assert get(server.http_port, f"/{path}", JSON_V2).body == wanted
         server.stop()
     again = serve(*flags)
     versions = served(again)
     assert {version["freshness"] for version in versions.values()} == {"Stale"}
     stale = wanted.replace(b'"freshness":"Current"', b'"freshness":"Stale"')
-    assert get(again.http_port, "/apis", AGG).body == stale
+    assert get(again.http_port, "/apis", JSON_V2).body == stale
     (line,) = eventually(lambda: warnings(again), SEEN_S, "it is warned of")
     assert line.startswith("upstream:east is Stale since ")

@@ -25,8 +25,8 @@ from fake_api_server import (
     document,
     openapi_routes,
 )
+from media_types import JSON_V2
 from programs import free_port
-from raw_http import AGG
 
 from tests.robustness import documents
 from tests.robustness.cluster import Replica
@@ -263,7 +263,7 @@ async def _ask(
     began, status, words, problem = history.now(), "", set[str](), ""
     try:
         url = f"http://{replica.http}/clusters/{name}{path}"
-        answer = await http.get(url, headers={"Accept": AGG} if path == "/apis" else {})
+        answer = await http.get(url, headers={"Accept": JSON_V2} if path == "/apis" else {})
         status, body = str(answer.status_code), answer.content
         words = {found.decode() for found in _WORD.findall(body)}
         if path == "/openapi/v3" and group_of(name).encode() in body:

@@ -20,7 +20,7 @@ from apidiscovery.service.v1 import (
 )
 from google.protobuf.duration_pb2 import Duration
 from grpc_holding import Holding
-from raw_http import AGG
+from media_types import JSON_V2
 
 from tests.robustness import documents
 from tests.robustness.cluster import Replica
@@ -361,7 +361,7 @@ class Form:
     told: Callable[[bytes], documents.Told]
 
 
-AGGREGATED = Form("aggregated /apis", "/apis", AGG, documents.of_aggregated)
+AGGREGATED = Form("aggregated /apis", "/apis", JSON_V2, documents.of_aggregated)
 FORMS = (
     AGGREGATED,
     Form("plain /apis", "/apis", _JSON, documents.of_group_list),

@@ -23,7 +23,8 @@ from apidiscovery_client.model import (
     Subresource,
     Version,
 )
-from fake_api_server import Answer, Routes, aggregated_type
+from fake_api_server import Answer, Routes
+from media_types import aggregated_type
 from repository import GOLDEN
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)

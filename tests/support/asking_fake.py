@@ -8,10 +8,7 @@ from typing import Any
 
 from apidiscovery_client.testing import FakeApiServer
 
-PARAMETERS = ";g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 JSON = "application/json"
-V2 = JSON + PARAMETERS
-V2BETA1 = V2.replace("v2", "v2beta1")
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 YAML = "application/yaml"
 

@@ -5,7 +5,8 @@ import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from fake_api_server import Answer, Routes, aggregated_type, document, openapi_routes
+from fake_api_server import Answer, Routes, document, openapi_routes
+from media_types import aggregated_type
 from repository import GOLDEN
 
 REAL = (GOLDEN / "openapi-v3", GOLDEN / "crds" / "openapi")

@@ -19,6 +19,7 @@ import h2.connection
 import h2.events
 from certificates import KeyPair
 from legacy_clusters import recorded
+from media_types import JSON_V2, aggregated_type
 from repository import GOLDEN
 
 _PIECE = 1 << 18
@@ -127,18 +128,11 @@ def status(code: int, reason: str, message: str) -> Answer:
     return Answer(json.dumps(body | {"code": code}).encode(), status=code)
 
 
-def aggregated_type(version: str = "v2") -> str:
-    return f"application/json;g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList"
-
-
-AGG = aggregated_type()
-
-
 def aggregated(*groups: object, etag: str = "") -> Answer:
     """Return an aggregated document of these groups."""
     api_version = "apidiscovery.k8s.io/v2"
     content = {"kind": "APIGroupDiscoveryList", "apiVersion": api_version, "items": groups}
-    return document(content, AGG, etag)
+    return document(content, JSON_V2, etag)
 
 
 def served_group(name: str, *plurals: str, version: str = "v1") -> dict[str, Any]:

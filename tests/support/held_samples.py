@@ -24,15 +24,13 @@ from apidiscovery_client.model import (
 )
 from hypothesis import strategies as st
 from legacy_clusters import recorded
+from media_types import JSON_V2, JSON_V2BETA1, PROTOBUF_V2
 from repository import GOLDEN
 
 WHEN = datetime(2026, 11, 20, 17, 59, 53, 123456, tzinfo=UTC)
 EAST = timezone(timedelta(hours=2))
 SINCE = datetime(2026, 11, 19, 8, 0, tzinfo=EAST)
 SERVER = "https://10.0.0.1:6443"
-JSON_V2 = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
-JSON_V2BETA1 = JSON_V2.replace("v=v2", "v=v2beta1")
-PROTOBUF_V2 = JSON_V2.replace("application/json", "application/vnd.kubernetes.protobuf")
 SUFFIXES = {JSON_V2: "v2.json", JSON_V2BETA1: "v2beta1.json", PROTOBUF_V2: "v2.pb"}
 
 LEGACY_CLUSTERS = ("kubernetes-v1.15.0", "kubernetes-v1.7.0", "openshift-v4.1.0-rc.3")

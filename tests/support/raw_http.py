@@ -7,12 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
-AGGREGATED = "g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
-AGG = f"application/json;{AGGREGATED}"
-BETA = AGG.replace("v=v2", "v=v2beta1")
-PBAGG = f"application/vnd.kubernetes.protobuf;{AGGREGATED}"
-YAMLAGG = f"application/yaml;{AGGREGATED}"
-
 _STATUS_LINE = re.compile(r"HTTP/1\.[01] ([0-9]{3}) .+")
 _TIMEOUT_S = 10.0
 

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from media_types import aggregated_type
 from programs import apidiscovery
 from real_cluster import Answer, RealCluster, get
 from server import Server
 from waiting import eventually
 
 OK = 200
-AGGREGATED = "application/json;g=apidiscovery.k8s.io;v={};as=APIGroupDiscoveryList"
 TABLES = (
     "api-resources -o wide",
     "api-resources -o name --namespaced=false",
@@ -56,7 +56,7 @@ class ReleaseChecks:
         if not versions:
             pytest.skip(f"{cluster.release} has no aggregated discovery")
         for version in versions:
-            accept = AGGREGATED.format(version)
+            accept = aggregated_type(version)
             theirs = cluster.get(path, accept)
             same_soon(mirror, path, accept, theirs)
             ours = get(mirror.url + path, accept)
@@ -168,5 +168,5 @@ def versions_of(cluster: RealCluster) -> list[str]:
 
 def has_aggregated(cluster: RealCluster, version: str) -> bool:
     """Tell whether a server has aggregated discovery of a version."""
-    accept = f"{AGGREGATED.format(version)},*/*"
+    accept = f"{aggregated_type(version)},*/*"
     return f"v={version}" in cluster.get("/apis", accept).headers["content-type"]

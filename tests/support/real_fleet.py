@@ -7,21 +7,20 @@ from typing import TypeAlias
 
 import pytest
 from command_line import Outcome
+from media_types import JSON_V2, JSON_V2BETA1, aggregated_type
 from real_cluster import Answer, RealCluster, get
 from server import Server
 
 _AGREED_S = 120.0
 _PAUSE_S = 0.2
 
-_LIST = "g=apidiscovery.k8s.io;v={};as=APIGroupDiscoveryList"
 _SERIALIZERS = ("json", "yaml", "vnd.kubernetes.protobuf")
-_V2, _BETA = (f"application/json;{_LIST.format(version)}" for version in ("v2", "v2beta1"))
 # What clients of all ages ask for: client-go, kubectl get --raw, curl, a browser, httpx.
 FORMS = (
     *(f"application/{serializer}" for serializer in _SERIALIZERS),
-    *(f"application/{s};{_LIST.format(v)}" for s in _SERIALIZERS for v in ("v2", "v2beta1")),
-    f"{_V2},{_BETA},application/json",
-    f"{_V2},{_BETA}",
+    *(aggregated_type(v, s) for s in _SERIALIZERS for v in ("v2", "v2beta1")),
+    f"{JSON_V2},{JSON_V2BETA1},application/json",
+    f"{JSON_V2},{JSON_V2BETA1}",
     "application/json, */*",
     "*/*",
     "text/html",

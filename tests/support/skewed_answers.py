@@ -11,9 +11,10 @@ from apidiscovery.runtime.v1 import runtime_pb2
 from apidiscovery_client._reading import read_document
 from apidiscovery_client._writing import document_json, group_list_fields, resource_list_fields
 from apidiscovery_client.model import Group, GroupVersion
-from fake_api_server import NOT_ACCEPTABLE, NOT_FOUND, Answer, Request, Respond, aggregated_type
+from fake_api_server import NOT_ACCEPTABLE, NOT_FOUND, Answer, Request, Respond
 from google.protobuf.json_format import Parse
 from legacy_clusters import recorded
+from media_types import aggregated_type
 from repository import GOLDEN
 
 PROTOBUF = "application/vnd.kubernetes.protobuf"

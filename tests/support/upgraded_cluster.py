@@ -5,16 +5,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from apidiscovery_releases import Release
-from fake_api_server import (
-    NOT_FOUND,
-    Answer,
-    Request,
-    Respond,
-    Routes,
-    aggregated_type,
-    document,
-    status,
-)
+from fake_api_server import NOT_FOUND, Answer, Request, Respond, Routes, document, status
+from media_types import aggregated_type
 
 Json = dict[str, Any]
 

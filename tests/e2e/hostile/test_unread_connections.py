@@ -19,7 +19,7 @@ from apidiscovery_service.serving.http.messages import body_message
 from apidiscovery_service.serving.http.sending import RESERVED_BYTES, Delivery
 from apidiscovery_service.serving.unread import UnreadBudget, UnreadLimits
 from apidiscovery_service.sources.catalog import kubernetes_catalog
-from raw_http import AGG
+from media_types import JSON_V2
 from raw_http2 import END_STREAM, RawHttp2, call, get
 from waiting import until
 
@@ -59,7 +59,7 @@ async def serving(unread: UnreadBudget) -> AsyncGenerator[tuple[int, int]]:
 async def fetched(port: int, source: str) -> httpx2.Response:
     transport = httpx2.AsyncHTTPTransport(local_address=source)
     async with httpx2.AsyncClient(transport=transport, timeout=30) as asking:
-        headers = {"accept": AGG, "accept-encoding": "identity"}  # small ones are never refused
+        headers = {"accept": JSON_V2, "accept-encoding": "identity"}  # small ones are never refused
         return await asking.get(f"http://127.0.0.1:{port}/apis", headers=headers)
 
 
@@ -76,7 +76,7 @@ async def until_taken(unread: UnreadBudget, size: int) -> None:
 async def test_an_http2_connection_that_takes_nothing_is_cut() -> None:
     async with serving(UnreadBudget(SHORT)) as (port, _):
         with RawHttp2(port) as stuck:
-            stuck.ask(get("/apis", ("accept", AGG)), 30)
+            stuck.ask(get("/apis", ("accept", JSON_V2)), 30)
             await asyncio.wait_for(asyncio.to_thread(stuck.until_closed), _WITHIN_S)
         assert (await fetched(port, "127.0.0.1")).status_code == 200
 
@@ -103,11 +103,11 @@ async def test_who_leaves_too_much_unread_is_refused_and_others_are_not() -> Non
         stack = ExitStack()
         connections = [stack.enter_context(RawHttp2(port, source="127.0.0.2")) for _ in range(2)]
         for each in connections:
-            each.ask(get("/apis", ("accept", AGG)), 32)
+            each.ask(get("/apis", ("accept", JSON_V2)), 32)
         await until_taken(unread, FEW.caller_bytes)
         assert unread.of("address 127.0.0.2") == FEW.caller_bytes
         with RawHttp2(port, source="127.0.0.2") as more:
-            stream = more.ask(get("/apis", ("accept", AGG)))
+            stream = more.ask(get("/apis", ("accept", JSON_V2)))
             flags, _ = await asyncio.to_thread(more.headers_of, stream)
             assert flags & END_STREAM
         refused = await fetched(port, "127.0.0.2")
@@ -128,10 +128,10 @@ async def test_when_all_room_is_taken_the_largest_hog_is_cut_for_others() -> Non
             first, *others = [
                 stack.enter_context(RawHttp2(port, source=source)) for source in sources
             ]
-            first.ask(get("/apis", ("accept", AGG)), 32)
+            first.ask(get("/apis", ("accept", JSON_V2)), 32)
             await until_taken(unread, 32 * RESERVED_BYTES)
             for each in others:
-                each.ask(get("/apis", ("accept", AGG)))
+                each.ask(get("/apis", ("accept", JSON_V2)))
             await until_taken(unread, 2 * FEW.total_bytes)
             await until_answered(port, "127.0.0.200")
             await asyncio.wait_for(asyncio.to_thread(first.until_closed), _WITHIN_S)

@@ -15,7 +15,7 @@ from apidiscovery.service.v1 import discovery_pb2, discovery_pb2_grpc, openapi_p
 from certificates import Authority
 from crd_manifests import simple
 from google.protobuf.message import Message
-from raw_http import AGG
+from media_types import JSON_V2
 from raw_http2 import RawHttp2, call, get
 from server import Serve, Server, serving
 from waiting import eventually
@@ -149,7 +149,8 @@ def secured(serve: Serve, tmp_path: Path) -> Callers:
 
 
 @pytest.mark.parametrize(
-    ("path", "accept", "window"), [("/openapi/v2", "application/json", 0), ("/apis", AGG, 65_535)]
+    ("path", "accept", "window"),
+    [("/openapi/v2", "application/json", 0), ("/apis", JSON_V2, 65_535)],
 )
 def test_streams_that_nobody_reads_take_little(
     plain: Callers, path: str, accept: str, window: int
@@ -162,10 +163,10 @@ def test_streams_that_nobody_reads_take_little(
 
 
 def test_streams_behind_tls_that_nobody_reads_take_little(secured: Callers) -> None:
-    whole = secured.answered("/apis", AGG)
-    with secured.asking("/apis", AGG, 0):
+    whole = secured.answered("/apis", JSON_V2)
+    with secured.asking("/apis", JSON_V2, 0):
         for _ in range(5):
-            assert secured.answered("/apis", AGG) == whole
+            assert secured.answered("/apis", JSON_V2) == whole
     assert peak_bytes(secured.server) < MOST_BYTES
 
 

@@ -12,13 +12,13 @@ import yaml
 from apidiscovery_client import AsyncDiscoveryClient, DiscoveryClient, NotServed
 from certificates import Authority
 from command_line import run
+from media_types import JSON_V2
 from programs import free_port
 from real_checks import ReleaseChecks
 from real_cluster import CRDS, RealCluster, definition, path_of, registered
 from server import serving
 from waiting import eventually
 
-AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 KIT = """
 import sys
 from collections.abc import Mapping
@@ -140,7 +140,7 @@ def see_it_aggregated(cluster: RealCluster, group: str, resource: str, field: st
     path = f"/apis/apiregistration.k8s.io/v1/apiservices/v1.{group}"
 
     def is_discovered() -> bool:
-        groups = cluster.get("/apis", AGGREGATED).json()["items"]
+        groups = cluster.get("/apis", JSON_V2).json()["items"]
         return any(
             version["freshness"] == "Current" and resource in str(version.get("resources"))
             for one in groups

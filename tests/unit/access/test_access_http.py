@@ -10,7 +10,7 @@ import structlog
 from apidiscovery_service.access import Grant, Role
 from apidiscovery_service.access.limits import CallerLimits
 from certificates import Authority
-from raw_http import AGG
+from media_types import JSON_V2
 from secured import GRANTS, TOKENS, Secured, bearer, secured
 
 # Statuses are in this order; the token of the stranger is unknown.
@@ -156,7 +156,7 @@ async def test_anonymous_callers_may_read_only_with_a_grant(tmp_path: Path) -> N
 
 async def test_all_readers_get_the_same_documents_and_304s(served: Secured) -> None:
     async with served.client() as client:
-        headers = {"accept": AGG}
+        headers = {"accept": JSON_V2}
         first = await client.get("/apis", headers=headers | given("rita"))
         headers["if-none-match"] = first.headers["etag"]
         second = await client.get("/apis", headers=headers | given("paul"))

@@ -10,8 +10,9 @@ import yaml
 from apidiscovery_service.extension_server import ApiGroup, ApiVersion, DiscoveryApp, discovery_app
 from command_line import Outcome
 from conforming import GROUPS, SHELVES
+from media_types import JSON_V2, JSON_V2BETA1
 from programs import kubectl
-from raw_http import AGG, BETA, RawResponse, get, request
+from raw_http import RawResponse, get, request
 from server import Serve, Server
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -25,7 +26,7 @@ from tools import find_tool
 V1 = "/apis/example.dev/v1"
 # What kube-aggregator up to 1.36 sends: no plain JSON to fall back on.
 ASKED = (
-    ("Accept", f"{AGG},{BETA}"),
+    ("Accept", f"{JSON_V2},{JSON_V2BETA1}"),
     ("X-Remote-User", "system:kube-aggregator"),
     ("X-Remote-Group", "system:masters"),
 )
@@ -90,7 +91,11 @@ async def test_it_answers_exactly_what_kube_aggregator_asks(discovery: Discovery
             return request(port, "/apis", [*ASKED, *more])
 
         first = await asyncio.to_thread(asked)
-        assert (first.status, first.content_type, first.etag) == (200, [AGG], f'"{discovery.etag}"')
+        assert (first.status, first.content_type, first.etag) == (
+            200,
+            [JSON_V2],
+            f'"{discovery.etag}"',
+        )
         known = await asyncio.to_thread(asked, ("If-None-Match", first.etag))
         assert (known.status, known.body, known.etag) == (304, b"", first.etag)
         assert known.content_type == []
@@ -125,7 +130,7 @@ def services() -> list[dict[str, object]]:
 
 def group(server: Server) -> dict[str, tuple[str, list[str]]]:
     """Return the freshness and the resources of each version of the group."""
-    items: Any = get(server.http_port, "/apis", AGG).json().get("items", [])  # none in a 503
+    items: Any = get(server.http_port, "/apis", JSON_V2).json().get("items", [])  # none in a 503
     return {
         version["version"]: (
             version["freshness"],

@@ -16,7 +16,7 @@ from apidiscovery_service.extension_server import (
     discovery_app,
 )
 from conforming import GROUPS, SHELVES, WIDGETS, extension
-from raw_http import AGG, BETA, PBAGG, YAMLAGG
+from media_types import JSON_V2, JSON_V2BETA1, PROTOBUF_V2, YAML_V2
 from repository import GOLDEN
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -42,9 +42,9 @@ def client(app: Callable[..., Awaitable[None]]) -> httpx2.AsyncClient:
 @pytest.mark.parametrize(
     ("path", "accept", "name"),
     [
-        ("/apis", AGG, "aggregated.json"),
-        ("/apis/", AGG, "aggregated.json"),
-        ("/apis", YAMLAGG, "aggregated.yaml"),
+        ("/apis", JSON_V2, "aggregated.json"),
+        ("/apis/", JSON_V2, "aggregated.json"),
+        ("/apis", YAML_V2, "aggregated.yaml"),
         ("/apis", "application/json", "groups.json"),
         ("/apis/example.dev", "application/json", "group.json"),
         ("/apis/example.dev/v1", "application/json", "resources.json"),
@@ -60,12 +60,12 @@ async def test_documents_are_these_bytes(path: str, accept: str, name: str) -> N
 async def test_the_etag_is_the_hash_of_the_document_in_every_form() -> None:
     app = extension()
     async with client(app) as http:
-        answer = await http.get("/apis", headers={"accept": AGG})
+        answer = await http.get("/apis", headers={"accept": JSON_V2})
         head = b'{"kind":"APIGroupDiscoveryList","apiVersion":"apidiscovery.k8s.io/v2",'
         hashed = b"{" + answer.content.removeprefix(head).rstrip(b"\n")
         etag = f'"{hashlib.sha512(hashed).hexdigest().upper()}"'
         assert answer.headers["etag"] == etag == f'"{app.etag}"'
-        for accept in (PBAGG, YAMLAGG, BETA, f"{AGG},{BETA}"):
+        for accept in (PROTOBUF_V2, YAML_V2, JSON_V2BETA1, f"{JSON_V2},{JSON_V2BETA1}"):
             other = await http.get("/apis", headers={"accept": accept})
             assert (other.status_code, other.headers["etag"]) == (200, etag)
             known = {"accept": accept, "if-none-match": etag}
@@ -102,7 +102,7 @@ async def test_priorities_decide_the_order() -> None:
         ApiGroup("b.dev", [ApiVersion("v1"), ApiVersion("v1beta1", priority=20)], priority=2000),
     ]
     async with client(discovery_app(groups)) as http:
-        found = (await http.get("/apis", headers={"accept": AGG})).json()["items"]
+        found = (await http.get("/apis", headers={"accept": JSON_V2})).json()["items"]
     versions = {
         item["metadata"]["name"]: [one["version"] for one in item["versions"]] for item in found
     }
@@ -186,9 +186,9 @@ async def test_a_declared_schema_is_not_changed() -> None:
 async def test_an_update_is_served_at_once_with_another_etag() -> None:
     app = discovery_app(ONE)
     async with client(app) as http:
-        first = await http.get("/apis", headers={"accept": AGG})
+        first = await http.get("/apis", headers={"accept": JSON_V2})
         index = (await http.get("/openapi/v3")).json()
-        known = {"accept": AGG, "if-none-match": first.headers["etag"]}
+        known = {"accept": JSON_V2, "if-none-match": first.headers["etag"]}
         app.update(ONE)
         assert (await http.get("/apis", headers=known)).status_code == 304
         app.update(TWO)
@@ -201,7 +201,7 @@ async def test_an_update_is_served_at_once_with_another_etag() -> None:
         assert names == ["shelves", "racks"]
         assert (await http.get("/openapi/v3")).json() != index
         app.update(ONE)
-        again = await http.get("/apis", headers={"accept": AGG})
+        again = await http.get("/apis", headers={"accept": JSON_V2})
         assert again.content == first.content
         assert again.headers["etag"] == first.headers["etag"]
         assert (await http.get("/openapi/v3")).json() == index
@@ -309,7 +309,7 @@ async def test_there_is_never_a_core_group() -> None:
     for app in (mounted, discovery_app(ONE, app=of_its_own())):
         async with client(app) as http:
             for path in ("/api", "/api/"):
-                answer = await http.get(path, headers={"accept": f"{AGG},application/json"})
+                answer = await http.get(path, headers={"accept": f"{JSON_V2},application/json"})
                 assert (answer.status_code, answer.text) == (404, "404 page not found\n")
 
 
@@ -370,9 +370,9 @@ async def test_checks_of_the_application_decide_whether_it_is_ready() -> None:
 
 async def test_answers_do_not_depend_on_the_caller() -> None:
     async with client(extension()) as http:
-        want = await http.get("/apis", headers={"accept": AGG})
+        want = await http.get("/apis", headers={"accept": JSON_V2})
         for user in ("system:kube-aggregator", "system:anonymous"):
-            headers = {"accept": AGG, "x-remote-user": user, "x-remote-group": "system:masters"}
+            headers = {"accept": JSON_V2, "x-remote-user": user, "x-remote-group": "system:masters"}
             assert (await http.get("/apis", headers=headers)).content == want.content
 
 

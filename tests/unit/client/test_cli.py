@@ -13,16 +13,8 @@ from apidiscovery_cli.options import duration_s
 from apidiscovery_cli.output import working
 from apidiscovery_client._installing import install_command
 from command_line import run
-from fake_api_server import (
-    Answer,
-    FakeApiServer,
-    aggregated,
-    aggregated_type,
-    builtin,
-    document,
-    legacy,
-    status,
-)
+from fake_api_server import Answer, FakeApiServer, aggregated, builtin, document, legacy, status
+from media_types import aggregated_type
 from server import COMMAND
 
 Capture = pytest.CaptureFixture[str]

@@ -26,12 +26,12 @@ from apidiscovery_client.model import (
 from hypothesis import given
 from hypothesis import strategies as st
 from legacy_clusters import CLUSTERS
+from media_types import aggregated_type
 from repository import GOLDEN
 from upstream_setup import converted_cluster, recorded_cluster
 
 NOW = datetime(2026, 11, 22, tzinfo=UTC)
 JSON = "application/json"
-PROTOBUF = "application/vnd.kubernetes.protobuf"
 DOCUMENTS = ("builtin/api", "builtin/apis", "edge/edge", "crds/apis")
 VERSIONS = ("v2", "v2beta1")
 
@@ -40,10 +40,6 @@ def decoded(fields: Mapping[str, object]) -> dict[str, Any]:
     """Return what is written, read again."""
     found: dict[str, Any] = json.loads(_writing.document_json(fields))
     return found
-
-
-def aggregated_type(version: str, media_type: str = JSON) -> str:
-    return f"{media_type};g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList"
 
 
 def read(
@@ -68,7 +64,7 @@ def test_json_is_that_of_kubernetes(name: str, version: str) -> None:
 def test_protobuf_is_that_of_kubernetes(name: str, version: str) -> None:
     body = (GOLDEN / f"{name}.{version}.pb").read_bytes()
     assert _writing.write_protobuf(golden(name, version), version) == body
-    from_protobuf = read(body, aggregated_type(version, PROTOBUF))
+    from_protobuf = read(body, aggregated_type(version, "vnd.kubernetes.protobuf"))
     assert _writing.write_protobuf(from_protobuf, version) == body
     json_body = (GOLDEN / f"{name}.{version}.json").read_bytes()
     assert _writing.write_aggregated(from_protobuf, version) == json_body
@@ -245,13 +241,13 @@ def test_unknown_fields_follow_those_that_are_known_at_every_level() -> None:
 
 def test_unknown_fields_stay_in_the_encoding_in_which_they_came() -> None:
     body = bytearray((GOLDEN / "edge/edge.v2.pb").read_bytes())
-    assert read(bytes(body), aggregated_type("v2", PROTOBUF))
+    assert read(bytes(body), aggregated_type("v2", "vnd.kubernetes.protobuf"))
     group = replace(
         one_version(CURRENT, "Current", "widgets"),
         extra={_writing.PROTOBUF_EXTRA: b"\x9a\x06\x01!", "note": "!"},
     )
     encoded = _writing.write_protobuf([group])
-    (back,) = read(encoded, aggregated_type("v2", PROTOBUF))
+    (back,) = read(encoded, aggregated_type("v2", "vnd.kubernetes.protobuf"))
     assert back.extra == {_writing.PROTOBUF_EXTRA: b"\x9a\x06\x01!"}
     assert _writing.write_protobuf([back]) == encoded
     assert b"protobuf" not in _writing.write_aggregated([group])
@@ -339,7 +335,7 @@ def test_written_groups_are_read_back(written: tuple[Group, ...], version: str) 
     assert _writing.write_aggregated(read(body, aggregated_type(version)), version) == body
     assert len(_writing.etag_of(body)) == 128
     protobuf = _writing.write_protobuf(written, version)
-    assert read(protobuf, aggregated_type(version, PROTOBUF)) == written
+    assert read(protobuf, aggregated_type(version, "vnd.kubernetes.protobuf")) == written
 
 
 def test_each_resource_is_written_once() -> None:

@@ -28,7 +28,7 @@ from apidiscovery_service.serving.http.past import PastAnswers
 from apidiscovery_service.serving.http.views import ViewAnswers, oldest_release
 from apidiscovery_service.sources.upstreams.openapi.cluster_documents import ClusterDocuments
 from fleet_clusters import cluster, group
-from raw_http import AGG, BETA, PBAGG, YAMLAGG
+from media_types import JSON_V2, JSON_V2BETA1, PROTOBUF_V2, YAML_V2
 
 JSONObject = dict[str, Any]
 
@@ -360,13 +360,13 @@ def groups(found: JSONObject) -> list[str]:
 
 
 async def test_views_are_what_any_and_what_all_serve(service: Service) -> None:
-    assert groups(await service.json("/views/union/apis", accept=AGG)) == ["apps", "own.test"]
-    assert groups(await service.json("/views/common/apis", accept=AGG)) == ["apps"]
-    assert groups(await service.json("/views/eu/apis", accept=AGG)) == ["apps"]
-    assert groups(await service.json("/views/eu/api", accept=AGG)) == [""]
+    assert groups(await service.json("/views/union/apis", accept=JSON_V2)) == ["apps", "own.test"]
+    assert groups(await service.json("/views/common/apis", accept=JSON_V2)) == ["apps"]
+    assert groups(await service.json("/views/eu/apis", accept=JSON_V2)) == ["apps"]
+    assert groups(await service.json("/views/eu/api", accept=JSON_V2)) == [""]
 
 
-@pytest.mark.parametrize("accept", [AGG, BETA, PBAGG, YAMLAGG])
+@pytest.mark.parametrize("accept", [JSON_V2, JSON_V2BETA1, PROTOBUF_V2, YAML_V2])
 async def test_views_come_in_every_form_with_an_etag(service: Service, accept: str) -> None:
     first = await service.get("/views/union/apis", accept=accept)
     again = await service.get(
@@ -451,5 +451,5 @@ async def test_documents_are_those_of_the_first_cluster_that_publishes_one(
 
 async def test_a_new_cluster_is_served_below_its_own_path(service: Service) -> None:
     service.fleet.update([cluster("new", group("apps", "Job"))])
-    assert groups(await service.json("/clusters/new/apis", accept=AGG)) == ["apps"]
+    assert groups(await service.json("/clusters/new/apis", accept=JSON_V2)) == ["apps"]
     assert (await service.get("/clusters/none/apis")).status_code == 404

@@ -13,32 +13,25 @@ from apidiscovery_service.core.model import Freshness, Version
 from apidiscovery_service.sources.upstreams.failure import Reason
 from apidiscovery_service.sources.upstreams.spec import UpstreamKind, UpstreamLimits
 from apidiscovery_service.store.memory import MemoryStore
-from fake_api_server import (
-    AGG,
-    DOWN,
-    Answer,
-    FakeApiServer,
-    Request,
-    aggregated,
-    conditional,
-)
+from fake_api_server import DOWN, Answer, FakeApiServer, Request, aggregated, conditional
+from media_types import JSON_V2
 from upstream_setup import Ask, item, mirrored, running, spec_of
 from waiting import until
 
 _SMALL = UpstreamLimits(exchange_s=1.0, body_bytes=100_000)
 _GOOD = aggregated(item("a.test"), etag='"A"')
-_PBAGG = AGG.replace("json", "vnd.kubernetes.protobuf")
+_PBAGG = JSON_V2.replace("json", "vnd.kubernetes.protobuf")
 _BOMB = gzip.compress(b" " * 10_000_000)
 _NESTED = b'{"items":[],"x":' + b'{"a":[' * 10_000
 _GZIP = {"Content-Encoding": "gzip"}
 
 _FAULTS = {
     "hangs before the head": (Answer(stalls=True), Reason.TIMEOUT),
-    "hangs after the head": (Answer(b"x" * 100, AGG, stalls_after=0), Reason.TIMEOUT),
-    "hangs inside the body": (Answer(_GOOD.body, AGG, stalls_after=20), Reason.TIMEOUT),
+    "hangs after the head": (Answer(b"x" * 100, JSON_V2, stalls_after=0), Reason.TIMEOUT),
+    "hangs inside the body": (Answer(_GOOD.body, JSON_V2, stalls_after=20), Reason.TIMEOUT),
     "closes before the head": (Answer(raw=b""), Reason.UNREACHABLE),
     "closes inside the head": (Answer(raw=b"HTTP/1.1 200 OK\r\nContent-"), Reason.UNREACHABLE),
-    "closes inside the body": (Answer(_GOOD.body, AGG, length=10_000), Reason.UNREACHABLE),
+    "closes inside the body": (Answer(_GOOD.body, JSON_V2, length=10_000), Reason.UNREACHABLE),
     "is no HTTP": (Answer(raw=b"SSH-2.0-OpenSSH_9.6\r\n\r\n"), Reason.UNREACHABLE),
     "has an endless head": (
         Answer(raw=b"HTTP/1.1 200 OK\r\nX: " + b"x" * 500_000),
@@ -52,25 +45,25 @@ _FAULTS = {
     "200 as HTML": (Answer(b"<html>sign in</html>", "text/html"), Reason.CONTENT_TYPE),
     "200 without a type": (Answer(_GOOD.body, ""), Reason.CONTENT_TYPE),
     "aggregated protobuf": (Answer(b"k8s\0\x0a\x02", _PBAGG), Reason.CONTENT_TYPE),
-    "protobuf called JSON": (Answer(b"k8s\0\x0a\xff\xfe", AGG), Reason.MALFORMED),
+    "protobuf called JSON": (Answer(b"k8s\0\x0a\xff\xfe", JSON_V2), Reason.MALFORMED),
     "protobuf called plain JSON": (Answer(b"k8s\0\x0a\xff\xfe"), Reason.MALFORMED),
-    "an empty body": (Answer(b"", AGG), Reason.MALFORMED),
-    "cut JSON": (Answer(_GOOD.body[:-5], AGG), Reason.MALFORMED),
-    "a Status": (Answer(b'{"kind":"Status","status":"Failure"}', AGG), Reason.MALFORMED),
+    "an empty body": (Answer(b"", JSON_V2), Reason.MALFORMED),
+    "cut JSON": (Answer(_GOOD.body[:-5], JSON_V2), Reason.MALFORMED),
+    "a Status": (Answer(b'{"kind":"Status","status":"Failure"}', JSON_V2), Reason.MALFORMED),
     "a plain Status": (Answer(b'{"kind":"Status","status":"Failure"}'), Reason.MALFORMED),
-    "too large": (Answer(b" " * 100_001, AGG), Reason.TOO_LARGE),
-    "a gzip bomb": (Answer(_BOMB, AGG, headers=_GZIP), Reason.TOO_LARGE),
+    "too large": (Answer(b" " * 100_001, JSON_V2), Reason.TOO_LARGE),
+    "a gzip bomb": (Answer(_BOMB, JSON_V2, headers=_GZIP), Reason.TOO_LARGE),
     "gzip in many members": (
-        Answer(gzip.compress(b"") * 4097, AGG, headers=_GZIP),
+        Answer(gzip.compress(b"") * 4097, JSON_V2, headers=_GZIP),
         Reason.TOO_LARGE,
     ),
-    "cut gzip": (Answer(gzip.compress(_GOOD.body)[:-9], AGG, headers=_GZIP), Reason.MALFORMED),
-    "gzip that is none": (Answer(_GOOD.body, AGG, headers=_GZIP), Reason.MALFORMED),
+    "cut gzip": (Answer(gzip.compress(_GOOD.body)[:-9], JSON_V2, headers=_GZIP), Reason.MALFORMED),
+    "gzip that is none": (Answer(_GOOD.body, JSON_V2, headers=_GZIP), Reason.MALFORMED),
     "another coding": (
-        Answer(_GOOD.body, AGG, headers={"Content-Encoding": "br"}),
+        Answer(_GOOD.body, JSON_V2, headers={"Content-Encoding": "br"}),
         Reason.CONTENT_TYPE,
     ),
-    "deep nesting": (Answer(_NESTED, AGG), Reason.MALFORMED),
+    "deep nesting": (Answer(_NESTED, JSON_V2), Reason.MALFORMED),
 }
 
 
@@ -153,9 +146,9 @@ async def test_20_000_groups_block_neither_the_event_loop_nor_other_servers(ask:
 async def test_a_slow_or_hostile_server_delays_no_other() -> None:
     hostile = [
         Answer(stalls=True),
-        Answer(_BOMB, AGG, headers=_GZIP),
-        Answer(_NESTED, AGG),
-        Answer(json.dumps({"items": ["x" * 1000] * 4_000}).encode(), AGG),
+        Answer(_BOMB, JSON_V2, headers=_GZIP),
+        Answer(_NESTED, JSON_V2),
+        Answer(json.dumps({"items": ["x" * 1000] * 4_000}).encode(), JSON_V2),
     ]
     answers = iter(range(10**9))
 

@@ -16,7 +16,6 @@ from apidiscovery_service.sources.upstreams.fetch import Exchange
 from apidiscovery_service.sources.upstreams.spec import UpstreamKind, UpstreamSpec
 from apidiscovery_service.sources.upstreams.state import Root
 from fake_api_server import (
-    AGG,
     DOWN,
     NOT_ACCEPTABLE,
     Answer,
@@ -26,10 +25,10 @@ from fake_api_server import (
     conditional,
     document,
 )
+from media_types import JSON_V2, JSON_V2BETA1
 from upstream_setup import QUICK, Ask, group_list, item, resource_list, spec_of
 from waiting import until
 
-BETA = AGG.replace("v=v2", "v=v2beta1")
 REMOTE = frozenset({("remote.example.com", "v1")})
 
 
@@ -45,7 +44,7 @@ async def test_the_request_is_that_of_kube_aggregator(ask: Ask) -> None:
         second = await one.round()
     assert server.paths == ["/apis", "/apis"]
     before, after = (seen.headers for seen in server.requests)
-    assert before["accept"] == f"{AGG},{BETA}"
+    assert before["accept"] == f"{JSON_V2},{JSON_V2BETA1}"
     assert before["x-remote-user"] == "system:kube-aggregator"
     assert before["x-remote-group"] == "system:masters"
     assert "if-none-match" not in before
@@ -75,8 +74,8 @@ async def test_a_cluster_gets_no_headers_of_kube_aggregator(
 @pytest.mark.parametrize(
     "content_type",
     [
-        AGG,
-        BETA,
+        JSON_V2,
+        JSON_V2BETA1,
         "application/json; as=APIGroupDiscoveryList;  v=v2;charset=utf-8; g=apidiscovery.k8s.io;",
         'Application/JSON;G="apidiscovery.k8s.io";V=v2;AS=APIGroupDiscoveryList',
     ],
@@ -91,7 +90,7 @@ async def test_the_content_type_decides_how_an_answer_is_read(ask: Ask, content_
 async def test_compressed_answers_are_read(ask: Ask) -> None:
     plain = aggregated(*(item(f"g{i}.test") for i in range(400)), etag='"A"')
     packed = gzip.compress(plain.body[:9_000]) + gzip.compress(plain.body[9_000:])
-    reply = Answer(packed, AGG, headers={"Content-Encoding": "gzip"})
+    reply = Answer(packed, JSON_V2, headers={"Content-Encoding": "gzip"})
     async with FakeApiServer({"/apis": reply}) as server:
         one = ask(spec_of(server.url))
         root = await one.round()
@@ -167,7 +166,7 @@ async def test_an_old_service_gets_both_requests_in_every_round(ask: Ask) -> Non
         roots = [await one.round() for _ in range(3)]
     assert server.paths == ["/apis", "/apis/remote.example.com/v1"] * 3
     lists, versions = server.requests[::2], server.requests[1::2]
-    assert {seen.headers["accept"] for seen in lists} == {f"{AGG},{BETA}"}
+    assert {seen.headers["accept"] for seen in lists} == {f"{JSON_V2},{JSON_V2BETA1}"}
     assert {seen.headers["accept"] for seen in versions} == {"application/json"}
     assert {seen.headers["x-remote-user"] for seen in versions} == {"system:kube-aggregator"}
     assert {seen.headers.get("x-remote-group") for seen in versions} == {None}
@@ -199,7 +198,11 @@ async def test_an_upgraded_server_gets_the_requests_of_a_new_one(ask: Ask) -> No
         assert not (await one.round()).old
         await one.round()
     accepts = [s.headers["accept"] for s in server.requests if s.path == "/apis"]
-    assert accepts == [f"{AGG},{BETA}", f"{AGG},{BETA},application/json", f"{AGG},{BETA}"]
+    assert accepts == [
+        f"{JSON_V2},{JSON_V2BETA1}",
+        f"{JSON_V2},{JSON_V2BETA1},application/json",
+        f"{JSON_V2},{JSON_V2BETA1}",
+    ]
 
 
 async def test_refused_credentials_are_renewed_once(ask: Ask, tmp_path: Path) -> None:

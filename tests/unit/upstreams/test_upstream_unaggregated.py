@@ -12,16 +12,8 @@ from apidiscovery_service.sources.upstreams.body import Body
 from apidiscovery_service.sources.upstreams.discovery_answers import read_resource_list
 from apidiscovery_service.sources.upstreams.list_details import EVERYTHING_WITHIN_ROUNDS
 from apidiscovery_service.store.memory import MemoryStore
-from fake_api_server import (
-    AGG,
-    DOWN,
-    NOT_FOUND,
-    Answer,
-    FakeApiServer,
-    Request,
-    aggregated,
-    document,
-)
+from fake_api_server import DOWN, NOT_FOUND, Answer, FakeApiServer, Request, aggregated, document
+from media_types import JSON_V2
 from repository import GOLDEN
 from upstream_setup import Running, item, mirrored, resource_list, running, spec_of
 from waiting import until
@@ -41,7 +33,7 @@ def _recorded(seen: Request) -> Answer:
     name = seen.path.strip("/").replace("/", "__")
     suffix = "json" if seen.is_plain else "v2.json"
     file = _GOLDEN / f"{name}.{suffix}"
-    kind = "application/json" if seen.is_plain else AGG
+    kind = "application/json" if seen.is_plain else JSON_V2
     return Answer(file.read_bytes(), kind) if file.exists() else NOT_FOUND
 
 

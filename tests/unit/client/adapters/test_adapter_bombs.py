@@ -13,9 +13,10 @@ from apidiscovery_client.adapters import kubernetes as kubernetes_adapter
 from apidiscovery_client.adapters import kubernetes_asyncio as kubernetes_asyncio_adapter
 from apidiscovery_client.adapters._async_borrowed import AsyncBorrowedTransport
 from apidiscovery_client.adapters._borrowed import BorrowedTransport
-from fake_api_server import Answer, FakeApiServer, Request, aggregated_type, document
+from fake_api_server import Answer, FakeApiServer, Request, document
 from kubernetes import client as kube
 from kubernetes_asyncio import client as kube_asyncio
+from media_types import aggregated_type
 
 
 @cache

@@ -19,10 +19,7 @@ from apidiscovery_client.cache import DiskCache, default_folder, key
 from apidiscovery_client.cache.file_format import make_entry, read, write
 from apidiscovery_client.model import Group, Snapshot, Stale
 from held_samples import (
-    JSON_V2,
-    JSON_V2BETA1,
     LEGACY_CLUSTERS,
-    PROTOBUF_V2,
     SERVER,
     SINCE,
     WHEN,
@@ -36,6 +33,7 @@ from held_samples import (
     troubled_held,
 )
 from hypothesis import given, settings
+from media_types import JSON_V2, JSON_V2BETA1, PROTOBUF_V2
 
 KEY = key(SERVER, "somebody")
 OTHER_KEY = key(SERVER, "somebody else")

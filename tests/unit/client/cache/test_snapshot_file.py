@@ -12,9 +12,7 @@ from apidiscovery_client.model import CURRENT, Group, GroupVersion, Snapshot, St
 from apidiscovery_client.snapshots import file
 from apidiscovery_client.snapshots.file import MAX_BYTES, MAX_DEPTH, dump, load
 from held_samples import (
-    JSON_V2BETA1,
     LEGACY_CLUSTERS,
-    PROTOBUF_V2,
     SINCE,
     WHEN,
     builtin_held,
@@ -27,6 +25,7 @@ from held_samples import (
     troubled_held,
 )
 from hypothesis import given, settings
+from media_types import JSON_V2BETA1, PROTOBUF_V2
 
 NAME = "cluster.json"
 

@@ -15,7 +15,7 @@ from apidiscovery_cli.conformance.subject import Subject
 from apidiscovery_service.extension_server import ApiGroup, ApiVersion, discovery_app
 from apidiscovery_service.serving.http.messages import Application
 from conforming import SHELVES, extension, kube_apiserver
-from raw_http import AGG, PBAGG
+from media_types import JSON_V2, PROTOBUF_V2
 from tampering import (
     Answered,
     Disguise,
@@ -35,7 +35,7 @@ V1 = "/apis/example.dev/v1"
 
 
 def is_aggregated(answer: Answered) -> bool:
-    return answer.value("content-type") == AGG
+    return answer.value("content-type") == JSON_V2
 
 
 def when(condition: Callable[[Seen], object], then: Callable[[Answered], Answered]) -> Tamper:
@@ -153,7 +153,7 @@ def other_protobuf() -> Tamper:
     """Return what calls something in protobuf by another name of the same length."""
 
     def change(_: Seen, answer: Answered) -> Answered:
-        if answer.value("content-type") != PBAGG:
+        if answer.value("content-type") != PROTOBUF_V2:
             return answer
         return answer.saying(answer.body.replace(b"shelves", b"benches"))
 
@@ -208,7 +208,7 @@ FAULTS = [
         "304 to any ETag",
         {6},
         when(
-            lambda seen: seen.accept == AGG and seen.value("if-none-match").startswith('"000'),
+            lambda seen: seen.accept == JSON_V2 and seen.value("if-none-match").startswith('"000'),
             always(Answered(304)),
         ),
     ),
@@ -230,7 +230,7 @@ FAULTS = [
     Fault(
         "spaces in Content-Type",
         {11},
-        of_aggregated(lambda answer: answer.having("content-type", AGG.replace(";", "; "))),
+        of_aggregated(lambda answer: answer.having("content-type", JSON_V2.replace(";", "; "))),
     ),
     Fault(
         "another apiVersion",
@@ -281,7 +281,7 @@ FAULTS = [
         {20},
         disguise=lambda seen: (
             replace(seen, headers=(*seen.headers, ("accept-encoding", "gzip")))
-            if seen.path == "/apis" and seen.accept == AGG
+            if seen.path == "/apis" and seen.accept == JSON_V2
             else seen
         ),
     ),
@@ -291,7 +291,7 @@ FAULTS = [
         "an aggregated document for everybody",
         {30},
         disguise=lambda seen: (
-            replace(seen, headers=(("accept", AGG),))
+            replace(seen, headers=(("accept", JSON_V2),))
             if seen.path == "/apis" and not seen.accept
             else seen
         ),

@@ -17,7 +17,7 @@ from apidiscovery_cli.conformance.reporting import FORMATS
 from apidiscovery_cli.conformance.running import CHECKS, run
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from raw_http import AGG, PBAGG
+from media_types import JSON_V2, PROTOBUF_V2
 
 # What the checks look for, so that they find more than nothing.
 NAMES = [
@@ -69,7 +69,7 @@ DOCUMENTS = VALUES | st.fixed_dictionaries(
     }
 )
 BODIES = DOCUMENTS.map(lambda value: json.dumps(value).encode()) | st.binary(max_size=20)
-TYPES = st.sampled_from([AGG, PBAGG, "application/json", "text/html", "", "a; b=\x00"])
+TYPES = st.sampled_from([JSON_V2, PROTOBUF_V2, "application/json", "text/html", "", "a; b=\x00"])
 STATUSES = st.sampled_from([200, 200, 200, 304, 404, 406, 500, 301])
 ETAGS = st.sampled_from(['"A"', "A", "", 'W/"A"', "\r\nx: y"])
 

@@ -23,8 +23,9 @@ from apidiscovery_client.model import (
     Unknown,
     Version,
 )
-from fake_api_server import aggregated, aggregated_type, builtin, document, legacy
+from fake_api_server import aggregated, builtin, document, legacy
 from hypothesis import given, strategies
+from media_types import aggregated_type
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 NO_KIND = GroupVersionKind("", "", "")

@@ -12,7 +12,8 @@ import yaml
 from apidiscovery_client import _reading, _writing
 from apidiscovery_client.model import GroupVersionKind
 from apidiscovery_client.testing import FakeApiServer, builtin_groups, group, resource
-from asking_fake import JSON, PARAMETERS, PROTOBUF, V2, V2BETA1, YAML, ask
+from asking_fake import JSON, PROTOBUF, YAML, ask
+from media_types import JSON_V2, JSON_V2BETA1, PROTOBUF_V2, YAML_V2
 from repository import GOLDEN
 
 NOW = datetime(2026, 11, 22, tzinfo=UTC)
@@ -33,15 +34,16 @@ def recorded_server() -> Iterator[FakeApiServer]:
 
 
 @pytest.mark.parametrize("name", ["api", "apis"])
-@pytest.mark.parametrize("media_type", [JSON, PROTOBUF, YAML])
+@pytest.mark.parametrize(
+    ("accept", "ending"), [(JSON_V2, "json"), (PROTOBUF_V2, "pb"), (YAML_V2, "yaml")]
+)
 def test_aggregated_documents_are_those_of_kubernetes(
-    recorded_server: FakeApiServer, name: str, media_type: str
+    recorded_server: FakeApiServer, name: str, accept: str, ending: str
 ) -> None:
-    reply = ask(recorded_server, f"/{name}", media_type + PARAMETERS)
-    ending = {JSON: "json", PROTOBUF: "pb", YAML: "yaml"}[media_type]
+    reply = ask(recorded_server, f"/{name}", accept)
     assert reply.body == (GOLDEN / "builtin" / f"{name}.v2.{ending}").read_bytes()
     etag = (GOLDEN / "builtin" / f"{name}.etag").read_text().strip().strip('"')
-    assert (reply.status, reply.headers["content-type"]) == (200, media_type + PARAMETERS)
+    assert (reply.status, reply.headers["content-type"]) == (200, accept)
     assert reply.headers["etag"] == f'"{etag}"'
     assert reply.headers["vary"] == "Accept"
     assert reply.headers["cache-control"] == "public"
@@ -49,20 +51,20 @@ def test_aggregated_documents_are_those_of_kubernetes(
 
 def test_v2beta1_has_the_etag_of_v2() -> None:
     with FakeApiServer(release="1.30") as server:
-        etags = {ask(server, "/apis", accept).headers["etag"] for accept in (V2, V2BETA1)}
+        etags = {ask(server, "/apis", accept).headers["etag"] for accept in (JSON_V2, JSON_V2BETA1)}
     assert len(etags) == 1
 
 
 @pytest.mark.parametrize("path", ["/api", "/apis"])
 def test_304_answers_exactly_the_etag_of_the_document(server: FakeApiServer, path: str) -> None:
-    etag = ask(server, path, V2).headers["etag"]
-    for accept in (V2, PROTOBUF + PARAMETERS):
+    etag = ask(server, path, JSON_V2).headers["etag"]
+    for accept in (JSON_V2, PROTOBUF_V2):
         reply = ask(server, path, accept, headers={"If-None-Match": etag})
         assert (reply.status, reply.body) == (304, b"")
         assert reply.headers["etag"] == etag
         assert "content-type" not in reply.headers
     for other in (etag.strip('"'), f"W/{etag}", "*", f'{etag}, "x"', etag.lower()):
-        assert ask(server, path, V2, headers={"If-None-Match": other}).status == 200
+        assert ask(server, path, JSON_V2, headers={"If-None-Match": other}).status == 200
     plain = ask(server, path, JSON, headers={"If-None-Match": etag})
     assert (plain.status, plain.headers.get("etag")) == (200, None)
 
@@ -96,22 +98,22 @@ def test_unaggregated_documents_are_there_in_protobuf_and_yaml(
 
 
 def test_a_slash_at_the_end_of_apis_is_never_aggregated(server: FakeApiServer) -> None:
-    assert ask(server, "/apis/", f"{V2},{JSON}").json["kind"] == "APIGroupList"
-    assert ask(server, "/api/", f"{V2},{JSON}").json["kind"] == "APIGroupDiscoveryList"
+    assert ask(server, "/apis/", f"{JSON_V2},{JSON}").json["kind"] == "APIGroupList"
+    assert ask(server, "/api/", f"{JSON_V2},{JSON}").json["kind"] == "APIGroupDiscoveryList"
 
 
 def test_apis_takes_any_method_and_api_takes_get_alone(server: FakeApiServer) -> None:
-    head = ask(server, "/apis", V2, method="HEAD")
+    head = ask(server, "/apis", JSON_V2, method="HEAD")
     assert (head.status, head.body) == (200, b"")
     assert int(head.headers["content-length"]) > 10_000
-    assert ask(server, "/apis", V2, method="POST", body=b"{}").status == 200
-    refused = ask(server, "/api", V2, method="HEAD")
+    assert ask(server, "/apis", JSON_V2, method="POST", body=b"{}").status == 200
+    refused = ask(server, "/api", JSON_V2, method="HEAD")
     assert (refused.status, refused.body) == (405, b"")
     assert ask(server, "/apis/apps/v1", method="PUT").json["reason"] == "MethodNotAllowed"
 
 
 def test_406_is_indented_and_without_a_line_feed(server: FakeApiServer) -> None:
-    reply = ask(server, "/apis", V2BETA1)
+    reply = ask(server, "/apis", JSON_V2BETA1)
     assert (reply.status, reply.headers["content-type"]) == (406, JSON)
     assert reply.body.startswith(b'{\n  "kind": "Status",\n')
     assert reply.body.endswith(b'"code": 406\n}')
@@ -139,10 +141,10 @@ def test_objects_are_not_there(server: FakeApiServer) -> None:
 
 def test_json_is_indented_for_curl_and_with_pretty(server: FakeApiServer) -> None:
     for path, agent in (("/apis", "curl/8.0"), ("/apis?pretty=true", "x")):
-        reply = ask(server, path, V2, headers={"User-Agent": agent})
+        reply = ask(server, path, JSON_V2, headers={"User-Agent": agent})
         assert reply.body.startswith(b'{\n  "kind": "APIGroupDiscoveryList",\n')
         assert not reply.body.endswith(b"\n")
-    compact = ask(server, "/apis?pretty=0", V2, headers={"User-Agent": "curl/8.0"})
+    compact = ask(server, "/apis?pretty=0", JSON_V2, headers={"User-Agent": "curl/8.0"})
     assert compact.body.startswith(b'{"kind":')
 
 
@@ -158,9 +160,9 @@ def test_health_version_openapi_and_the_root_are_there() -> None:
 def test_large_answers_are_compressed_if_gzip_is_accepted() -> None:
     many = [resource(f"widgets{number}", f"Widget{number}") for number in range(1000)]
     with FakeApiServer([group("example.com", v1=many)]) as server:
-        small = ask(server, "/api", V2, headers={"Accept-Encoding": "gzip"})
-        large = ask(server, "/apis", V2, headers={"Accept-Encoding": "br, gzip"})
-        plain = ask(server, "/apis", V2, headers={"Accept-Encoding": "gzip;q=1"})
+        small = ask(server, "/api", JSON_V2, headers={"Accept-Encoding": "gzip"})
+        large = ask(server, "/apis", JSON_V2, headers={"Accept-Encoding": "br, gzip"})
+        plain = ask(server, "/apis", JSON_V2, headers={"Accept-Encoding": "gzip;q=1"})
         assert "content-encoding" not in small.headers
         assert "content-encoding" not in plain.headers
         assert large.headers["content-encoding"] == "gzip"
@@ -174,27 +176,27 @@ def test_large_answers_are_compressed_if_gzip_is_accepted() -> None:
         ("1.7", [JSON, JSON, JSON]),
         ("1.15", [JSON, JSON, JSON]),
         ("1.26", [JSON, JSON, JSON]),
-        ("1.27", [V2BETA1, V2BETA1, JSON]),
-        ("1.30", [V2, V2BETA1, V2]),
-        ("1.33", [V2, JSON, V2]),
-        ("1.36", [V2, JSON, V2]),
+        ("1.27", [JSON_V2BETA1, JSON_V2BETA1, JSON]),
+        ("1.30", [JSON_V2, JSON_V2BETA1, JSON_V2]),
+        ("1.33", [JSON_V2, JSON, JSON_V2]),
+        ("1.36", [JSON_V2, JSON, JSON_V2]),
     ],
 )
 def test_releases_have_what_they_had(release: str, content_types: list[str]) -> None:
-    accepts = [f"{V2},{V2BETA1},{JSON}", f"{V2BETA1},{JSON}", f"{V2},{JSON}"]
+    accepts = [f"{JSON_V2},{JSON_V2BETA1},{JSON}", f"{JSON_V2BETA1},{JSON}", f"{JSON_V2},{JSON}"]
     with FakeApiServer(release=release) as server:
         for accept, content_type in zip(accepts, content_types, strict=True):
             for path in ("/api", "/apis"):
                 assert ask(server, path, accept).headers["content-type"] == content_type
-        if V2 not in content_types:
-            assert ask(server, "/apis", V2).status == 406
+        if JSON_V2 not in content_types:
+            assert ask(server, "/apis", JSON_V2).status == 406
 
 
 def test_groups_have_a_creation_timestamp_before_1_34() -> None:
     with FakeApiServer(release="1.33") as server:
-        before = ask(server, "/apis", V2)
+        before = ask(server, "/apis", JSON_V2)
         server.old("1.34")
-        after = ask(server, "/apis", V2)
+        after = ask(server, "/apis", JSON_V2)
     assert b'{"name":"apps","creationTimestamp":null}' in before.body
     assert b'{"name":"apps"}' in after.body
     assert before.headers["etag"] != after.headers["etag"]
@@ -204,11 +206,11 @@ def test_groups_have_a_creation_timestamp_before_1_34() -> None:
 def test_half_of_a_cluster_may_be_upgraded() -> None:
     with FakeApiServer(release="1.36") as server:
         server.old("1.26", "/api")
-        accept = f"{V2},{JSON}"
+        accept = f"{JSON_V2},{JSON}"
         assert ask(server, "/api", accept).headers["content-type"] == JSON
-        assert ask(server, "/apis", accept).headers["content-type"] == V2
+        assert ask(server, "/apis", accept).headers["content-type"] == JSON_V2
         server.old("1.36")
-        assert ask(server, "/api", accept).headers["content-type"] == V2
+        assert ask(server, "/api", accept).headers["content-type"] == JSON_V2
 
 
 def test_a_malformed_release_is_refused() -> None:
@@ -237,10 +239,10 @@ def test_groups_are_served_as_they_were_built() -> None:
         v1alpha1=[],
     )
     with FakeApiServer([built]) as server:
-        reply = ask(server, "/apis", V2)
-        (listed,) = _reading.read_document("/apis", V2, reply.body, NOW).groups
+        reply = ask(server, "/apis", JSON_V2)
+        (listed,) = _reading.read_document("/apis", JSON_V2, reply.body, NOW).groups
         assert listed == built
-        assert ask(server, "/api", V2).json["items"] == []
+        assert ask(server, "/api", JSON_V2).json["items"] == []
         assert ask(server, "/api").json["versions"] == []
         names = [line["name"] for line in ask(server, "/apis/example.com/v1").json["resources"]]
         assert names == ["widgets", "widgets/status", "widgets/scale", "clusterwidgets"]

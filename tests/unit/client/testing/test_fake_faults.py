@@ -16,10 +16,11 @@ import pytest
 from apidiscovery_client import _reading
 from apidiscovery_client.model import Group, Snapshot, Unknown
 from apidiscovery_client.testing import FakeApiServer, group, resource
-from asking_fake import JSON, PARAMETERS, PROTOBUF, V2, V2BETA1, ask
+from asking_fake import JSON, ask
 from certificates import Authority
+from media_types import JSON_V2, JSON_V2BETA1, PROTOBUF_V2
 
-ALL = f"{PROTOBUF}{PARAMETERS},{V2},{V2BETA1},{JSON}"
+ALL = f"{PROTOBUF_V2},{JSON_V2},{JSON_V2BETA1},{JSON}"
 NOW = datetime(2026, 11, 22, tzinfo=UTC)
 
 
@@ -39,7 +40,7 @@ def server() -> Iterator[FakeApiServer]:
 
 def listed(server: FakeApiServer, name: str = "example.com") -> dict[str, tuple[str, int]]:
     """Return the freshness and number of resources of each version, as the server lists them."""
-    items = ask(server, "/apis", V2).json["items"]
+    items = ask(server, "/apis", JSON_V2).json["items"]
     (versions,) = (item["versions"] for item in items if item["metadata"]["name"] == name)
     return {
         version["version"]: (version["freshness"], len(version.get("resources", ())))
@@ -69,7 +70,7 @@ def test_a_group_fails_in_all_its_versions(server: FakeApiServer) -> None:
 def test_the_core_group_can_fail(server: FakeApiServer) -> None:
     server.fail("v1")
     assert ask(server, "/api/v1").status == 503
-    (item,) = ask(server, "/api", V2).json["items"]
+    (item,) = ask(server, "/api", JSON_V2).json["items"]
     assert item["versions"] == [{"version": "v1", "freshness": "Stale"}]
 
 
@@ -118,15 +119,15 @@ def test_a_number_of_failures_holds_for_concurrent_requests(server: FakeApiServe
 
 
 def test_stale_versions_are_listed_as_stale_and_still_answer(server: FakeApiServer) -> None:
-    before = ask(server, "/apis", V2).headers["etag"]
+    before = ask(server, "/apis", JSON_V2).headers["etag"]
     server.stale("example.com/v1")
     assert listed(server)["v1"] == ("Stale", 0)
     server.stale("example.com/v1", with_resources=True)
     assert listed(server)["v1"] == ("Stale", 1)
     assert ask(server, "/apis/example.com/v1").status == 200
-    assert ask(server, "/apis", V2).headers["etag"] != before
+    assert ask(server, "/apis", JSON_V2).headers["etag"] != before
     server.mend()
-    assert ask(server, "/apis", V2).headers["etag"] == before
+    assert ask(server, "/apis", JSON_V2).headers["etag"] == before
 
 
 def test_an_answer_is_held_back(server: FakeApiServer) -> None:
@@ -144,7 +145,7 @@ def test_an_answer_is_held_back(server: FakeApiServer) -> None:
 
 def test_an_answer_comes_when_it_has_been_held_back(server: FakeApiServer) -> None:
     server.slow(0.05)
-    assert ask(server, "/apis", V2).status == 200
+    assert ask(server, "/apis", JSON_V2).status == 200
 
 
 def test_aggregated_documents_are_refused_with_406(server: FakeApiServer) -> None:
@@ -157,7 +158,7 @@ def test_aggregated_documents_are_refused_with_406(server: FakeApiServer) -> Non
 def test_accept_is_dropped(server: FakeApiServer) -> None:
     server.drop_accept()
     for path in ("/api", "/apis"):
-        assert ask(server, path, V2).headers["content-type"] == JSON
+        assert ask(server, path, JSON_V2).headers["content-type"] == JSON
 
 
 def test_a_broken_cache_says_that_nothing_was_modified(server: FakeApiServer) -> None:
@@ -167,7 +168,7 @@ def test_a_broken_cache_says_that_nothing_was_modified(server: FakeApiServer) ->
     assert ask(server, "/apis/example.com/v1").status == 200
 
 
-@pytest.mark.parametrize("accept", [ALL, V2, JSON])
+@pytest.mark.parametrize("accept", [ALL, JSON_V2, JSON])
 def test_a_body_breaks_off(server: FakeApiServer, accept: str) -> None:
     server.truncate("/apis")
     with pytest.raises(http.client.IncompleteRead):
@@ -176,12 +177,12 @@ def test_a_body_breaks_off(server: FakeApiServer, accept: str) -> None:
 
 
 def test_garbage_comes_under_the_right_content_type(server: FakeApiServer) -> None:
-    etag = ask(server, "/apis", V2).headers["etag"]
+    etag = ask(server, "/apis", JSON_V2).headers["etag"]
     server.garbage()
-    reply = ask(server, "/apis", V2, headers={"If-None-Match": etag})
-    assert (reply.status, reply.headers["content-type"]) == (200, V2)
+    reply = ask(server, "/apis", JSON_V2, headers={"If-None-Match": etag})
+    assert (reply.status, reply.headers["content-type"]) == (200, JSON_V2)
     with pytest.raises(_reading.UnreadableError):
-        _reading.read_document("/apis", V2, reply.body, NOW)
+        _reading.read_document("/apis", JSON_V2, reply.body, NOW)
 
 
 def test_without_credentials_only_health_and_version_answer(server: FakeApiServer) -> None:
@@ -209,7 +210,7 @@ def test_a_server_comes_back_on_the_same_port(server: FakeApiServer) -> None:
 
 def test_what_is_served_changes_at_any_time(server: FakeApiServer) -> None:
     def names() -> list[str]:
-        return [item["metadata"]["name"] for item in ask(server, "/apis", V2).json["items"]]
+        return [item["metadata"]["name"] for item in ask(server, "/apis", JSON_V2).json["items"]]
 
     server.add(widgets("c.example"), widgets("example.com", v2="Widget"))
     assert names() == ["example.com", "b.example", "c.example"]
@@ -229,11 +230,11 @@ def test_what_is_served_changes_at_any_time(server: FakeApiServer) -> None:
 
 
 def test_adding_and_removing_leads_back_to_the_same_etag(server: FakeApiServer) -> None:
-    before = ask(server, "/apis", V2)
+    before = ask(server, "/apis", JSON_V2)
     server.add(widgets("c.example"))
     server.remove("c.example/v1")
-    assert ask(server, "/apis", V2).headers["etag"] == before.headers["etag"]
-    assert ask(server, "/apis", V2).body == before.body
+    assert ask(server, "/apis", JSON_V2).headers["etag"] == before.headers["etag"]
+    assert ask(server, "/apis", JSON_V2).body == before.body
 
 
 @pytest.mark.parametrize("act", ["fail", "stale", "remove", "mend", "garbage", "truncate"])
@@ -252,7 +253,7 @@ def test_mending_all_keeps_the_release(server: FakeApiServer) -> None:
 
 
 def test_requests_are_recorded(server: FakeApiServer) -> None:
-    ask(server, "/apis?timeout=32s", V2, headers={"User-Agent": "me"})
+    ask(server, "/apis?timeout=32s", JSON_V2, headers={"User-Agent": "me"})
     ask(server, "/nope", method="HEAD")
     first, second = server.wait_for_requests(2)
     assert (first.method, first.path, first.query, first.status) == (
@@ -261,8 +262,8 @@ def test_requests_are_recorded(server: FakeApiServer) -> None:
         "timeout=32s",
         200,
     )
-    assert (first.headers["user-agent"], first.headers["accept"]) == ("me", V2)
-    assert first.sent == len(ask(server, "/apis", V2).body)
+    assert (first.headers["user-agent"], first.headers["accept"]) == ("me", JSON_V2)
+    assert first.sent == len(ask(server, "/apis", JSON_V2).body)
     assert str(second) == "HEAD /nope -> 404, 0 bytes"
     server.forget_requests()
     assert server.requests == ()

@@ -5,7 +5,8 @@ from apidiscovery_client import DiscoveryClient
 from apidiscovery_client.snapshots.releases import release as release_of
 from apidiscovery_client.testing import FakeApiServer, group, resource
 from apidiscovery_releases import Release, releases
-from asking_fake import JSON, V2, V2BETA1, ask
+from asking_fake import JSON, ask
+from media_types import JSON_V2, JSON_V2BETA1
 
 
 @pytest.mark.parametrize("name", releases())
@@ -15,7 +16,7 @@ def test_discovery_is_that_of_the_release_byte_for_byte(name: str) -> None:
         for path in ("/apis", *release.list_paths):
             assert ask(server, path, JSON).body == release.plain(path)
         for path in ("/api", "/apis"):
-            for version, accept in (("v2", V2), ("v2beta1", V2BETA1)):
+            for version, accept in (("v2", JSON_V2), ("v2beta1", JSON_V2BETA1)):
                 found = ask(server, path, accept)
                 if version in release.aggregated_versions:
                     assert found.body == release.aggregated(path, version)

@@ -39,6 +39,7 @@ from groups import resource as declared_resource
 from grpc_contributions import APPS, CORE, EXAMPLES, random_step
 from grpc_server import Served, serving
 from grpc_transports import FAMILIES, Driven, local, opened
+from media_types import JSON_V2, PROTOBUF_V2
 from proxies import TcpProxy
 from secured import TOKENS, Secured, secured
 from server import Server
@@ -47,8 +48,6 @@ LIBRARIES = ("grpcio", "betterproto", "sync-grpcio")
 every_library = pytest.mark.parametrize("family", LIBRARIES)
 pytestmark = pytest.mark.usefixtures("short_pauses")
 SINCE = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
-ACCEPT = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
-PROTOBUF = ACCEPT.replace("json", "vnd.kubernetes.protobuf")
 
 
 def names(held: FetchedSnapshot) -> list[str]:
@@ -75,7 +74,7 @@ async def test_the_same_is_read_as_over_http(family: str, server: Server) -> Non
             watched = await listener.next()
     assert len(held.snapshot.groups) > 10
     assert held.hashes.keys() == {group.name for group in held.snapshot.groups}
-    for accept in (ACCEPT, PROTOBUF):
+    for accept in (JSON_V2, PROTOBUF_V2):
         assert held.snapshot.groups == await over_http(server.url, accept)
     assert watched.snapshot.groups == held.snapshot.groups
     assert (watched.etags, watched.hashes) == (held.etags, held.hashes)

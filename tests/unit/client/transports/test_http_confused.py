@@ -12,8 +12,9 @@ from apidiscovery_client._http.flow import DEFAULT_OPTIONS, HttpOptions
 from apidiscovery_client._reading import read_document
 from apidiscovery_client._reading.parsed import UnreadableError
 from apidiscovery_client.model import GroupVersion, Unknown
-from fake_api_server import Answer, FakeApiServer, Request, Respond, aggregated, aggregated_type
+from fake_api_server import Answer, FakeApiServer, Request, Respond, aggregated
 from fetching import Fetcher, fetching
+from media_types import aggregated_type
 from skewed_answers import RELEASES, respond
 
 NEW, OLD = respond(RELEASES["1.33"]), respond(RELEASES["1.15"])

@@ -22,16 +22,9 @@ from apidiscovery_client._package import VERSION
 from apidiscovery_client._reading import protobuf
 from apidiscovery_client._server import Headers, Server
 from apidiscovery_client.model import CURRENT, GroupVersion, Stale, Unknown
-from fake_api_server import (
-    Answer,
-    FakeApiServer,
-    Request,
-    Respond,
-    aggregated,
-    aggregated_type,
-    status,
-)
+from fake_api_server import Answer, FakeApiServer, Request, Respond, aggregated, status
 from fetching import KINDS, fetching
+from media_types import aggregated_type
 from skewed_answers import RELEASES, respond
 
 NEW, OLD = respond(RELEASES["1.33"]), respond(RELEASES["1.15"])

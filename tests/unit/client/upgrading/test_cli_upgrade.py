@@ -10,8 +10,9 @@ from apidiscovery_client.testing import group, resource
 from apidiscovery_releases import Release
 from command_line import Outcome, run
 from compared import snapshot
-from fake_api_server import Answer, FakeApiServer, aggregated, aggregated_type
+from fake_api_server import Answer, FakeApiServer, aggregated
 from kubectl_config import several, write
+from media_types import aggregated_type
 from programs import free_port
 from upgraded_cluster import FORBIDDEN, cluster, metrics
 

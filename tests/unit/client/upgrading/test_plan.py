@@ -10,15 +10,8 @@ from apidiscovery_client._connecting import open_blocking
 from apidiscovery_client.snapshots.releases import release
 from apidiscovery_client.upgrading import Plan, Rule, Urgency, plan, read_cluster
 from apidiscovery_releases import Release
-from fake_api_server import (
-    NOT_FOUND,
-    Answer,
-    FakeApiServer,
-    Routes,
-    aggregated_type,
-    document,
-    status,
-)
+from fake_api_server import NOT_FOUND, Answer, FakeApiServer, Routes, document, status
+from media_types import aggregated_type
 from upgraded_cluster import (
     API_SERVICES,
     CRDS,
