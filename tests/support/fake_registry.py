@@ -3,11 +3,10 @@
 import copy
 import json
 import threading
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, NoReturn, Self
+from typing import Any, NoReturn
 
 import grpc
 import yaml
@@ -16,8 +15,8 @@ from google.protobuf.json_format import ParseDict
 from google.protobuf.message import Message
 from google.rpc import (  # pyright: ignore[reportMissingTypeStubs] - typed, without py.typed
     error_details_pb2,
-    status_pb2,
 )
+from grpc_fakes import End, ThreadedServer
 
 CREATED_S = 1_700_000_000  # 2023-11-14T22:13:20Z
 
@@ -29,19 +28,6 @@ _KINDS = {
 _Key = tuple[int, str]
 _Object = dict[str, Any]
 _Context = grpc.ServicerContext
-
-
-class Refusal(NamedTuple):
-    """How a call ends instead of being answered.
-
-    Attributes:
-        done: Whether what was asked for is done all the same, and only the answer is lost.
-    """
-
-    code: grpc.StatusCode
-    message: str = "no"
-    details: tuple[Message, ...] = ()
-    done: bool = False
 
 
 @dataclass(frozen=True)
@@ -61,12 +47,13 @@ class _Violations:
         self.found.append((path, message))
 
 
-class FakeRegistry:
-    """The server; use it as a context manager.
+class FakeRegistry(ThreadedServer):
+    """The server.
 
     Attributes:
         calls: Every call that arrived.
-        refusals: For a method, how its next calls end.
+        ends: For a method, how its next calls end before anything is done.
+        losses: For a method, how its next calls end once they are carried out.
         held: By kind and name.
         page_size: The most registrations in an answer of ListRegistrations.
         before_apply: Called before an Apply is answered.
@@ -77,35 +64,17 @@ class FakeRegistry:
         credentials: grpc.ServerCredentials | None = None,
         sources: tuple[discovery_pb2.DiscoverySource, ...] = (),
     ) -> None:
+        super().__init__(credentials)
         self.calls: list[Call] = []
-        self.refusals: dict[str, deque[Refusal]] = {}
+        self.ends: dict[str, deque[End]] = defaultdict(deque)
+        self.losses: dict[str, deque[End]] = defaultdict(deque)
         self.held: dict[_Key, registry_pb2.Registration] = {}
         self.sources = sources
         self.page_size = 1000
         self.before_apply: Callable[[], object] = lambda: None
         self._revision = 0
         self._lock = threading.Lock()
-        self._server = grpc.server(ThreadPoolExecutor(4), options=[("grpc.so_reuseport", 0)])
-        self._server.add_generic_rpc_handlers(_Service(self).handlers())
-        if credentials is None:
-            self._port = self._server.add_insecure_port("127.0.0.1:0")
-        else:
-            self._port = self._server.add_secure_port("127.0.0.1:0", credentials)
-
-    def __enter__(self) -> Self:
-        self._server.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.stop(0).wait()
-
-    @property
-    def address(self) -> str:
-        return f"127.0.0.1:{self._port}"
-
-    def refuse(self, method: str, *refusals: Refusal) -> None:
-        """Let the next calls of a method end so."""
-        self.refusals.setdefault(method, deque()).extend(refusals)
+        self.server.add_generic_rpc_handlers(_Service(self).handlers())
 
     def methods(self) -> list[str]:
         return [call.method for call in self.calls]
@@ -113,15 +82,16 @@ class FakeRegistry:
     def requests(self, method: str) -> list[Any]:
         return [call.request for call in self.calls if call.method == method]
 
-    def arrived(self, method: str, request: Message, context: _Context) -> Refusal | None:
-        """Note a call; end it, or return how it is to end once it is done."""
-        metadata = dict(context.invocation_metadata())
-        self.calls.append(Call(method, request, metadata))
-        waiting = self.refusals.get(method)
-        refusal = waiting.popleft() if waiting else None
-        if refusal and not refusal.done:
-            abort(context, refusal)
-        return refusal
+    def arrived(self, method: str, request: Message, context: _Context) -> None:
+        """Note a call, and end it if that is due."""
+        self.calls.append(Call(method, request, dict(context.invocation_metadata())))
+        if self.ends[method]:
+            self.ends[method].popleft().abort(context)
+
+    def done(self, method: str, context: _Context) -> None:
+        """End a call that is carried out, if that is due."""
+        if self.losses[method]:
+            self.losses[method].popleft().abort(context)
 
     def put(self, registration: registry_pb2.Registration) -> registry_pb2.Registration:
         """Hold a registration under a new revision."""
@@ -166,17 +136,16 @@ class _Service:
         self, request: registry_pb2.ApplyRequest, context: _Context
     ) -> registry_pb2.ApplyResponse:
         self._registry.before_apply()
-        late = self._registry.arrived("Apply", request, context)
+        self._registry.arrived("Apply", request, context)
         violations = _Violations()
         wanted = list(_documents(request.manifests, violations))
         if violations.found:
             _abort_invalid(context, violations)
         for registration in wanted:
             self._see_revision(registration, request, context)
-        answer = registry_pb2.ApplyResponse(
-            documents=[self._take(registration, request) for registration in wanted]
-        )
-        return abort(context, late) if late else answer
+        documents = [self._take(registration, request) for registration in wanted]
+        self._registry.done("Apply", context)
+        return registry_pb2.ApplyResponse(documents=documents)
 
     def _see_revision(
         self,
@@ -196,7 +165,7 @@ class _Service:
             expected.append(registration.revision)
         if any(revision != here for revision in expected):
             message = f"{registration.name}: expected revision {expected[0]}, but it is at {here}"
-            abort(context, Refusal(grpc.StatusCode.ABORTED, message))
+            End(grpc.StatusCode.ABORTED, message).abort(context)
 
     def _take(
         self, registration: registry_pb2.Registration, request: registry_pb2.ApplyRequest
@@ -214,7 +183,7 @@ class _Service:
     def withdraw(
         self, request: registry_pb2.WithdrawRequest, context: _Context
     ) -> registry_pb2.WithdrawResponse:
-        late = self._registry.arrived("Withdraw", request, context)
+        self._registry.arrived("Withdraw", request, context)
         held = self._registry.held
         for reference in request.registrations:
             there = held.get((reference.kind, reference.name))
@@ -222,12 +191,13 @@ class _Service:
                 expected = reference.expected_revision
                 if expected != there.revision:
                     message = f"{reference.name}: expected {expected}, but it is {there.revision}"
-                    abort(context, Refusal(grpc.StatusCode.ABORTED, message))
+                    End(grpc.StatusCode.ABORTED, message).abort(context)
         keys: list[_Key] = [(one.kind, one.name) for one in request.registrations]
         if request.owner:
             keys += [key for key, value in held.items() if value.owner == request.owner]
         gone = [held.pop(key) for key in keys if key in held]
-        answer = registry_pb2.WithdrawResponse(
+        self._registry.done("Withdraw", context)
+        return registry_pb2.WithdrawResponse(
             withdrawn=[
                 registry_pb2.RegistrationReference(
                     kind=one.kind, name=one.name, expected_revision=one.revision
@@ -235,7 +205,6 @@ class _Service:
                 for one in gone
             ]
         )
-        return abort(context, late) if late else answer
 
     def list(
         self, request: registry_pb2.ListRegistrationsRequest, context: _Context
@@ -275,22 +244,11 @@ def _handler(
     )
 
 
-def abort(context: _Context, refusal: Refusal) -> NoReturn:
-    """End a call with a status, with details as google.rpc.Status where it has some."""
-    if refusal.details:
-        rich = status_pb2.Status(code=refusal.code.value[0], message=refusal.message)
-        for detail in refusal.details:
-            rich.details.add().Pack(detail)
-        context.set_trailing_metadata((("grpc-status-details-bin", rich.SerializeToString()),))
-    context.abort(refusal.code, refusal.message)
-    raise AssertionError  # abort has raised
-
-
 def _abort_invalid(context: _Context, violations: _Violations) -> NoReturn:
     details = error_details_pb2.BadRequest()
     for path, message in violations.found:
         details.field_violations.add(field=path, description=message)
-    abort(context, Refusal(grpc.StatusCode.INVALID_ARGUMENT, "invalid", (details,)))
+    End(grpc.StatusCode.INVALID_ARGUMENT, "invalid", (details,)).abort(context)
 
 
 def _documents(

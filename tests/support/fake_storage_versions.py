@@ -1,4 +1,4 @@
-"""StorageVersionService in memory, on a real loopback socket, with errors and delays on demand."""
+"""A fake StorageVersionService for those who report, with errors and delays on demand."""
 
 import asyncio
 import uuid
@@ -6,6 +6,7 @@ from collections import defaultdict, deque
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NoReturn, TypeAlias
 
 import grpc
@@ -14,6 +15,7 @@ from apidiscovery.coordination.v1 import lease_pb2
 from apidiscovery.meta.v1 import meta_pb2
 from apidiscovery.service.v1 import storage_version_pb2 as pb
 from apidiscovery.service.v1 import storage_version_pb2_grpc
+from grpc_fakes import aio_server
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 WITHIN_S = 10.0
@@ -21,7 +23,7 @@ WITHIN_S = 10.0
 
 @dataclass
 class FakeStorageVersions(storage_version_pb2_grpc.StorageVersionServiceServicer):
-    """Who is a member, and what members have reported.
+    """The members, and what they have reported.
 
     Attributes:
         members: The uid of the lease by identity.
@@ -56,12 +58,12 @@ class FakeStorageVersions(storage_version_pb2_grpc.StorageVersionServiceServicer
         return [request for name, request in self.calls if name == method]
 
     async def until(self, is_so: Callable[[], bool]) -> None:
-        """Return when something is so, which is looked at after every call."""
+        """Wait for a condition, which is evaluated after every call."""
         async with asyncio.timeout(WITHIN_S), self._arrived:
             await self._arrived.wait_for(is_so)
 
     async def calls_of(self, method: str, count: int) -> None:
-        """Return when so many calls of a method have arrived, from the start."""
+        """Wait until so many calls of a method have arrived since the start."""
         await self.until(lambda: len(self.requests(method)) >= count)
 
     def collect(self) -> None:
@@ -121,7 +123,7 @@ class FakeStorageVersions(storage_version_pb2_grpc.StorageVersionServiceServicer
             self.lost[method] -= 1
             await context.abort(grpc.StatusCode.UNAVAILABLE, "the answer is lost")
 
-    # What a reporter never calls.
+    # Methods that a reporter never calls.
     def _unused(self, request: object, context: object) -> NoReturn:
         raise NotImplementedError
 
@@ -133,15 +135,11 @@ class FakeStorageVersions(storage_version_pb2_grpc.StorageVersionServiceServicer
 async def fake_service(
     fake: FakeStorageVersions | None = None, address: str = "127.0.0.1:0"
 ) -> AsyncGenerator[FakeStorageVersions]:
-    """Serve, at a free port unless the address says another one."""
+    """Serve a fake, on a free port unless the address names one."""
     fake = fake or FakeStorageVersions()
-    server = grpc.aio.server(options=[("grpc.so_reuseport", 0)])
-    storage_version_pb2_grpc.add_StorageVersionServiceServicer_to_server(fake, server)
-    port = server.add_insecure_port(address)
-    fake.address = f"127.0.0.1:{port}"
-    await server.start()
-    try:
-        yield fake
-    finally:
-        fake.held.set()
-        await server.stop(0.2)
+    add = partial(storage_version_pb2_grpc.add_StorageVersionServiceServicer_to_server, fake)
+    async with aio_server(add, address, grace_s=0.2) as fake.address:
+        try:
+            yield fake
+        finally:
+            fake.held.set()

@@ -1,8 +1,10 @@
-"""Stands between API servers and a replica: records what passes, holds what a test wants."""
+"""A proxy between API servers and a replica: it records calls, and holds those a test names."""
 
 import asyncio
 import random
 from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+from functools import partial
 from typing import Any, NoReturn, Self, TypeAlias, TypeVar
 
 import grpc
@@ -10,6 +12,7 @@ import grpc.aio
 from apidiscovery.service.v1 import storage_version_pb2 as pb
 from apidiscovery.service.v1 import storage_version_pb2_grpc
 from apidiscovery_service.storage_versions.leases import identity
+from grpc_fakes import aio_server
 from storage_version_history import History, connected, stub_of
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
@@ -56,7 +59,7 @@ class Steps:
 
 
 class RecordingService(storage_version_pb2_grpc.StorageVersionServiceServicer):
-    """What API servers are told to be the service.
+    """A proxy that API servers take for the service.
 
     Args:
         history: Where calls are recorded.
@@ -71,20 +74,18 @@ class RecordingService(storage_version_pb2_grpc.StorageVersionServiceServicer):
         self._history = history
         self._steps = steps
         self._target = target
+        self._stack = AsyncExitStack()
         self.address = ""
 
     async def __aenter__(self) -> Self:
-        self._channel = connected(self._target)
-        self._stub = stub_of(self._channel)
-        self._server = grpc.aio.server(options=[("grpc.so_reuseport", 0)])
-        storage_version_pb2_grpc.add_StorageVersionServiceServicer_to_server(self, self._server)
-        self.address = f"127.0.0.1:{self._server.add_insecure_port('127.0.0.1:0')}"
-        await self._server.start()
+        self._stub = stub_of(await self._stack.enter_async_context(connected(self._target)))
+        add = partial(storage_version_pb2_grpc.add_StorageVersionServiceServicer_to_server, self)
+        served = aio_server(add, grace_s=_STOP_S)
+        self.address = await self._stack.enter_async_context(served)
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self._server.stop(_STOP_S)
-        await self._channel.close()
+        await self._stack.aclose()
 
     async def Heartbeat(  # noqa: N802 - a method of the service
         self, request: pb.HeartbeatRequest, context: Context
@@ -132,7 +133,7 @@ class RecordingService(storage_version_pb2_grpc.StorageVersionServiceServicer):
         await self._steps.reach(server_id, f"after {method}")
         return answer
 
-    # What a reporter never calls.
+    # Methods that a reporter never calls.
     def _unused(self, request: object, context: object) -> NoReturn:
         raise NotImplementedError
 

@@ -1,20 +1,17 @@
-"""DiscoveryService on a socket that answers as a test says, also as no real one would."""
+"""A fake DiscoveryService: it answers as a test says, also as no real one would."""
 
 import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, NoReturn, TypeAlias, cast
+from typing import Any, NamedTuple, TypeAlias, cast
 
 import grpc
-import grpc.aio
 from apidiscovery.service.v1 import discovery_pb2 as pb
 from apidiscovery.v2 import discovery_pb2 as v2
 from google.protobuf.message import Message
-from google.rpc import (  # pyright: ignore[reportMissingTypeStubs] - typed, without py.typed
-    status_pb2,
-)
+from grpc_fakes import End, aio_server
 from grpc_server import SERVICE
 
 _REQUESTS: dict[str, type[Message]] = {
@@ -24,16 +21,8 @@ _REQUESTS: dict[str, type[Message]] = {
 }
 
 
-class End(NamedTuple):
-    """Ends a call with an error, `details` beside it."""
-
-    code: grpc.StatusCode
-    text: str = ""
-    details: tuple[Message, ...] = ()
-
-
 class Hang(NamedTuple):
-    """Says nothing more until the caller is gone."""
+    """Sends nothing more until the caller has left."""
 
 
 Entry: TypeAlias = Message | bytes | End | Hang
@@ -42,7 +31,7 @@ Asked: TypeAlias = tuple[str, Any, dict[str, str]]
 
 @dataclass
 class Scripted:
-    """What to answer, and what was asked.
+    """The answers of a server, and the calls that arrived.
 
     Attributes:
         gets: The next answers of GetDiscovery.
@@ -80,7 +69,7 @@ class Scripted:
 
     async def _encoded(self, entry: Entry, context: Any) -> bytes:  # noqa: ANN401 - generic by type
         if isinstance(entry, End):
-            await _abort(context, entry)
+            await context.abort(entry.code, entry.message, entry.trailers)
         if isinstance(entry, Hang):
             try:
                 await asyncio.Event().wait()
@@ -101,29 +90,15 @@ class Scripted:
         return grpc.method_handlers_generic_handler(SERVICE, methods)
 
 
-async def _abort(context: Any, end: End) -> NoReturn:  # noqa: ANN401 - generic by type
-    status = status_pb2.Status(code=end.code.value[0], message=end.text)
-    for detail in end.details:
-        status.details.add().Pack(detail)
-    trailers = (("grpc-status-details-bin", status.SerializeToString()),) if end.details else ()
-    await context.abort(end.code, end.text, trailers)
-    raise AssertionError
-
-
 @asynccontextmanager
 async def scripted(script: Scripted | None = None, port: int = 0) -> AsyncGenerator[Scripted]:
-    """Serve a script, from the beginning or where another server of the same script left it."""
+    """Serve a script, from the beginning or from where another server has stopped."""
     script = script or Scripted()
-    server = grpc.aio.server(
-        options=[("grpc.max_send_message_length", -1), ("grpc.so_reuseport", 0)]
-    )
-    server.add_generic_rpc_handlers((script.handler(),))
-    script.address = f"127.0.0.1:{server.add_insecure_port(f'127.0.0.1:{port}')}"
-    await server.start()
-    try:
+    handlers = (script.handler(),)
+    async with aio_server(
+        lambda server: server.add_generic_rpc_handlers(handlers), f"127.0.0.1:{port}"
+    ) as script.address:
         yield script
-    finally:
-        await server.stop(0)
 
 
 def group(name: str, *resources: str, freshness: str = "Current") -> v2.APIGroupDiscovery:

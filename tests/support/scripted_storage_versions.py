@@ -1,34 +1,29 @@
-"""StorageVersionService that says what a test tells it to, on a real loopback socket."""
+"""A fake StorageVersionService for those who read and wait: it answers as a test says."""
 
 import queue
 import threading
 from collections import defaultdict, deque
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple, NoReturn, Self, TypeAlias
+from typing import NoReturn, TypeAlias
 
 import grpc
 from apidiscovery.coordination.v1 import lease_pb2
 from apidiscovery.service.v1 import storage_version_pb2 as pb
 from apidiscovery.service.v1 import storage_version_pb2_grpc
 from apidiscovery.storageversion.v1alpha1 import storageversion_pb2
+from grpc_fakes import End, ThreadedServer
 
 SINCE_S = 1_700_000_000  # 2023-11-14T22:13:20Z
 DEPLOYMENTS = "apps.deployments"
 
 
-class End(NamedTuple):
-    """How a call ends."""
-
-    code: grpc.StatusCode = grpc.StatusCode.UNAVAILABLE
-    message: str = "the server is stopping"
-
-
 Step: TypeAlias = pb.WaitForAgreementResponse | threading.Event | End
 
 
-class ScriptedStorageVersions(storage_version_pb2_grpc.StorageVersionServiceServicer):
-    """The server; use it as a context manager.
+class ScriptedStorageVersions(
+    ThreadedServer, storage_version_pb2_grpc.StorageVersionServiceServicer
+):
+    """The server.
 
     Attributes:
         listing: What ListStorageVersions answers.
@@ -39,27 +34,15 @@ class ScriptedStorageVersions(storage_version_pb2_grpc.StorageVersionServiceServ
         timeouts: For how long each of them was to go on, in seconds.
     """
 
-    def __init__(self, port: int = 0) -> None:
+    def __init__(self) -> None:
+        super().__init__()
         self.listing = pb.ListStorageVersionsResponse()
         self.ends: dict[str, deque[End]] = defaultdict(deque)
         self.events: queue.Queue[pb.WatchStorageVersionsResponse | End] = queue.Queue()
         self.scripts: deque[Sequence[Step]] = deque()
         self.calls: list[tuple[str, object]] = []
         self.timeouts: list[float | None] = []
-        self._server = grpc.server(ThreadPoolExecutor(8), options=[("grpc.so_reuseport", 0)])
-        storage_version_pb2_grpc.add_StorageVersionServiceServicer_to_server(self, self._server)
-        self._port = self._server.add_insecure_port(f"127.0.0.1:{port}")
-
-    def __enter__(self) -> Self:
-        self._server.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.stop(0).wait()
-
-    @property
-    def address(self) -> str:
-        return f"127.0.0.1:{self._port}"
+        storage_version_pb2_grpc.add_StorageVersionServiceServicer_to_server(self, self.server)
 
     def methods(self) -> list[str]:
         return [name for name, _ in self.calls]
@@ -100,7 +83,7 @@ class ScriptedStorageVersions(storage_version_pb2_grpc.StorageVersionServiceServ
             except queue.Empty:
                 continue
             if isinstance(step, End):
-                context.abort(step.code, step.message)
+                step.abort(context)
             yield step
 
     def WaitForAgreement(  # noqa: N802
@@ -110,7 +93,7 @@ class ScriptedStorageVersions(storage_version_pb2_grpc.StorageVersionServiceServ
         for step in self.scripts.popleft() if self.scripts else ():
             match step:
                 case End():
-                    context.abort(step.code, step.message)
+                    step.abort(context)
                 case threading.Event():
                     step.wait(10)
                 case _:
@@ -129,8 +112,7 @@ class ScriptedStorageVersions(storage_version_pb2_grpc.StorageVersionServiceServ
         self.calls.append((method, request))
         self.timeouts.append(context.time_remaining())
         if self.ends[method]:
-            end = self.ends[method].popleft()
-            context.abort(end.code, end.message)
+            self.ends[method].popleft().abort(context)
 
 
 def storage_version(

@@ -16,9 +16,10 @@ from apidiscovery.service.v1 import discovery_pb2, registry_pb2
 from apidiscovery_cli.registration_objects import human_age
 from command_line import Outcome
 from fake_api_server import Answer, FakeApiServer, Routes, builtin, document
-from fake_registry import CREATED_S, FakeRegistry, Refusal
+from fake_registry import CREATED_S, FakeRegistry
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
+from grpc_fakes import End
 from registry_commands import (
     API_SERVICE,
     CRD_LINE,
@@ -307,8 +308,8 @@ class TestWithdraw:
     def test_answer_that_is_lost_is_no_failure(self, cli_in: CliIn) -> None:
         """What an attempt without an answer has withdrawn is not called missing."""
         cli_in.registry.apply(CRON_TAB_CRD)
-        lost = Refusal(grpc.StatusCode.UNAVAILABLE, "the store went away", done=True)
-        cli_in.registry.refuse("Withdraw", lost)
+        lost = End(grpc.StatusCode.UNAVAILABLE, "the store went away")
+        cli_in.registry.losses["Withdraw"].append(lost)
         outcome = cli_in.call("withdraw", "crd", CRON_TABS)
         assert outcome == Outcome(0, f'{CRD_LINE} "{CRON_TABS}" deleted\n', "")
 

@@ -10,9 +10,10 @@ import grpc
 import pytest
 from certificates import Authority
 from command_line import Outcome, run
-from fake_registry import FakeRegistry, Refusal
+from fake_registry import FakeRegistry
 from google.protobuf.duration_pb2 import Duration
 from google.rpc import error_details_pb2  # pyright: ignore[reportMissingTypeStubs] - no py.typed
+from grpc_fakes import End
 from registry_commands import (
     API_SERVICE,
     CRD_LINE,
@@ -41,7 +42,7 @@ class TestErrors:
         self, cli_in: CliIn, code: grpc.StatusCode, reason: str
     ) -> None:
         for args, method in (("get crds", "ListRegistrations"), ("withdraw crd a", "Withdraw")):
-            cli_in.registry.refuse(method, Refusal(code, "because\nof \x1b[31mthis"))
+            cli_in.registry.ends[method].append(End(code, "because\nof \x1b[31mthis"))
             assert cli_in.call(*args.split()) == Outcome(
                 1, "", f"Error from server ({reason}): because of \\x1b[31mthis\n"
             )
@@ -49,7 +50,8 @@ class TestErrors:
 
     def test_error_that_is_not_of_a_file_ends_it(self, cli_in: CliIn) -> None:
         cli_in.write(a=crd("a"), b=crd("b"))
-        cli_in.registry.refuse("Apply", Refusal(grpc.StatusCode.UNAUTHENTICATED, "who are you?"))
+        unknown = End(grpc.StatusCode.UNAUTHENTICATED, "who are you?")
+        cli_in.registry.ends["Apply"].append(unknown)
         outcome = cli_in.call("apply", "-f", ".")
         assert outcome == Outcome(1, "", "Error from server (Unauthorized): who are you?\n")
         assert cli_in.registry.methods() == ["Apply"]
@@ -58,8 +60,8 @@ class TestErrors:
         cli_in.write(a=crd("a"), b=crd("b"))
         details = error_details_pb2.BadRequest()
         details.field_violations.add(field="owner", description="want a DNS subdomain")
-        refusal = Refusal(grpc.StatusCode.INVALID_ARGUMENT, "invalid", (details,))
-        cli_in.registry.refuse("Apply", refusal, refusal, refusal)
+        refusal = End(grpc.StatusCode.INVALID_ARGUMENT, "invalid", (details,))
+        cli_in.registry.ends["Apply"].extend([refusal, refusal, refusal])
         outcome = cli_in.call("apply", "-f", ".", "--owner", "Me")
         assert outcome == Outcome(1, "", "error: owner: want a DNS subdomain\n")
 
@@ -68,9 +70,8 @@ class TestErrors:
         details = error_details_pb2.BadRequest()
         details.field_violations.add(field="manifests[0].documents[0].spec", description="no")
         message = "manifests[0].documents[0].spec: no; and 7 more"
-        cli_in.registry.refuse(
-            "Apply", Refusal(grpc.StatusCode.INVALID_ARGUMENT, message, (details,))
-        )
+        invalid = End(grpc.StatusCode.INVALID_ARGUMENT, message, (details,))
+        cli_in.registry.ends["Apply"].append(invalid)
         outcome = cli_in.call("apply", "-f", "a.yaml")
         assert outcome == Outcome(
             1, "", "error: a.yaml, document 1, spec: no\nerror: a.yaml: and 7 more\n"
@@ -80,8 +81,8 @@ class TestErrors:
     @pytest.mark.parametrize("failures", [4, 5])
     def test_unavailable_server_is_asked_again(self, cli_in: CliIn, failures: int) -> None:
         cli_in.registry.apply(CRON_TAB_CRD)
-        starting = Refusal(grpc.StatusCode.UNAVAILABLE, "the server is still reading its sources")
-        cli_in.registry.refuse("ListRegistrations", *[starting] * failures)
+        starting = End(grpc.StatusCode.UNAVAILABLE, "the server is still reading its sources")
+        cli_in.registry.ends["ListRegistrations"].extend([starting] * failures)
         outcome = cli_in.call("get", "crds", "-o", "name")
         if failures == 4:
             assert outcome == Outcome(0, f"{CRD_LINE}/{CRON_TABS}\n", "")
@@ -97,10 +98,8 @@ class TestErrors:
     def test_server_that_names_a_time_is_asked_then(self, cli_in: CliIn) -> None:
         for seconds, calls in ((0, 2), (3600, 3)):
             retry = error_details_pb2.RetryInfo(retry_delay=Duration(seconds=seconds))
-            cli_in.registry.refuse(
-                "ListRegistrations",
-                Refusal(grpc.StatusCode.RESOURCE_EXHAUSTED, "too many", (retry,)),
-            )
+            busy = End(grpc.StatusCode.RESOURCE_EXHAUSTED, "too many", (retry,))
+            cli_in.registry.ends["ListRegistrations"].append(busy)
             outcome = cli_in.call("get", "crds")
             assert outcome.exit_code == (1 if seconds else 0)
             assert len(cli_in.registry.calls) == calls
@@ -109,9 +108,8 @@ class TestErrors:
         self, cli_in: CliIn, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("apidiscovery_client._grpc.calls.RETRY_WAITS_S", (0.0, 60.0))
-        cli_in.registry.refuse(
-            "ListRegistrations", *[Refusal(grpc.StatusCode.UNAVAILABLE, "not yet")] * 9
-        )
+        not_yet = End(grpc.StatusCode.UNAVAILABLE, "not yet")
+        cli_in.registry.ends["ListRegistrations"].extend([not_yet] * 9)
         outcome = cli_in.call("get", "crds", "--request-timeout=30s")
         assert outcome.stderr == "Error from server (ServiceUnavailable): not yet\n"
         assert cli_in.registry.methods() == ["ListRegistrations"] * 2
@@ -188,8 +186,8 @@ class TestConnection:
         self, cli_in: CliIn, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         (cli_in.folder / "token").write_text("of-file\n")
-        refusal = Refusal(grpc.StatusCode.UNAUTHENTICATED, "no such token")
-        cli_in.registry.refuse("ListRegistrations", refusal, refusal, refusal)
+        refusal = End(grpc.StatusCode.UNAUTHENTICATED, "no such token")
+        cli_in.registry.ends["ListRegistrations"].extend([refusal, refusal, refusal])
         monkeypatch.setenv("APIDISCOVERY_TOKEN", "of-variable")
         for args in ((), ("--token", "of-flag"), ("--token-file", "token")):
             outcome = cli_in.call("get", "crds", *args)

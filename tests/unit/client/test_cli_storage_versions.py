@@ -13,15 +13,9 @@ from apidiscovery.service.v1 import storage_version_pb2 as pb
 from apidiscovery_cli import outages, skew_matrix
 from click import unstyle
 from command_line import Outcome, run
+from grpc_fakes import End
 from registry_commands import Capture
-from scripted_storage_versions import (
-    DEPLOYMENTS,
-    End,
-    member,
-    progress,
-    storage_version,
-    waited,
-)
+from scripted_storage_versions import DEPLOYMENTS, member, progress, storage_version, waited
 from scripted_storage_versions import (
     ScriptedStorageVersions as Service,
 )

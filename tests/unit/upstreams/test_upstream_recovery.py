@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import grpc
 import pytest
 from apidiscovery_kubeconfig.validity import valid_until
 from apidiscovery_service.core.source import CertificateExpiry
@@ -18,6 +17,7 @@ from apidiscovery_service.sources.upstreams.spec import Timing, UpstreamLimits
 from apidiscovery_service.store.memory import MemoryStore
 from certificates import Authority
 from fake_api_server import DOWN, FakeApiServer, aggregated, listening, server_context
+from grpc_fakes import aio_server
 from structlog.testing import capture_logs
 from upstream_setup import Ask, Running, item, mirrored, running, spec_of
 from waiting import until
@@ -222,10 +222,5 @@ def _certificates(run: Running) -> CertificateExpiry:
 
 
 async def test_the_error_of_http_to_a_grpc_port_says_so() -> None:
-    server = grpc.aio.server()
-    port = server.add_insecure_port("127.0.0.1:0")
-    await server.start()
-    try:
-        assert await _error(f"http://127.0.0.1:{port}") == GRPC_PORT
-    finally:
-        await server.stop(None)
+    async with aio_server(lambda _: None) as address:
+        assert await _error(f"http://{address}") == GRPC_PORT

@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from enum import Enum, auto
+from functools import partial
 from typing import Any, NoReturn, TypeAlias
 
 import grpc
@@ -16,6 +17,7 @@ from apidiscovery.service.v1 import storage_version_pb2 as pb
 from apidiscovery.service.v1 import storage_version_pb2_grpc
 from apidiscovery.storageversion.v1alpha1 import storageversion_pb2
 from apidiscovery_client.storage_versions import AgreementLost, NoAgreement, migration_guard
+from grpc_fakes import aio_server
 from scripted_storage_versions import DEPLOYMENTS, progress, storage_version, waited
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
@@ -131,16 +133,12 @@ class Guard(migration_guard):
 @asynccontextmanager
 async def serving() -> AsyncGenerator[Setup]:
     service = Service()
-    server = grpc.aio.server(options=[("grpc.so_reuseport", 0)])
-    storage_version_pb2_grpc.add_StorageVersionServiceServicer_to_server(service, server)
-    port = server.add_insecure_port("127.0.0.1:0")
-    await server.start()
-    try:
-        async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
+    add = partial(storage_version_pb2_grpc.add_StorageVersionServiceServicer_to_server, service)
+    async with aio_server(add) as address, grpc.aio.insecure_channel(address) as channel:
+        try:
             yield Setup(service, channel)
-    finally:
-        service.answers.set()
-        await server.stop(0)
+        finally:
+            service.answers.set()
 
 
 @pytest.fixture

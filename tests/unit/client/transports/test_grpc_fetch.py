@@ -20,10 +20,11 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from google.rpc import (  # pyright: ignore[reportMissingTypeStubs] - typed, without py.typed
     error_details_pb2,
 )
+from grpc_fakes import End, aio_server
 from grpc_server import serving
 from grpc_transports import Driven, local, opened
 from proxies import TcpProxy
-from scripted_discovery import End, Hang, changed, group, scripted, whole
+from scripted_discovery import Hang, changed, group, scripted, whole
 from server import Server
 
 every_library = pytest.mark.parametrize("family", ["grpcio", "betterproto", "sync-grpcio"])
@@ -211,18 +212,12 @@ async def test_no_version_in_common_is_told_with_what_is_offered(family: str) ->
 
 @every_library
 async def test_a_server_without_the_method_is_told_by_its_name(family: str) -> None:
-    server = grpc.aio.server()
-    port = server.add_insecure_port("127.0.0.1:0")
-    await server.start()
-    try:
-        async with opened(family, f"127.0.0.1:{port}") as client:
-            for call in (client.fetch(), anext_of(client)):
-                with pytest.raises(CallRefused, match=r"v1\.DiscoveryService/\w+Discovery") as e:
-                    await call
-                assert e.value.code == grpc.StatusCode.UNIMPLEMENTED
-                assert f"127.0.0.1:{port} does not have the method" in str(e.value)
-    finally:
-        await server.stop(0)
+    async with aio_server(lambda _: None) as address, opened(family, address) as client:
+        for call in (client.fetch(), anext_of(client)):
+            with pytest.raises(CallRefused, match=r"v1\.DiscoveryService/\w+Discovery") as e:
+                await call
+            assert e.value.code == grpc.StatusCode.UNIMPLEMENTED
+            assert f"{address} does not have the method" in str(e.value)
 
 
 async def anext_of(client: Driven) -> None:

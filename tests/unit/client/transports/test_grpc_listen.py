@@ -13,18 +13,9 @@ from apidiscovery_client._grpc import calls
 from apidiscovery_client._grpc.calls import CallRefused
 from apidiscovery_client._interfaces import FetchedSnapshot
 from apidiscovery_client.model import CURRENT, Stale
+from grpc_fakes import End
 from grpc_transports import Driven, Listener, opened
-from scripted_discovery import (
-    End,
-    Hang,
-    Scripted,
-    changed,
-    changes,
-    group,
-    heartbeat,
-    scripted,
-    whole,
-)
+from scripted_discovery import Hang, Scripted, changed, changes, group, heartbeat, scripted, whole
 from waiting import until
 
 pytestmark = pytest.mark.usefixtures("short_pauses")
