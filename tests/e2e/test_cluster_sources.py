@@ -14,8 +14,9 @@ from command_line import run
 from fake_api_server import Answer, FakeApiServer, Request, Respond, aggregated, served_group
 from media_types import JSON_V2
 from metrics_text import total
+from programs import refused
 from raw_http import get
-from server import Serve, Server, refused
+from server import Serve, Server
 from waiting import eventually
 
 Capture = pytest.CaptureFixture[str]

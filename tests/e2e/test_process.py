@@ -20,8 +20,9 @@ import pytest
 from apidiscovery.service.v1 import discovery_pb2, discovery_pb2_grpc
 from media_types import JSON_V2
 from metrics_text import total
+from programs import refused
 from raw_http import get
-from server import DRAIN_S, Serve, Server, refused, serving
+from server import DRAIN_S, Serve, Server, serving
 from waiting import eventually
 
 H2_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes.fromhex("000000040000000000")

@@ -18,8 +18,8 @@ from certificates import Authority, KeyPair
 from command_line import Outcome, run
 from etcd import EtcdServer
 from fake_api_server import FakeApiServer, builtin
-from programs import curl, kubectl
-from server import STOP_S, Serve, Server, refused, serving
+from programs import curl, kubectl, refused
+from server import STOP_S, Serve, Server, serving
 from waiting import eventually
 
 TOKENS = {

@@ -11,8 +11,7 @@ from apidiscovery_releases import newest
 from apidiscovery_service.openapi.validation import validate
 from command_line import run
 from media_types import JSON_V2
-from openapi_checks import errors, without_empty_defaults
-from openapi_documents import dangling
+from openapi_documents import dangling, errors, without_empty_defaults
 from programs import kubectl
 from raw_http import get, request
 from repository import GOLDEN

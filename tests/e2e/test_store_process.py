@@ -20,9 +20,9 @@ from command_line import run
 from etcd import EtcdServer
 from media_types import JSON_V2
 from openapi_process import groups, publish
-from programs import beginning, free_port, unprivileged
+from programs import beginning, free_port, refused, unprivileged
 from raw_http import get
-from server import Serve, refused
+from server import Serve
 from waiting import eventually
 
 NONE = ("--catalog", "none")

@@ -5,8 +5,8 @@ import lzma
 from itertools import pairwise
 from typing import Any
 
+from json_walks import is_object
 from repository import GOLDEN
-from schema_trials import is_object
 
 PROJECTS = ("argo-cd", "cert-manager", "gateway-api", "prometheus-operator")
 FOLDER = GOLDEN / "schema-diff" / "histories"

@@ -191,9 +191,9 @@ def builtin(version: str = "v2") -> Routes:
     }
 
 
-def legacy() -> Routes:
-    """Return what a Kubernetes 1.15 says, unaggregated."""
-    return {path: Answer(body) for path, body in recorded("kubernetes-v1.15.0").items()}
+def legacy(cluster: str = "kubernetes-v1.15.0") -> Routes:
+    """Return the answers of an old cluster, which has unaggregated discovery only."""
+    return {path: Answer(body) for path, body in recorded(cluster).items()}
 
 
 def server_context(

@@ -1,11 +1,14 @@
-"""A fake StorageVersionService for those who report, with errors and delays on demand."""
+"""A fake StorageVersionService for those who report, with errors and delays on demand.
+
+With a resource for the reporters under test.
+"""
 
 import asyncio
 import uuid
 from collections import defaultdict, deque
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, NoReturn, TypeAlias
 
@@ -15,10 +18,25 @@ from apidiscovery.coordination.v1 import lease_pb2
 from apidiscovery.meta.v1 import meta_pb2
 from apidiscovery.service.v1 import storage_version_pb2 as pb
 from apidiscovery.service.v1 import storage_version_pb2_grpc
+from apidiscovery_client.storage_versions import (
+    RequestAttributes,
+    StorageVersionReporter,
+    StoredResource,
+)
 from grpc_fakes import aio_server
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 WITHIN_S = 10.0
+
+WIDGETS = StoredResource(
+    group="example.dev",
+    resource="widgets",
+    encoding_version="example.dev/v1",
+    decodable_versions=("example.dev/v1", "example.dev/v2"),
+    served_versions=("example.dev/v1",),
+)
+WIDGETS_V2 = replace(WIDGETS, encoding_version="example.dev/v2")
+CREATE = RequestAttributes("create", "example.dev", "widgets")
 
 
 @dataclass
@@ -143,3 +161,9 @@ async def fake_service(
             yield fake
         finally:
             fake.held.set()
+
+
+async def confirmed(reporter: StorageVersionReporter) -> None:
+    """Wait until all reports are confirmed, which opens the gate."""
+    async with asyncio.timeout(WITHIN_S):
+        await reporter.wait_confirmed()

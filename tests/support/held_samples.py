@@ -33,8 +33,6 @@ SINCE = datetime(2026, 11, 19, 8, 0, tzinfo=EAST)
 SERVER = "https://10.0.0.1:6443"
 SUFFIXES = {JSON_V2: "v2.json", JSON_V2BETA1: "v2beta1.json", PROTOBUF_V2: "v2.pb"}
 
-LEGACY_CLUSTERS = ("kubernetes-v1.15.0", "kubernetes-v1.7.0", "openshift-v4.1.0-rc.3")
-
 
 def held_of(
     core: bytes | None,

@@ -37,18 +37,3 @@ def references(value: object) -> Iterator[str]:
         yield target
     for _, member in members(value):
         yield from references(member)
-
-
-def checkable(value: Any) -> Any:  # noqa: ANN401 - any JSON value
-    """Return an OpenAPI document without what validators take amiss in Kubernetes' own ones.
-
-    ObjectMeta has a default that is not valid: `{}` of an OwnerReference, which has required
-    fields. Patterns are RE2's, such as `^(?i)(abort|warn)?$`, not JavaScript's.
-    """
-    if is_object(value):
-        return {
-            key: checkable(one)
-            for key, one in value.items()
-            if key != "default" and not (key == "pattern" and isinstance(one, str))
-        }
-    return [checkable(one) for one in value] if is_array(value) else value

@@ -1,6 +1,5 @@
 """Objects of Kubernetes for tests: its own samples, and ones made of a few fields."""
 
-from apidiscovery.runtime.v1 import runtime_pb2
 from apidiscovery_formats.negotiation import JSON, PROTOBUF, YAML, Serializer
 from apidiscovery_service.kube.go_json import JSONValue
 from apidiscovery_service.kube.objects.decoding import from_value
@@ -11,7 +10,6 @@ RELEASES = ("HEAD", "v1.33.0", "v1.35.0")
 SUFFIXES = {JSON: "json", YAML: "yaml", PROTOBUF: "pb"}
 
 _GOLDEN = GOLDEN / "kubernetes-wire"
-_MAGIC = b"k8s\x00"
 
 
 def sample(release: str, kind: ObjectKind, serializer: Serializer) -> bytes:
@@ -23,9 +21,3 @@ def sample(release: str, kind: ObjectKind, serializer: Serializer) -> bytes:
 def made(kind: ObjectKind, **fields: JSONValue) -> Object:
     """Return an object with these fields."""
     return from_value(fields, kind).object
-
-
-def raw_of(body: bytes) -> bytes:
-    """Return the message that a protobuf body is an envelope of."""
-    assert body.startswith(_MAGIC)
-    return runtime_pb2.Unknown.FromString(body[len(_MAGIC) :]).raw

@@ -1,7 +1,7 @@
-"""OpenAPI documents for tests, and checks of all of them."""
+"""OpenAPI documents for tests, and checks of such documents."""
 
 import gzip
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import orjson
 from json_walks import members, references
@@ -88,3 +88,26 @@ def is_well_formed(document: Json) -> bool:
     errors = list(kind(document).schema_validator.iter_errors(document))
     assert not errors, errors[0]
     return True
+
+
+def without_empty_defaults(value: object) -> object:
+    """Return a document without the defaults `{}` and of empty text.
+
+    Kubernetes publishes them also where the schema wants fields, or one of some texts.
+    """
+    if isinstance(value, dict):
+        members = cast("dict[str, object]", value)
+        return {
+            name: without_empty_defaults(member)
+            for name, member in members.items()
+            if not (name == "default" and member in ({}, ""))
+        }
+    if isinstance(value, list):
+        return [without_empty_defaults(item) for item in cast("list[object]", value)]
+    return value
+
+
+def errors(document: object) -> list[str]:
+    """Return what is wrong with a document."""
+    validator = OpenAPIV30SpecValidator(cast("Any", document))
+    return [error.message for error in validator.iter_errors()]

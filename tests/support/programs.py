@@ -32,6 +32,13 @@ def apidiscovery(folder: Path, grpc: str, *args: str) -> Outcome:
     return run_apidiscovery(folder, *args, "--grpc-server", grpc)
 
 
+def refused(folder: Path, *flags: str) -> tuple[int, str]:
+    """Run `apidiscovery serve FLAGS` that cannot start; return the exit code and the log."""
+    done = run_apidiscovery(folder, "serve", *flags)
+    assert done.stdout == ""
+    return done.exit_code, done.stderr
+
+
 def with_command(folder: Path) -> dict[str, str]:
     """Return variables by which shells find the command, with a folder as their home."""
     folders = os.pathsep.join((str(COMMAND.parent), os.environ["PATH"]))

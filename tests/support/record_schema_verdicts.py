@@ -21,13 +21,14 @@ from apidiscovery_client.schema_diff import compare
 from apidiscovery_client.schema_diff.examples import Examples
 from apidiscovery_client.schema_diff.model import Outcome, worst
 from apidiscovery_client.schema_diff.schemas import read
+from json_walks import is_array, is_object
 from real_cluster import running
 from repository import GOLDEN
 from schema_documented import pairs
 from schema_pairs import changed, instance, schema
 from schema_rules import UnknownRuleError
 from schema_server import serve, stored_errors
-from schema_trials import RefusedError, Server, Told, Trial, is_array, is_object, outcome
+from schema_trials import RefusedError, Server, Told, Trial, outcome
 
 _TARGET = GOLDEN / "schema-diff" / "verdicts.json"
 _PAIRS = 200

@@ -4,9 +4,9 @@ import copy
 from random import Random
 from typing import Any, cast
 
+from json_walks import is_array
 from schema_rules import rules_for
 from schema_server import serve
-from schema_trials import is_array
 
 _PATTERNS = ("^[a-z]+$", "^[a-z0-9]+$", "^a", "b$", "^(ab|cd)*$", "^.{2,4}$", "x", "^[^-]")
 _TEXTS = ("", "a", "ab", "abcd", "xyz", "A-1", "0", "cdab", "b", "-", "aaaaaaaa")

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, cast
 
+from json_walks import is_array, is_object
 from schema_rules import holds, is_evaluated
-from schema_trials import is_array, is_object, outcome
+from schema_trials import outcome
 
 _EMBEDDED = "x-kubernetes-embedded-resource"
 _LIST_TYPE = "x-kubernetes-list-type"

@@ -12,9 +12,10 @@ import urllib.request
 from collections.abc import Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any, TypeGuard, cast
+from typing import Any, cast
 
 import pytest
+from json_walks import is_array, is_object
 
 _GROUP = "trials.example.com"
 _CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -60,16 +61,6 @@ class Told:
     stored: str
     after: Any = None
     message: str = ""
-
-
-def is_object(value: object) -> TypeGuard[dict[str, Any]]:
-    """Tell whether a JSON value is an object."""
-    return isinstance(value, dict)
-
-
-def is_array(value: object) -> TypeGuard[list[Any]]:
-    """Tell whether a JSON value is an array."""
-    return isinstance(value, list)
 
 
 def outcome(before: Any, after: Any, sent: Any) -> str:  # noqa: ANN401 - JSON

@@ -131,18 +131,3 @@ def serving(
         if process.poll() is None:
             process.kill()
             process.wait()
-
-
-def refused(folder: Path, *flags: str) -> tuple[int, str]:
-    """Run `apidiscovery serve FLAGS` that cannot start; return the exit code and the log."""
-    done = subprocess.run(  # noqa: S603
-        [str(COMMAND), "serve", *flags],
-        check=False,
-        capture_output=True,
-        stdin=subprocess.DEVNULL,
-        env=environment(folder),
-        cwd=folder,
-        timeout=START_S,
-    )
-    assert done.stdout == b""
-    return done.returncode, done.stderr.decode()

@@ -1,10 +1,11 @@
-"""Stores that stand before another one: a base for those with which tests interfere."""
+"""Stores that wrap another one, and with which tests interfere."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 
 from apidiscovery_service.store import Batch, Entry, Guards, Lease, Listing, Store, StoreUnavailable
+from apidiscovery_service.store.memory import MemoryStore
 
 Disturbance = Callable[[str, str], Awaitable[None]]
 """Called before an operation with its name and its key or prefix. It may raise."""
@@ -156,6 +157,36 @@ class InterruptedStore(StoreWrapper):
                 if stop.done():
                     raise StoreUnavailable("connection reset")
                 yield batch.result()
+
+
+class _LosingStore(MemoryStore):
+    def lose(self, key: str) -> None:
+        """Remove a key without a write, which watches would report."""
+        del self._entries[key]
+
+
+class RestorableStore(InterruptedStore):
+    """A store in memory that can be restored from a backup, as etcd can, while others follow it.
+
+    Attributes:
+        behind: The store in use.
+    """
+
+    def __init__(self) -> None:
+        self._first = _LosingStore()
+        self.behind: MemoryStore = self._first
+        super().__init__(self._first)
+
+    async def restore(self, backup: MemoryStore) -> None:
+        """Replace the store by a backup once it is watched; its watches break."""
+        await self.watched.wait()
+        self.store = self.behind = backup
+        self.break_watches()
+
+    async def lose(self, key: str) -> None:
+        """Restore a backup that lacks just this key."""
+        self._first.lose(key)
+        await self.restore(self._first)
 
 
 def once(operation: str, key: str, action: Callable[[], Awaitable[object]]) -> Disturbance:

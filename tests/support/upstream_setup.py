@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -33,7 +33,6 @@ from fake_api_server import (
     sha512,
 )
 from fake_api_server import document as json_document
-from legacy_clusters import converted, recorded
 from waiting import until
 
 QUICK = Timing(
@@ -374,13 +373,3 @@ async def polled(server: FakeApiServer, path: str = "/openapi/v3", times: int = 
     """Wait for some more polls."""
     wanted = server.paths.count(path) + times
     await until(lambda: server.paths.count(path) >= wanted, "polls")
-
-
-def recorded_cluster(name: str) -> dict[str, Answer]:
-    """Return what an old cluster answers, by path."""
-    return {path: Answer(body) for path, body in recorded(name).items()}
-
-
-def converted_cluster(name: str) -> dict[str, Mapping[str, object]]:
-    """Return the version entries that the reference made, by `group/version`."""
-    return {path.split("/", 2)[2]: entry for path, entry in converted(name).items()}

@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from guide_blocks import Block, blocks, matches
-from guide_session import session
+from guides import Block, blocks, matches, session
 from repository import EXAMPLES, ROOT
 
 from tools import find_tool

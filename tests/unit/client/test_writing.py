@@ -25,10 +25,9 @@ from apidiscovery_client.model import (
 )
 from hypothesis import given
 from hypothesis import strategies as st
-from legacy_clusters import CLUSTERS
+from legacy_clusters import CLUSTERS, converted, recorded
 from media_types import aggregated_type
 from repository import GOLDEN
-from upstream_setup import converted_cluster, recorded_cluster
 
 NOW = datetime(2026, 11, 22, tzinfo=UTC)
 JSON = "application/json"
@@ -170,25 +169,23 @@ def test_builtin_unaggregated_documents_come_back() -> None:
 def test_lists_of_old_clusters_are_aggregated_as_by_kubernetes(
     cluster: str,
 ) -> None:
-    recorded = recorded_cluster(cluster)
-    for name, converted in converted_cluster(cluster).items():
-        gv = GroupVersion(*name.split("/")) if "/" in name else GroupVersion("", name)
-        resources = _reading.read_resources(gv, JSON, recorded[gv.path].body)
+    for path, entry in converted(cluster).items():
+        gv = GroupVersion(*["", *path.split("/")[2:]][-2:])
+        resources = _reading.read_resources(gv, JSON, recorded(cluster)[path])
         document = json.loads(
             _writing.write_aggregated([Group(gv.group, (Version(gv, resources),))])
         )
-        assert json.dumps(document["items"][0]["versions"][0]) == json.dumps(converted)
+        assert json.dumps(document["items"][0]["versions"][0]) == json.dumps(entry)
 
 
 @pytest.mark.parametrize("cluster", CLUSTERS)
 def test_lists_of_old_clusters_come_back(cluster: str) -> None:
-    recorded = recorded_cluster(cluster)
-    for path, reply in recorded.items():
-        document = json.loads(reply.body)
+    for path, body in recorded(cluster).items():
+        document = json.loads(body)
         if document.get("kind") != "APIResourceList":
             continue
         gv = GroupVersion(*(["", *document["groupVersion"].split("/")])[-2:])
-        version = Version(gv, _reading.read_resources(gv, JSON, reply.body))
+        version = Version(gv, _reading.read_resources(gv, JSON, body))
         written = decoded(_writing.resource_list_fields(version))
         assert lines(written) == lines(document), path
 

@@ -19,9 +19,10 @@ from apidiscovery_service.kube.objects.kinds import (
     ObjectKind,
 )
 from apidiscovery_service.kube.objects.metadata import partial
+from decoded import unwrapped
 from hypothesis import given
 from hypothesis import strategies as st
-from kube_samples import RELEASES, SUFFIXES, made, raw_of, sample
+from kube_samples import RELEASES, SUFFIXES, made, sample
 
 SERIALIZERS = [pytest.param(one, id=suffix) for one, suffix in SUFFIXES.items()]
 KINDS = [pytest.param(kind, id=kind.kind) for kind in (STORAGE_VERSION, LEASE)]
@@ -122,7 +123,7 @@ def test_a_list_in_protobuf_is_what_its_message_says() -> None:
     body = encode_list(LEASE, items, ListMeta("7", "", 0), PROTOBUF)
 
     assert body.startswith(b"k8s\x00\x0a\x23\x0a\x16coordination.k8s.io/v1\x12\x09LeaseList\x12")
-    message = lease_pb2.LeaseList.FromString(raw_of(body))
+    message = lease_pb2.LeaseList.FromString(unwrapped(body).raw)
     assert [item.metadata.name for item in message.items] == ["a", "b"]
     assert message.metadata.resource_version == "7"
     assert message.metadata.HasField("remaining_item_count")

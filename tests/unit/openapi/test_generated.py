@@ -1,7 +1,7 @@
 """Documents that are generated from discovery."""
 
 from time import process_time
-from typing import Any
+from typing import Any, cast
 
 import orjson
 import pytest
@@ -18,14 +18,22 @@ from apidiscovery_service.openapi.generated import MARK, generated_document
 from apidiscovery_service.sources.catalog import kubernetes_catalog
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from openapi_checks import errors, read_sound, without_empty_defaults
-from openapi_documents import dangling
+from openapi_documents import dangling, errors, without_empty_defaults
 
 ALL = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 CATALOGUE = kubernetes_catalog().offers
 
 
 NONE: set[tuple[str, str]] = set()
+
+
+def read_sound(text: bytes) -> dict[str, Any]:
+    """Return a document that is valid, has no dangling reference and is compact."""
+    document = cast("dict[str, Any]", orjson.loads(text))
+    assert errors(document) == []
+    assert dangling(document) == []
+    assert not text.endswith(b"\n")
+    return document
 
 
 def widget(**fields: Any) -> Resource:  # noqa: ANN401 - each field has a type of its own

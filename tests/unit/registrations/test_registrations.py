@@ -43,7 +43,7 @@ from registration_setup import (
     stored,
 )
 from registry_server import Replica, following
-from restorable_store import RestorableStore
+from store_wrapper import RestorableStore
 from waiting import until
 
 # Publish.

@@ -25,8 +25,7 @@ from apidiscovery_service.store import (
     Store,
 )
 from apidiscovery_service.store.memory import MemoryStore
-from restorable_store import RestorableStore
-from store_wrapper import InterruptedStore
+from store_wrapper import InterruptedStore, RestorableStore
 
 PREFIX = "storageversions/"
 NAME = "apps.deployments"

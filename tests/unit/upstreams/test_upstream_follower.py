@@ -20,7 +20,7 @@ from fake_api_server import (
     conditional,
 )
 from groups import offer
-from restorable_store import RestorableStore
+from store_wrapper import RestorableStore
 from upstream_setup import (
     Publisher,
     api_service,

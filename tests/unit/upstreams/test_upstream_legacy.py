@@ -5,20 +5,18 @@ import json
 from dataclasses import replace
 
 import pytest
+from apidiscovery_formats.openapi.keys import key_of
 from apidiscovery_service.core.group_document import group_value
 from apidiscovery_service.core.model import Contribution, Freshness, Group, Precedence
 from apidiscovery_service.core.registry import Registry
-from apidiscovery_service.sources.upstreams.list_reader import name_of
 from apidiscovery_service.sources.upstreams.offers import UpstreamView, mirrored_offers
 from apidiscovery_service.sources.upstreams.rounds import EVERYTHING_EVERY_ROUNDS
 from apidiscovery_service.sources.upstreams.spec import UpstreamKind, UpstreamLimits, VersionFilter
-from fake_api_server import DOWN, NOT_FOUND, Answer, FakeApiServer, Request, document
-from legacy_clusters import CLUSTERS
+from fake_api_server import DOWN, NOT_FOUND, Answer, FakeApiServer, Request, document, legacy
+from legacy_clusters import CLUSTERS, converted
 from upstream_setup import (
     Ask,
-    converted_cluster,
     group_list,
-    recorded_cluster,
     resource_list,
     spec_of,
 )
@@ -27,7 +25,7 @@ from waiting import until
 
 @pytest.mark.parametrize("cluster", CLUSTERS)
 async def test_a_real_cluster_is_converted_as_by_the_reference(ask: Ask, cluster: str) -> None:
-    answers, wanted = recorded_cluster(cluster), converted_cluster(cluster)
+    answers, wanted = legacy(cluster), converted(cluster)
     async with FakeApiServer(answers) as server:
         one = ask(
             spec_of(
@@ -40,12 +38,12 @@ async def test_a_real_cluster_is_converted_as_by_the_reference(ask: Ask, cluster
     offers = mirrored_offers(UpstreamView(one.known, is_trusted=True))
     snapshot = registry.publish(Contribution("upstream:east", Precedence.AGGREGATOR, offers))
     groups = [g.group for g in (*snapshot.core.groups, *snapshot.named.groups)]
-    converted = {
-        name_of(group.name, version.version): _entry(group, place)
+    found = {
+        f"/{key_of(group.name, version.version)}": _entry(group, place)
         for group in groups
         for place, version in enumerate(group.versions)
     }
-    assert converted == {name: {**entry, "freshness": "Current"} for name, entry in wanted.items()}
+    assert found == {path: {**entry, "freshness": "Current"} for path, entry in wanted.items()}
     listed = json.loads(answers["/apis"].body)["groups"]
     assert [g.name for g in groups] == ["", *(entry["name"] for entry in listed)]
     assert [g.versions[0].version for g in groups[1:]] == [

@@ -19,7 +19,6 @@ from apidiscovery_client.cache import DiskCache, default_folder, key
 from apidiscovery_client.cache.file_format import make_entry, read, write
 from apidiscovery_client.model import Group, Snapshot, Stale
 from held_samples import (
-    LEGACY_CLUSTERS,
     SERVER,
     SINCE,
     WHEN,
@@ -33,6 +32,7 @@ from held_samples import (
     troubled_held,
 )
 from hypothesis import given, settings
+from legacy_clusters import CLUSTERS
 from media_types import JSON_V2, JSON_V2BETA1, PROTOBUF_V2
 
 KEY = key(SERVER, "somebody")
@@ -55,7 +55,7 @@ def cache(tmp_path: Path) -> DiskCache:
         pytest.param(old_release_held(JSON_V2), id="before-1.34"),
         pytest.param(troubled_held(), id="stale-and-remembered"),
         pytest.param(grpc_held(), id="grpc"),
-        *(pytest.param(legacy_held(name), id=name) for name in LEGACY_CLUSTERS),
+        *(pytest.param(legacy_held(name), id=name) for name in CLUSTERS),
     ],
 )
 def test_what_is_put_comes_back(cache: DiskCache, held: FetchedSnapshot) -> None:

@@ -12,7 +12,6 @@ from apidiscovery_client.model import CURRENT, Group, GroupVersion, Snapshot, St
 from apidiscovery_client.snapshots import file
 from apidiscovery_client.snapshots.file import MAX_BYTES, MAX_DEPTH, dump, load
 from held_samples import (
-    LEGACY_CLUSTERS,
     SINCE,
     WHEN,
     builtin_held,
@@ -25,6 +24,7 @@ from held_samples import (
     troubled_held,
 )
 from hypothesis import given, settings
+from legacy_clusters import CLUSTERS
 from media_types import JSON_V2BETA1, PROTOBUF_V2
 
 NAME = "cluster.json"
@@ -39,7 +39,7 @@ NAME = "cluster.json"
         pytest.param(edge_held(), id="edge"),
         pytest.param(troubled_held(), id="stale-and-remembered"),
         pytest.param(grpc_held(), id="grpc"),
-        *(pytest.param(legacy_held(name), id=name) for name in LEGACY_CLUSTERS),
+        *(pytest.param(legacy_held(name), id=name) for name in CLUSTERS),
     ],
 )
 def test_what_is_saved_comes_back(held: FetchedSnapshot) -> None:

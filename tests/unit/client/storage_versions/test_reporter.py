@@ -17,8 +17,15 @@ from apidiscovery_client.storage_versions import (
     Timing,
 )
 from apidiscovery_client.storage_versions.membership import boot_clock
-from fake_storage_versions import FakeStorageVersions, fake_service
-from reported_widgets import CREATE, WIDGETS, WIDGETS_V2, WITHIN_S, confirmed
+from fake_storage_versions import (
+    CREATE,
+    WIDGETS,
+    WIDGETS_V2,
+    WITHIN_S,
+    FakeStorageVersions,
+    confirmed,
+    fake_service,
+)
 
 QUICK = Timing(
     lease_duration_s=60, heartbeat_s=0.1, retry_s=0.1, not_a_member_s=0.1, call_timeout_s=2.0

@@ -13,8 +13,15 @@ from apidiscovery_client.storage_versions import (
     StoredResource,
     Timing,
 )
-from fake_storage_versions import Context, FakeStorageVersions, fake_service
-from reported_widgets import CREATE, WIDGETS, WIDGETS_V2, confirmed
+from fake_storage_versions import (
+    CREATE,
+    WIDGETS,
+    WIDGETS_V2,
+    Context,
+    FakeStorageVersions,
+    confirmed,
+    fake_service,
+)
 
 CALL_TIMEOUT_S = 0.5
 QUICK = Timing(lease_duration_s=60, heartbeat_s=0.1, retry_s=0.1, call_timeout_s=CALL_TIMEOUT_S)
