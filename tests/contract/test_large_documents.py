@@ -23,6 +23,7 @@ from apidiscovery_service.metrics import Metrics
 from apidiscovery_service.serving.health import Checks
 from apidiscovery_service.serving.http import Gateway, HttpServer, Site
 from apidiscovery_service.serving.http.sending import PIECE_BYTES
+from http_server import running
 from media_types import JSON_V2, JSON_V2BETA1
 
 GROUPS = 2500
@@ -49,10 +50,8 @@ def registry() -> Registry:
 async def port(registry: Registry) -> AsyncIterator[int]:
     site = Site(Checks(), Metrics())
     server = HttpServer(Gateway(CurrentEncoding(registry), site), "127.0.0.1", 0)
-    serving = asyncio.create_task(server.serve())
-    yield server.port
-    await server.stop(_STOP_S)
-    await serving
+    async with running(server, _STOP_S):
+        yield server.port
 
 
 def client(port: int, *, http2: bool = False) -> httpx2.AsyncClient:

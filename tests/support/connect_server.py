@@ -1,6 +1,5 @@
-"""DiscoveryService behind a gateway in this process, called by Connect and gRPC-Web."""
+"""DiscoveryService in this process, behind a gateway for Connect and gRPC-Web."""
 
-import asyncio
 import struct
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -24,18 +23,16 @@ from apidiscovery_service.serving.http.cross_origin import CrossOrigin
 from apidiscovery_service.serving.http.messages import Application
 from apidiscovery_service.serving.unread import UnreadBudget
 from apidiscovery_service.sources.catalog import kubernetes_catalog
+from http_server import running
 from metrics_text import sample_sum
-from openapi_recipes import FakeRecipes
+from openapi_recipes import APPS_DOCUMENT, APPS_KEY, FakeRecipes
 
 DISCOVERY = "/apidiscovery.service.v1.DiscoveryService"
 GET = f"{DISCOVERY}/GetDiscovery"
 WATCH = f"{DISCOVERY}/WatchDiscovery"
 DOCUMENT = "/apidiscovery.service.v1.OpenAPIService/GetDocument"
 
-DOCUMENT_KEY = "apis/apps/v1"
-DOCUMENT_BYTES = b'{"openapi":"3.0.0","info":{"title":"apps","version":"v1"},"paths":{}}'
-
-# What anything here may take: far more than it does, and less than a hang.
+# An upper bound for anything here.
 DEADLINE_S = 10.0
 
 END, TRAILERS = 0x02, 0x80
@@ -43,7 +40,7 @@ END, TRAILERS = 0x02, 0x80
 
 @dataclass
 class Connected:
-    """A running server and what is behind it.
+    """A running server and its parts.
 
     Attributes:
         http: A client of the server.
@@ -63,7 +60,7 @@ class Connected:
         return f"http://127.0.0.1:{self.port}"
 
     def sample(self, name: str, **labels: str) -> float:
-        """Return a metric as a scrape shows it; 0 when it is not there."""
+        """Return a metric as a scrape shows it; 0 when it is absent."""
         return sample_sum(self.metrics.text().decode(), name, **labels)
 
     @property
@@ -73,7 +70,7 @@ class Connected:
 
 @asynccontextmanager
 async def connected(
-    *contributions: Contribution, origins: Sequence[str] = (), document: bytes = DOCUMENT_BYTES
+    *contributions: Contribution, origins: Sequence[str] = (), document: bytes = APPS_DOCUMENT
 ) -> AsyncGenerator[Connected]:
     """Serve contributions, or the built-in catalogue, and one document."""
     registry, metrics, unread = Registry(), Metrics(), UnreadBudget()
@@ -84,22 +81,20 @@ async def connected(
         registry, encoding, FeatureGates(), metrics, ready=lambda: served.ready
     )
     served = Connected(registry, metrics, unread, discovery)
-    documents = Documents(FakeRecipes({"apps": {DOCUMENT_KEY: document}}))
+    documents = Documents(FakeRecipes({"apps": {APPS_KEY: document}}))
     services: list[Service] = [discovery, OpenAPIService(documents, metrics)]
     calls = ConnectCalls(services, [UnreadInterceptor(unread)], metrics)
     gateway: Application = Gateway(encoding, Site(Checks(), metrics), unread=unread, calls=calls)
     server = HttpServer(CrossOrigin(gateway, origins) if origins else gateway, "127.0.0.1")
     served.port = server.port
-    serving = asyncio.create_task(server.serve())
-    async with httpx2.AsyncClient(
-        base_url=served.url, trust_env=False, timeout=DEADLINE_S
-    ) as served.http:
+    async with (
+        running(server, grace_s=0.2),
+        httpx2.AsyncClient(base_url=served.url, trust_env=False, timeout=DEADLINE_S) as served.http,
+    ):
         try:
             yield served
         finally:
             await discovery.streams.end()
-            await server.stop(0.2)
-            await serving
 
 
 def enveloped(message: bytes = b"", flags: int = 0) -> bytes:
@@ -108,7 +103,7 @@ def enveloped(message: bytes = b"", flags: int = 0) -> bytes:
 
 
 def envelopes(body: bytes) -> list[tuple[int, bytes]]:
-    """Return the flags and the messages of whole envelopes."""
+    """Return flags and message of each envelope; the last one must be complete."""
     found: list[tuple[int, bytes]] = []
     while body:
         flags, size = struct.unpack_from(">BI", body)

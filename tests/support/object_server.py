@@ -1,4 +1,4 @@
-"""StorageVersions and leases over HTTP in this process, over a store in memory."""
+"""StorageVersions and leases over HTTP in this process, with a store in memory."""
 
 import asyncio
 import json
@@ -28,6 +28,7 @@ from apidiscovery_service.storage_versions.collection import Collection
 from apidiscovery_service.storage_versions.state import LEASES as LEASES_PREFIX
 from apidiscovery_service.storage_versions.state import OBJECTS
 from apidiscovery_service.store.memory import MemoryStore
+from http_server import running
 from openapi_recipes import FakeRecipes
 from raw_http import RawResponse, request
 
@@ -54,7 +55,7 @@ def lease(name: str) -> Object:
 
 
 def storage_version(name: str, **metadata: object) -> Object:
-    """Return an object as a client sends it."""
+    """Return a StorageVersion as a client sends it."""
     value = {
         "kind": "StorageVersion",
         "apiVersion": "internal.apiserver.k8s.io/v1alpha1",
@@ -99,7 +100,7 @@ class WatchConnection:
         return await asyncio.to_thread(self._response.read, size)
 
     async def body(self) -> bytes:
-        """Return all of an answer that ends."""
+        """Return the rest of a body that ends."""
         return await asyncio.to_thread(self._response.read)
 
     def close(self) -> None:
@@ -109,7 +110,7 @@ class WatchConnection:
 
 @dataclass
 class ObjectServer:
-    """A server on a free port or a Unix socket, and what is behind it."""
+    """A server on a free port or a Unix socket, and its parts."""
 
     port: int
     path: Path | None
@@ -131,7 +132,7 @@ class ObjectServer:
         headers: Mapping[str, str] | None = None,
         body: bytes | None = None,
     ) -> RawResponse:
-        """Send one request and return what comes back."""
+        """Send one request and return the answer."""
         lines = tuple((headers or {}).items())
         return await asyncio.to_thread(request, self.port, target, lines, method=method, body=body)
 
@@ -167,7 +168,7 @@ class ObjectServer:
 
 
 async def _documents() -> Documents:
-    """Return what kubectl validates objects by."""
+    """Return the document with which kubectl validates objects."""
     key = "apis/internal.apiserver.k8s.io/v1alpha1"
     recipe = storage_version_recipe(key)
     assert recipe is not None
@@ -181,7 +182,7 @@ async def object_server(
     """Serve StorageVersions and leases.
 
     Args:
-        access: Who decides who may; None for a server without authentication.
+        access: Authenticates and authorizes callers; None for a server without authentication.
         history: How many events are kept for watchers.
         path: The Unix socket on which to listen; None for a free port.
     """
@@ -196,14 +197,14 @@ async def object_server(
     site = Site(checks, metrics, openapi=OpenAPIAnswers(await _documents()), objects=answers)
     http = HttpServer(Gateway(CurrentEncoding(registry), site, access=access), path or "127.0.0.1")
     site.server_address = f"127.0.0.1:{http.port}"
-    tasks = [
-        asyncio.create_task(work) for work in (http.serve(), objects.follow(), leases.follow())
-    ]
+    tasks = [asyncio.create_task(one.follow()) for one in (objects, leases)]
     try:
-        yield ObjectServer(http.port, path, objects, leases, store, answers, metrics, http)
+        async with running(http):
+            try:
+                yield ObjectServer(http.port, path, objects, leases, store, answers, metrics, http)
+            finally:
+                answers.stop()
     finally:
-        answers.stop()
-        await http.stop(1.0)
-        for task in tasks[1:]:
+        for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)

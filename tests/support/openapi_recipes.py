@@ -1,4 +1,4 @@
-"""Recipes of made-up documents that count how often each is made."""
+"""Fake recipes of documents, which count how often each is made, and fake workers."""
 
 import asyncio
 import gc
@@ -16,20 +16,23 @@ from apidiscovery_service.openapi.body import pack
 from apidiscovery_service.openapi.recipe import Recipe
 from apidiscovery_service.openapi.v2.merge import Merged, TooLarge
 
+APPS_KEY = "apis/apps/v1"
+APPS_DOCUMENT = b'{"openapi":"3.0.0","info":{"title":"apps","version":"v1"},"paths":{}}'
+
 
 @dataclass
 class FakeRecipes:
-    """Documents by group and key; changing one is assigning another text.
+    """Documents by group and key; assigning another text changes one.
 
     Attributes:
         makes: How often each was made, by key.
         looked_at: How often each group was asked for.
-        at_once: The most that were being made at one time.
-        gate: Holds back the making of everything while it is set to an event that is not.
-        failing: What making raises, by key.
+        at_once: The most that were made at the same time.
+        gate: Nothing is made before this event is set; None for no limit.
+        failing: The errors of documents that cannot be made, by key.
         stated: Hashes that are known beforehand, by key.
-        hanging: Keys of what is not there, once making has begun, until `released` is set.
-        discovery: What documents in the place of others are made from.
+        hanging: Keys of documents that are not finished before `released` is set.
+        discovery: The beginning of documents that replace others.
     """
 
     texts: dict[str, dict[str, bytes]]
@@ -59,7 +62,7 @@ class FakeRecipes:
         return self._recipes(self.shared)
 
     async def until_begun(self, key: str, times: int = 1) -> None:
-        """Wait until a document is being made, or has been, so many times."""
+        """Wait until making a document has begun so many times."""
         while self.makes[key] < times:
             self._begun.clear()
             await self._begun.wait()
@@ -108,12 +111,12 @@ def _open() -> asyncio.Event:
 
 @dataclass
 class FakeWorkers:
-    """Stands for the workers; results name what they were made from.
+    """Replaces the workers; a result names its inputs.
 
     Attributes:
         calls: How often each function was called: `v3` and `v2` encode, `merged` merges.
         merging: Set when merging begins.
-        go_on: What merging waits for then; set from the start.
+        go_on: Merging waits for this event; it is set at first.
     """
 
     calls: Counter[str] = field(default_factory=Counter[str])
@@ -150,10 +153,9 @@ class FakeWorkers:
 
 
 class LoopLag:
-    """Watches how long one step of the event loop takes at most.
+    """Measures the longest step of the event loop, in processor time.
 
-    It is time on the processor that counts: what else the machine does is no fault of the step's.
-    Nor is a collection of garbage, which takes as long as all that the tests have left is large.
+    Garbage is not collected meanwhile: the time of a collection depends on the tests before.
     """
 
     def __init__(self) -> None:
@@ -181,7 +183,7 @@ class LoopLag:
 
 
 def recipes_of(*keys: str) -> FakeRecipes:
-    """Return recipes of documents that say their key."""
+    """Return recipes of documents that contain their key."""
     recipes = FakeRecipes({})
     for key in keys:
         recipes.texts.setdefault(group_of(key) or "", {})[key] = b'{"of":"%s"}' % key.encode()

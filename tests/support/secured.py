@@ -42,9 +42,9 @@ from apidiscovery_service.serving.unread import UnreadBudget
 from apidiscovery_service.sources.catalog import kubernetes_catalog
 from certificates import Authority, KeyPair
 from fleet_clusters import cluster, fleet_of
-from openapi_recipes import FakeRecipes
+from openapi_recipes import APPS_DOCUMENT, APPS_KEY, FakeRecipes
 
-# By user; what no log, error, metric or repr may ever show.
+# By user. No log, error, metric or repr may ever show a token.
 TOKENS = {
     "rita": "token-of-rita",
     "paul": "token-of-paul",
@@ -52,21 +52,17 @@ TOKENS = {
     "nemo": "token-of-nemo",
 }
 
-# Reading comes with a group, publishing is for the groups below example.com, nemo has nothing.
+# A group may read, paul may publish API groups below example.com, and nemo may do nothing.
 GRANTS = (
     Grant(Role.READER, groups=frozenset({"readers"})),
     Grant(Role.PUBLISHER, users=frozenset({"paul"}), api_groups=("*.example.com",)),
     Grant(Role.ADMIN, users=frozenset({"ada"})),
 )
 
-# The OpenAPI document that is served.
-DOCUMENT_KEY = "apis/apps/v1"
-DOCUMENT = b'{"openapi":"3.0.0","info":{"title":"apps","version":"v1"},"paths":{}}'
-
 
 @dataclass
 class Secured:
-    """Running servers and what is behind them."""
+    """Running servers and their parts."""
 
     folder: Path
     authority: Authority
@@ -81,7 +77,7 @@ class Secured:
     grpc_front: Front
 
     def tls(self, client: KeyPair | None = None) -> ssl.SSLContext:
-        """Return what a client needs that trusts the server."""
+        """Return the context of a client that trusts the server."""
         context = ssl.create_default_context(cafile=self.authority.ca_file)
         if client:
             context.load_cert_chain(*client)
@@ -113,12 +109,12 @@ class Secured:
 
 
 def bearer(user: str) -> dict[str, str]:
-    """Return the header that brings a user's token."""
+    """Return the header with a user's token."""
     return {"authorization": f"Bearer {TOKENS[user]}"} if user else {}
 
 
 def write_tokens(file: Path, users: Sequence[str]) -> None:
-    """Write a token file; `rita` is one of the readers."""
+    """Write a token file; `rita` is in the group `readers`."""
     lines = [
         f'{TOKENS[user]},{user},{number},"{"readers" if user == "rita" else ""}"\n'
         for number, user in enumerate(users)
@@ -133,7 +129,7 @@ async def secured(
     grants: Sequence[Grant] = GRANTS,
     limits: CallerLimits | None = None,
 ) -> AsyncGenerator[Secured]:
-    """Serve the built-in catalogue, and one OpenAPI document, to whom the grants name."""
+    """Serve the built-in catalogue and one OpenAPI document, with these grants."""
     authority = Authority(folder / "ca")
     pair = authority.server(["127.0.0.1", "::1", "localhost"])
     token_file = folder / "tokens.csv"
@@ -150,7 +146,7 @@ async def secured(
     checks.add("ping", lambda: None)
     checks.add_warnings(certificates.warnings)
     checks.add_warnings(tokens.warnings)
-    documents = Documents(FakeRecipes({"apps": {DOCUMENT_KEY: DOCUMENT}}))
+    documents = Documents(FakeRecipes({"apps": {APPS_KEY: APPS_DOCUMENT}}))
     site = Site(checks, metrics, openapi=OpenAPIAnswers(documents))
     fleet = fleet_of(cluster("east"))
     fronts = [

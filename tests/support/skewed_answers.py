@@ -4,6 +4,7 @@ import gzip
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from functools import cache
 
 from apidiscovery.meta.v1 import discovery_pb2
@@ -66,8 +67,6 @@ def plain_documents(cluster: str) -> Mapping[str, bytes]:
 @cache
 def new_groups(path: str) -> tuple[Group, ...]:
     """Return the groups of a new release."""
-    from datetime import UTC, datetime
-
     body = (GOLDEN / f"builtin{path}.v2.json").read_bytes()
     now = datetime(2026, 1, 1, tzinfo=UTC)
     return read_document("/apis", aggregated_type(), body, now).groups

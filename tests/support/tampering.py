@@ -1,14 +1,11 @@
-"""Real applications on a real socket whose answers are changed on the way out."""
+"""Applications whose requests and answers are changed on the way."""
 
-import asyncio
 import gzip
 import json
-from collections.abc import AsyncGenerator, Callable, Iterable, MutableMapping
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Iterable, MutableMapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias, cast
 
-from apidiscovery_service.serving.http import HttpServer
 from apidiscovery_service.serving.http.messages import Application, Receive, Scope, Send
 
 Headers = tuple[tuple[str, str], ...]
@@ -60,7 +57,7 @@ class Answered:
 
 
 Tamper: TypeAlias = Callable[[Seen, Answered], Answered]
-# What the application is asked instead.
+# Returns the request that the application gets instead.
 Disguise: TypeAlias = Callable[[Seen], Seen]
 
 
@@ -77,7 +74,7 @@ class Tampered:
     """An application whose answers are changed.
 
     Attributes:
-        requests: All that came in, in order, as they came.
+        requests: The requests in order, before they are changed.
     """
 
     app: Application
@@ -120,15 +117,3 @@ def _text(headers: Iterable[tuple[bytes, bytes]]) -> Headers:
 
 def _raw(headers: Headers) -> list[tuple[bytes, bytes]]:
     return [(name.encode(), value.encode("latin-1")) for name, value in headers]
-
-
-@asynccontextmanager
-async def served(app: Application) -> AsyncGenerator[str]:
-    """Serve an application with Granian on a free port; yield its URL."""
-    server = HttpServer(app, "127.0.0.1", 0)
-    serving = asyncio.create_task(server.serve())
-    try:
-        yield f"http://127.0.0.1:{server.port}"
-    finally:
-        await server.stop(1.0)
-        await serving

@@ -19,6 +19,7 @@ from apidiscovery_service.serving.http.messages import body_message
 from apidiscovery_service.serving.http.sending import RESERVED_BYTES, Delivery
 from apidiscovery_service.serving.unread import UnreadBudget, UnreadLimits
 from apidiscovery_service.sources.catalog import kubernetes_catalog
+from http_server import running
 from media_types import JSON_V2
 from raw_http2 import END_STREAM, RawHttp2, call, get
 from waiting import until
@@ -47,13 +48,12 @@ async def serving(unread: UnreadBudget) -> AsyncGenerator[tuple[int, int]]:
     http = HttpServer(Gateway(encoding, Site(Checks(), metrics), unread=unread), "127.0.0.1", 0)
     discovery = DiscoveryService(registry, encoding, FeatureGates(), metrics)
     grpc = GrpcServer(discovery, interceptors=[UnreadInterceptor(unread)])
-    serving = asyncio.create_task(http.serve())
     grpc_port = await grpc.start("127.0.0.1:0")
-    try:
-        yield http.port, grpc_port
-    finally:
-        await asyncio.gather(http.stop(0.1), grpc.stop(0.1))
-        await serving
+    async with running(http, grace_s=0.1):
+        try:
+            yield http.port, grpc_port
+        finally:
+            await grpc.stop(0.1)
 
 
 async def fetched(port: int, source: str) -> httpx2.Response:

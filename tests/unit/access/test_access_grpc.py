@@ -23,7 +23,8 @@ from google.rpc import error_details_pb2  # pyright: ignore[reportMissingTypeStu
 from grpc_errors import details_of, refusal
 from grpc_reflection.v1alpha import reflection, reflection_pb2
 from metrics_text import sample_sum
-from secured import DOCUMENT_KEY, TOKENS, Secured, bearer, secured
+from openapi_recipes import APPS_KEY
+from secured import TOKENS, Secured, bearer, secured
 
 DEADLINE_S = 5.0
 OK, DENIED = grpc.StatusCode.OK, grpc.StatusCode.PERMISSION_DENIED
@@ -88,7 +89,7 @@ def watching(channel: grpc.aio.Channel, metadata: Metadata) -> Any:  # noqa: ANN
 
 
 OURS = "/apidiscovery.service.v1"
-DOCUMENT = openapi_pb2.GetDocumentRequest(key=DOCUMENT_KEY).SerializeToString()
+DOCUMENT = openapi_pb2.GetDocumentRequest(key=APPS_KEY).SerializeToString()
 SERVICES = reflection_pb2.ServerReflectionRequest(list_services="").SerializeToString()
 
 get = call_of(f"{OURS}.DiscoveryService/GetDiscovery")

@@ -10,6 +10,7 @@ import yaml
 from apidiscovery_service.extension_server import ApiGroup, ApiVersion, DiscoveryApp, discovery_app
 from command_line import Outcome
 from conforming import GROUPS, SHELVES
+from http_server import served
 from media_types import JSON_V2, JSON_V2BETA1
 from programs import kubectl
 from raw_http import RawResponse, get, request
@@ -18,7 +19,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Mount, Route
-from tampering import Tampered, served
+from tampering import Tampered
 from waiting import eventually
 
 from tools import find_tool

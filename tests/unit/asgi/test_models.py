@@ -20,10 +20,10 @@ from apidiscovery_service.extension_server import (
     discovery_app,
 )
 from apidiscovery_service.extension_server.models import structural_schema
+from http_server import served
 from programs import kubectl
 from pydantic import BaseModel, ConfigDict, Field, RootModel
 from repository import EXAMPLES
-from tampering import served
 
 from tools import find_tool
 

@@ -4,9 +4,9 @@ import asyncio
 import runpy
 from pathlib import Path
 
+from http_server import served
 from programs import kubectl
 from repository import EXAMPLES
-from tampering import served
 
 from tools import find_tool
 

@@ -12,8 +12,6 @@ from apidiscovery.service.v1 import discovery_pb2, openapi_pb2
 from connect_server import (
     DEADLINE_S,
     DOCUMENT,
-    DOCUMENT_BYTES,
-    DOCUMENT_KEY,
     END,
     TRAILERS,
     WATCH,
@@ -24,6 +22,7 @@ from connect_server import (
     envelopes,
 )
 from groups import contribution
+from openapi_recipes import APPS_DOCUMENT, APPS_KEY
 from waiting import until
 
 JSON = {"content-type": "application/connect+json"}
@@ -101,13 +100,13 @@ async def test_a_watch_ends_at_its_deadline() -> None:
 
 
 async def test_a_finished_stream_has_an_end_message() -> None:
-    request = openapi_pb2.GetDocumentRequest(key=DOCUMENT_KEY).SerializeToString()
+    request = openapi_pb2.GetDocumentRequest(key=APPS_KEY).SerializeToString()
     async with connected(FIRST) as served:
         answer = await served.http.post(DOCUMENT, content=enveloped(request), headers=PROTO)
         *messages, end = envelopes(answer.content)
         assert end == (END, b"{}")
         parts = [openapi_pb2.GetDocumentResponse.FromString(message) for _, message in messages]
-        assert b"".join(part.chunk for part in parts) == DOCUMENT_BYTES
+        assert b"".join(part.chunk for part in parts) == APPS_DOCUMENT
         web = await served.http.post(DOCUMENT, content=enveloped(request), headers=WEB)
         assert envelopes(web.content)[:-1] == messages
         assert envelopes(web.content)[-1] == (TRAILERS, b"grpc-status: 0\r\n")
@@ -150,7 +149,7 @@ async def test_streams_are_counted_when_they_begin() -> None:
 
 async def test_unread_bytes_of_a_client_are_counted() -> None:
     document = b'{"openapi":"3.0.0","x-filler":"' + b"f" * 12_000_000 + b'"}'
-    request = enveloped(openapi_pb2.GetDocumentRequest(key=DOCUMENT_KEY).SerializeToString())
+    request = enveloped(openapi_pb2.GetDocumentRequest(key=APPS_KEY).SerializeToString())
     head = (
         f"POST {DOCUMENT} HTTP/1.1\r\nhost: a\r\ncontent-type: application/connect+proto\r\n"
         f"content-length: {len(request)}\r\n\r\n"

@@ -15,17 +15,9 @@ from apidiscovery_cli.conformance.subject import Subject
 from apidiscovery_service.extension_server import ApiGroup, ApiVersion, discovery_app
 from apidiscovery_service.serving.http.messages import Application
 from conforming import SHELVES, extension, kube_apiserver
+from http_server import served
 from media_types import JSON_V2, PROTOBUF_V2
-from tampering import (
-    Answered,
-    Disguise,
-    Seen,
-    Tamper,
-    Tampered,
-    served,
-    undisguised,
-    untouched,
-)
+from tampering import Answered, Disguise, Seen, Tamper, Tampered, undisguised, untouched
 
 HTML = Answered(200, (("content-type", "text/html"),), b"<!DOCTYPE html><p>Not here</p>")
 ERROR = Answered(500, (("content-type", "application/json"),), b'{"kind":"Status","code":500}')

@@ -17,8 +17,9 @@ from command_line import Outcome
 from command_line import run as run_here
 from conforming import extension
 from fake_api_server import Answer, FakeApiServer, listening
+from http_server import served
 from programs import free_port
-from tampering import Answered, Seen, Tampered, served
+from tampering import Answered, Seen, Tampered
 
 
 @pytest.fixture(autouse=True)

@@ -13,12 +13,13 @@ from apidiscovery_cli.conformance.running import Report, run
 from conforming import extension, kube_apiserver
 from crd_manifests import CRONTABS
 from fake_api_server import FakeApiServer, legacy
+from http_server import served
 from programs import free_port
 from server import Serve, Server
 from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse
 from starlette.routing import Mount, Route
-from tampering import Answered, Seen, Tampered, served
+from tampering import Answered, Seen, Tampered
 from waiting import eventually
 
 API_SERVICE = {

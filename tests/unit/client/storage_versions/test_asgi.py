@@ -1,6 +1,5 @@
 """The middleware around Starlette, in memory and behind a real server."""
 
-import asyncio
 from collections.abc import AsyncGenerator, Collection
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -18,7 +17,7 @@ from apidiscovery_client.storage_versions import (
 from apidiscovery_client.storage_versions.asgi import Application, Receive, Scope, Send
 from apidiscovery_formats.negotiation import JSON, PROTOBUF, YAML, Representation, Serializer
 from apidiscovery_service.encoding import plain
-from apidiscovery_service.serving.http import HttpServer
+from http_server import served
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.requests import Request
@@ -251,20 +250,14 @@ async def test_other_protocols_reach_the_application(gate: SwitchedGate) -> None
 
 @pytest.mark.parametrize("http2", [False, True])
 async def test_behind_a_real_server(gate: SwitchedGate, *, http2: bool) -> None:
-    server = HttpServer(starlette(gate), "127.0.0.1", 0)
-    serving = asyncio.create_task(server.serve())
-    url = f"http://127.0.0.1:{server.port}"
-    try:
-        async with httpx2.AsyncClient(
-            base_url=url, http1=not http2, http2=http2, trust_env=False
-        ) as client:
-            for _ in range(20):
-                refused = await client.post(WIDGETS, content=b"x" * 100_000)
-                assert (refused.status_code, refused.json()["message"]) == (503, MESSAGE)
-            assert (await client.get("/livez")).status_code == 500
-            gate.open()
-            assert (await client.post(WIDGETS, content=b"x")).text.endswith("b'x'")
-            assert (await client.get("/livez")).status_code == 200
-    finally:
-        await server.stop(1.0)
-        await serving
+    async with (
+        served(starlette(gate)) as url,
+        httpx2.AsyncClient(base_url=url, http1=not http2, http2=http2, trust_env=False) as client,
+    ):
+        for _ in range(20):
+            refused = await client.post(WIDGETS, content=b"x" * 100_000)
+            assert (refused.status_code, refused.json()["message"]) == (503, MESSAGE)
+        assert (await client.get("/livez")).status_code == 500
+        gate.open()
+        assert (await client.post(WIDGETS, content=b"x")).text.endswith("b'x'")
+        assert (await client.get("/livez")).status_code == 200
