@@ -1,10 +1,11 @@
-"""Snapshots to resolve names on: built up by hand, real ones, and one of every ambiguity."""
+"""Groups to resolve names in: real ones, and ones with every ambiguity."""
 
-from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Literal
 
+from apidiscovery_client import testing
 from apidiscovery_client._reading import read_document
 from apidiscovery_client._writing import (
     core_versions_fields,
@@ -13,21 +14,12 @@ from apidiscovery_client._writing import (
     resource_list_fields,
     write_aggregated,
 )
-from apidiscovery_client.model import (
-    NAMESPACED,
-    Group,
-    GroupVersion,
-    GroupVersionKind,
-    Resource,
-    Snapshot,
-    Subresource,
-    Version,
-)
+from apidiscovery_client.model import Group, Resource
+from apidiscovery_client.testing import group
+from client_snapshots import WHEN
 from fake_api_server import Answer, Routes
 from media_types import aggregated_type
 from repository import GOLDEN
-
-NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
 
 def resource(  # noqa: PLR0913 - one argument a field
@@ -38,52 +30,18 @@ def resource(  # noqa: PLR0913 - one argument a field
     categories: Sequence[str] = (),
     below: Sequence[str] = (),
     verbs: Sequence[str] = ("get", "list"),
-    scope: str = NAMESPACED,
 ) -> Resource:
-    """Return a resource of no group-version yet; an empty kind is none."""
-    return Resource(
-        gv=GroupVersion("", ""),
-        name=name,
-        singular_name=kind.lower() if singular is None else singular,
-        scope=scope,
-        response_kind=GroupVersionKind("", "", kind) if kind else None,
-        verbs=tuple(verbs),
+    """Return a resource with the subresources `below`; an empty kind stands for none."""
+    made = testing.resource(
+        name,
+        kind,
+        singular_name=singular,
         short_names=short_names,
-        categories=tuple(categories),
-        subresources=tuple(
-            Subresource(one, GroupVersionKind("", "", kind or "Part"), ("get", "patch"))
-            for one in below
-        ),
+        categories=categories,
+        verbs=verbs,
+        subresources=below,
     )
-
-
-def version(group: str, name: str, *resources: Resource) -> Version:
-    """Return a version of these resources."""
-    gv = GroupVersion(group, name)
-    return Version(gv, tuple(_in(gv, one) for one in resources))
-
-
-def _in(gv: GroupVersion, one: Resource) -> Resource:
-    return Resource(
-        gv=gv,
-        name=one.name,
-        singular_name=one.singular_name,
-        scope=one.scope,
-        response_kind=one.response_kind,
-        verbs=one.verbs,
-        short_names=one.short_names,
-        categories=one.categories,
-        subresources=one.subresources,
-    )
-
-
-def group(name: str, **versions: Sequence[Resource]) -> Group:
-    """Return a group of these versions, the most preferred first."""
-    return Group(name, tuple(version(name, key, *some) for key, some in versions.items()))
-
-
-def snapshot(*groups: Group) -> Snapshot:
-    return Snapshot(groups=groups, server="https://server.example.com", checked_at=NOW)
+    return made if kind else replace(made, response_kind=None)
 
 
 @cache
@@ -102,7 +60,7 @@ def real_groups() -> tuple[Group, ...]:
 
 
 def _read(name: str, path: Literal["/api", "/apis"]) -> tuple[Group, ...]:
-    return read_document(path, aggregated_type(), (GOLDEN / name).read_bytes(), NOW).groups
+    return read_document(path, aggregated_type(), (GOLDEN / name).read_bytes(), WHEN).groups
 
 
 WIDGETS = resource("widgets", "Widget", "wd", "w", categories=["all", "acme"], below=["status"])
@@ -111,11 +69,11 @@ GADGETS = resource("gadgets", "Gadget", "gd", "dup", categories=["acme"])
 
 @cache
 def ambiguous_groups() -> tuple[Group, ...]:
-    """Return real groups among ones whose names clash with them and with each other."""
+    """Return real groups, and others whose names clash with them and with each other."""
     core, *others = real_groups()
-    core_v2 = version("", "v2", resource("pods", "Pod", "po"), resource("cores", "Core", "cr"))
+    core_v2 = group("", v2=[resource("pods", "Pod", "po"), resource("cores", "Core", "cr")])
     return (
-        Group("", (core_v2, *core.versions)),
+        Group("", (*core_v2.versions, *core.versions)),
         _EARLY,
         *others,
         *_LATE,
@@ -187,10 +145,7 @@ def plain_routes(groups: Sequence[Group]) -> Routes:
         "/apis": Answer(document_json(group_list_fields(groups[1:]))),
         **{
             one.gv.path: Answer(document_json(resource_list_fields(one)))
-            for one in every_version(groups)
+            for some in groups
+            for one in some.versions
         },
     }
-
-
-def every_version(groups: Iterable[Group]) -> list[Version]:
-    return [one for some in groups for one in some.versions]

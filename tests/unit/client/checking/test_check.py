@@ -11,7 +11,7 @@ from apidiscovery_client.schemas import GivenSchemas, ReleasedSchemas, SchemaSou
 from apidiscovery_client.snapshots.releases import release
 from apidiscovery_client.testing import group, resource
 from checked_manifests import built_in
-from compared import snapshot
+from client_snapshots import snapshot
 from schema_samples import components, documents, files, text_of, widget
 
 TEXT = {"type": "string"}

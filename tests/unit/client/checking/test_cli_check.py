@@ -8,8 +8,8 @@ import pytest
 from apidiscovery_client.schemas import GivenSchemas, stored_schemas
 from apidiscovery_client.snapshots.file import dump
 from apidiscovery_client.testing import group, resource
+from client_snapshots import snapshot
 from command_line import Outcome, run
-from compared import snapshot
 from fake_api_server import FakeApiServer, status
 from programs import free_port
 from schema_samples import components, files, served, widget

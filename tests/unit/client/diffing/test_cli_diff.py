@@ -12,8 +12,8 @@ from apidiscovery_client.snapshots.file import dump
 from apidiscovery_client.snapshots.releases import release
 from apidiscovery_client.testing import FakeApiServer, group, resource
 from certificates import Authority
+from client_snapshots import snapshot
 from command_line import Outcome, run
-from compared import snapshot
 from held_samples import golden
 from kubectl_config import config, write
 from programs import free_port

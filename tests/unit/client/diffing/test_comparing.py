@@ -8,6 +8,7 @@ import pytest
 from apidiscovery_client._errors import DiscoveryError
 from apidiscovery_client.diffing import Finding, Report, Rule, Severity, compare
 from apidiscovery_client.model import (
+    Group,
     GroupVersionKind,
     Resource,
     Snapshot,
@@ -19,11 +20,40 @@ from apidiscovery_client.model import (
 from apidiscovery_client.resolving import Resolver
 from apidiscovery_client.snapshots.releases import release
 from apidiscovery_client.testing import group, resource
-from compared import WHEN, small_snapshots, snapshot
+from client_snapshots import WHEN, snapshot
 from held_samples import snapshots
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 WIDGETS = resource("widgets", "Widget")
+_PLURALS = ("widgets", "gadgets", "parts")
+_WORDS = st.lists(st.sampled_from(["w", "g", "p", "all"]), max_size=2, unique=True)
+
+
+def small_snapshots() -> st.SearchStrategy[Snapshot]:
+    """Draw snapshots with names from few, so that two of them have much in common."""
+    names = st.lists(st.sampled_from(["a.example", "b.example"]), unique=True)
+    groups = names.flatmap(lambda found: st.tuples(*map(_groups, found)))
+    return groups.map(lambda found: snapshot(*found))
+
+
+def _groups(name: str) -> st.SearchStrategy[Group]:
+    versions = st.dictionaries(st.sampled_from(["v1", "v1beta1"]), _resources(), max_size=2)
+    return versions.map(lambda found: group(name, **found))
+
+
+def _resources() -> st.SearchStrategy[list[Resource]]:
+    one = st.builds(
+        resource,
+        st.sampled_from(_PLURALS),
+        st.sampled_from(["Widget", "Gadget"]),
+        namespaced=st.booleans(),
+        short_names=_WORDS,
+        categories=_WORDS,
+        verbs=st.lists(st.sampled_from(["get", "list"]), unique=True),
+        subresources=st.lists(st.sampled_from(["status", "scale"]), unique=True),
+    )
+    return st.lists(one, max_size=2, unique_by=lambda found: found.name)
 
 
 def told(report: Report) -> list[tuple[str, str]]:

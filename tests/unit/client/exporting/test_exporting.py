@@ -18,8 +18,8 @@ from apidiscovery_client.model import GroupVersionKind, Stale, Subresource
 from apidiscovery_client.snapshots.releases import release
 from apidiscovery_client.testing import FakeApiServer as DiscoveryServer
 from apidiscovery_client.testing import group, resource
+from client_snapshots import WHEN, snapshot
 from command_line import run
-from compared import WHEN, snapshot
 from explained_cluster import discovery, real_documents
 from fake_api_server import FakeApiServer, openapi_routes
 from jsonschema import Draft7Validator  # type: ignore[import-untyped] # it has no types here

@@ -10,8 +10,8 @@ from apidiscovery_cli.fleet_table import silence
 from apidiscovery_client.snapshots.file import dump
 from apidiscovery_client.testing import FakeApiServer, group, resource
 from apidiscovery_formats.matrix import Column, Freshness
+from client_snapshots import snapshot
 from command_line import Outcome, run
-from compared import snapshot
 from kubectl_config import several, write
 
 Capture = pytest.CaptureFixture[str]

@@ -5,7 +5,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 import pytest
-from ambiguous_cluster import NOW, ambiguous_groups, group, resource, snapshot
+from ambiguous_cluster import ambiguous_groups, resource
 from apidiscovery_client._errors import AmbiguousResource, NoCommonVersion, NotServed
 from apidiscovery_client.model import Freshness, Group, Snapshot, Stale, Unknown, Version
 from apidiscovery_client.resolving import (
@@ -14,12 +14,14 @@ from apidiscovery_client.resolving import (
     best_common_version,
     compare_versions,
 )
+from apidiscovery_client.testing import group
+from client_snapshots import WHEN, snapshot
 from hypothesis import given
 from hypothesis import strategies as st
 
 CARS = resource("cars", "Car", "ca")
-STALE = Stale(NOW, "no route to host")
-UNKNOWN = Unknown(NOW, "refused")
+STALE = Stale(WHEN, "no route to host")
+UNKNOWN = Unknown(WHEN, "refused")
 
 
 def server(*versions: str, lacks: Sequence[str] = (), **troubles: Freshness) -> Snapshot:

@@ -3,10 +3,12 @@
 from dataclasses import replace
 
 import pytest
-from ambiguous_cluster import NOW, ambiguous_groups, builtin_groups, group, resource, snapshot
+from ambiguous_cluster import ambiguous_groups, builtin_groups, resource
 from apidiscovery_client._errors import AmbiguousResource, NotServed
 from apidiscovery_client.model import Group, Stale
 from apidiscovery_client.resolving import Reading, Resolver, Rule, Why, full_name
+from apidiscovery_client.testing import group
+from client_snapshots import WHEN, snapshot
 
 AMBIGUOUS = Resolver(snapshot(*ambiguous_groups()))
 BUILTIN = Resolver(snapshot(*builtin_groups()))
@@ -131,7 +133,7 @@ def test_a_category_of_several_is_told_with_all_of_them() -> None:
 
 def test_a_stale_resource_is_told_with_since_when_and_why() -> None:
     (version,) = group("a.io", v1=[resource("cars", "Car")]).versions
-    stale = replace(version, freshness=Stale(NOW, "no route to host"))
+    stale = replace(version, freshness=Stale(WHEN, "no route to host"))
     lines = str(Resolver(snapshot(Group("a.io", (stale,)))).explain("cars")).splitlines()
     assert lines[-1] == (
         "It is the last that was known, stale since 2026-01-02T03:04:05+00:00: no route to host"

@@ -1,16 +1,12 @@
 """Each rule by which a text leads to a resource, and what comes with it."""
 
 import pytest
-from ambiguous_cluster import (
-    ambiguous_groups,
-    builtin_groups,
-    group,
-    resource,
-    snapshot,
-)
+from ambiguous_cluster import ambiguous_groups, builtin_groups, resource
 from apidiscovery_client._errors import AmbiguousResource, NotServed
 from apidiscovery_client.model import CURRENT
 from apidiscovery_client.resolving import Resolver, Rule, full_name
+from apidiscovery_client.testing import group
+from client_snapshots import snapshot
 
 BUILTIN = Resolver(snapshot(*builtin_groups()))
 AMBIGUOUS = Resolver(snapshot(*ambiguous_groups()))

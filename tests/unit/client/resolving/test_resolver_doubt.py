@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from ambiguous_cluster import NOW, ambiguous_groups, builtin_groups, group, resource, snapshot
+from ambiguous_cluster import ambiguous_groups, builtin_groups, resource
 from apidiscovery_client._errors import (
     AmbiguousResource,
     NotServed,
@@ -21,9 +21,11 @@ from apidiscovery_client.model import (
     Version,
 )
 from apidiscovery_client.resolving import Resolver, full_name
+from apidiscovery_client.testing import group
+from client_snapshots import WHEN, snapshot
 
-STALE = Stale(NOW, "no route to host", retained=True)
-UNKNOWN = Unknown(NOW, "no route to host")
+STALE = Stale(WHEN, "no route to host", retained=True)
+UNKNOWN = Unknown(WHEN, "no route to host")
 CARS = resource("cars", "Car", "ca")
 VANS = resource("vans", "Van", "ca")
 CORE = group("", v1=[resource("pods", "Pod", "po")])
@@ -109,7 +111,7 @@ def test_a_stale_resource_is_returned_as_stale_and_refused_when_strict() -> None
     with pytest.raises(StaleGroup) as raised:
         strict(known, "cars")
     assert raised.value.group_version == "a.io/v1"
-    assert (raised.value.since, raised.value.reason) == (NOW, "no route to host")
+    assert (raised.value.since, raised.value.reason) == (WHEN, "no route to host")
 
 
 def test_a_text_means_the_same_while_its_group_is_stale() -> None:
@@ -133,7 +135,7 @@ def test_when_the_server_did_not_answer_all_is_stale() -> None:
         strict(known, "v1/Pod")
     with pytest.raises(NotServed) as raised:
         Resolver(known).resolve("cars")
-    assert raised.value.unsure == {"https://server.example.com": "no route to host"}
+    assert raised.value.unsure == {"https://one.example.com": "no route to host"}
 
 
 @pytest.mark.parametrize(

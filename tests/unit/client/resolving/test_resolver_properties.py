@@ -3,10 +3,12 @@
 import re
 
 import pytest
-from ambiguous_cluster import NOW, group, resource, snapshot
+from ambiguous_cluster import resource
 from apidiscovery_client._errors import AmbiguousResource, DiscoveryError, NotServed
 from apidiscovery_client.model import Group, Resource, Snapshot
 from apidiscovery_client.resolving import Resolution, Resolver, full_name
+from apidiscovery_client.testing import group
+from client_snapshots import WHEN, snapshot
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -122,7 +124,7 @@ def test_an_explanation_ends_as_resolving_does(known: Snapshot, text: str) -> No
     assert str(explanation)
     if isinstance(outcome, NotServed):
         assert len(outcome.suggestions) <= 3
-        assert outcome.checked_at == NOW
+        assert outcome.checked_at == WHEN
         assert all(resolver.resolve(suggestion) for suggestion in outcome.suggestions)
     if isinstance(outcome, DiscoveryError):
         with pytest.raises(type(outcome), match=re.escape(str(outcome))):

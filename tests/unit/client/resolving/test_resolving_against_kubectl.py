@@ -7,17 +7,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from ambiguous_cluster import (
-    NOW,
-    aggregated_routes,
-    ambiguous_groups,
-    plain_routes,
-    real_groups,
-    snapshot,
-)
+from ambiguous_cluster import aggregated_routes, ambiguous_groups, plain_routes, real_groups
 from apidiscovery_client._errors import NotServed
 from apidiscovery_client.model import CURRENT, Group, Snapshot, Stale, Version
 from apidiscovery_client.resolving import Resolution, Resolver
+from client_snapshots import WHEN, snapshot
 from fake_api_server import FakeApiServer, Routes
 from programs import kubectl
 
@@ -214,7 +208,8 @@ widgets wd widgets.acme.io oldies.acme.io gadgets.acme.io widgets.v1beta1.acme.i
 
 
 def _stale(one: Version) -> Version:
-    return replace(one, freshness=Stale(NOW, "stale GroupVersion discovery"))
+    freshness = Stale(WHEN, "stale GroupVersion discovery")
+    return replace(one, freshness=freshness, stated_freshness="Stale")
 
 
 @pytest.fixture(scope="module")
@@ -236,5 +231,5 @@ def test_what_only_a_stale_version_has_is_found_though_kubectl_hides_it(stale: C
     found = stale.resolver.resolve("stuffs")
     assert (found.resource.path, found.freshness) == (
         "/apis/acme.io/v1/stuffs",
-        Stale(NOW, "stale GroupVersion discovery"),
+        Stale(WHEN, "stale GroupVersion discovery"),
     )

@@ -1,17 +1,12 @@
 """The error for a name that is not served has the nearest names."""
 
 import pytest
-from ambiguous_cluster import (
-    ambiguous_groups,
-    builtin_groups,
-    group,
-    real_groups,
-    resource,
-    snapshot,
-)
+from ambiguous_cluster import ambiguous_groups, builtin_groups, real_groups, resource
 from apidiscovery_client._errors import NotServed
 from apidiscovery_client.resolving import Resolver
 from apidiscovery_client.resolving.suggestions import edits_between, nearest
+from apidiscovery_client.testing import group
+from client_snapshots import snapshot
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -12,7 +12,7 @@ from apidiscovery_client.model import Snapshot
 from apidiscovery_client.snapshots.file import dump
 from apidiscovery_client.snapshots.releases import release
 from apidiscovery_client.testing import FakeApiServer, group, resource
-from compared import snapshot
+from client_snapshots import snapshot
 from grpc_contributions import APPS, CORE
 from grpc_server import serving
 from held_samples import golden

@@ -8,8 +8,8 @@ import pytest
 from apidiscovery_client.snapshots.file import dump
 from apidiscovery_client.testing import group, resource
 from apidiscovery_releases import Release
+from client_snapshots import snapshot
 from command_line import Outcome, run
-from compared import snapshot
 from fake_api_server import Answer, FakeApiServer, aggregated
 from kubectl_config import several, write
 from media_types import aggregated_type
