@@ -1,8 +1,8 @@
 """Real kube-apiservers for tests, each with its own etcd, on loopback.
 
-They are found by the variable APIDISCOVERY_KUBE_APISERVER, the path of a script that knows
-`start DIR RELEASE [FLAG...]` (it prints the path of a kubeconfig) and `stop DIR`, or beside the
-checkout.
+The variable APIDISCOVERY_KUBE_APISERVER has the path of a script with the commands
+`start DIR RELEASE [FLAG...]`, which prints the path of a kubeconfig, and `stop DIR`. By default the
+script is beside the checkout.
 """
 
 import base64
@@ -62,7 +62,7 @@ def definition(
     }
 
 
-# The second wants the kind of the first, so its names are not accepted.
+# The second has the kind of the first, so its names are not accepted.
 CRDS = (
     definition("widgets", "Widget", "v1"),
     definition("gadgets", "Widget", "v2"),
@@ -78,14 +78,14 @@ _COLLECTIONS = {
 
 
 def path_of(crd: Mapping[str, object]) -> str:
-    """Return where a definition is."""
+    """Return the path of a definition."""
     metadata = crd["metadata"]
     assert isinstance(metadata, dict)
     return f"{DEFINITIONS}/{metadata['name']}"
 
 
 def registered(group: str, port: int, authority: Authority) -> tuple[Mapping[str, object], ...]:
-    """Return what makes the aggregator ask a port of this machine for a group."""
+    """Return objects with which the aggregator asks a port of this machine for a group."""
     name = group.split(".", maxsplit=1)[0]
     service = {
         "apiVersion": "v1",
@@ -110,7 +110,7 @@ def registered(group: str, port: int, authority: Authority) -> tuple[Mapping[str
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What was answered to a GET request."""
+    """An answer over HTTP."""
 
     status: int
     headers: Mapping[str, str]
@@ -120,22 +120,13 @@ class Answer:
         return json.loads(self.body)
 
 
-def get(  # noqa: PLR0913 - the parts of a request
-    url: str,
-    accept: str,
-    token: str = "",
-    trust: ssl.SSLContext | None = None,
-    etag: str = "",
-    *,
-    method: str = "GET",
-) -> Answer:
-    """Return the answer, whatever its status."""
-    headers = {"Accept": accept}
-    request = urllib.request.Request(url, headers=headers, method=method)  # noqa: S310 - loopback
-    if token:
-        request.add_header("Authorization", f"Bearer {token}")
-    if etag:
-        request.add_header("If-None-Match", etag)
+def get(url: str, accept: str, *, etag: str = "", method: str = "GET") -> Answer:
+    """Return the answer to a request without a body, whatever its status."""
+    headers = {"Accept": accept} | ({"If-None-Match": etag} if etag else {})
+    return _answer(urllib.request.Request(url, headers=headers, method=method))  # noqa: S310 - loopback
+
+
+def _answer(request: urllib.request.Request, trust: ssl.SSLContext | None = None) -> Answer:
     try:
         answer = urllib.request.urlopen(request, context=trust, timeout=30)  # noqa: S310 - as above
     except urllib.error.HTTPError as error:
@@ -150,8 +141,8 @@ class RealCluster:
 
     Attributes:
         release: Of Kubernetes, such as 1.36.
-        kubeconfig: The path of one for an administrator.
-        folder: Where commands cache what they learn.
+        kubeconfig: The path of a kubeconfig for an administrator.
+        folder: The folder for caches of commands.
     """
 
     def __init__(self, release: str, kubeconfig: Path, folder: Path) -> None:
@@ -213,33 +204,44 @@ class RealCluster:
             return False
 
     def get(self, path: str, accept: str = "application/json", *, method: str = "GET") -> Answer:
-        """Return what it answers to an administrator."""
-        return get(self.url + path, accept, self.token, self._trust, method=method)
+        """Return the answer to an administrator."""
+        return self.ask(method, path, accept=accept)
+
+    def ask(
+        self,
+        method: str,
+        path: str,
+        body: object = None,
+        *,
+        accept: str = "application/json",
+        content_type: str = "application/json",
+    ) -> Answer:
+        """Return the answer to a request of an administrator, whose body is JSON."""
+        headers = {"Accept": accept, "Authorization": f"Bearer {self.token}"}
+        data = None
+        if body is not None:
+            headers["Content-Type"] = content_type
+            data = json.dumps(body).encode()
+        request = urllib.request.Request(self.url + path, data, headers, method=method)  # noqa: S310 - loopback
+        return _answer(request, self._trust)
 
     def has(self, path: str) -> bool:
-        """Tell whether there is something."""
+        """Tell whether a path answers 200."""
         return self.get(path).status == HTTPStatus.OK
 
     def kubectl(self, *args: str) -> Outcome:
-        """Return what kubectl gives, with nothing in its cache of discovery."""
+        """Run kubectl."""
         return kubectl(self.folder, "--kubeconfig", str(self.kubeconfig), *args)
 
     def apidiscovery(self, *args: str) -> Outcome:
-        """Return what the command line gives."""
+        """Run our command line."""
         return run_apidiscovery(self.folder, *args, "--kubeconfig", str(self.kubeconfig))
 
     def create(self, *objects: Mapping[str, Any]) -> None:
-        """Create objects; in the namespace `default` what has one."""
+        """Create objects, those with a namespace in `default`."""
         for one in objects:
-            path = f"{self.url}{_COLLECTIONS[one['kind']]}"
-            headers = {
-                "Authorization": f"Bearer {self.token}",
-                "Content-Type": "application/json",
-            }
-            body = json.dumps(one).encode()
-            request = urllib.request.Request(path, body, headers)  # noqa: S310 - loopback
-            with urllib.request.urlopen(request, context=self._trust, timeout=30):  # noqa: S310
-                pass
+            answer = self.ask("POST", _COLLECTIONS[one["kind"]], one)
+            assert answer.status == HTTPStatus.CREATED, answer.body
 
     def conditions(self, path: str) -> dict[str, tuple[str, str, str]]:
         """Return status, reason and message of each condition of an object, by type."""
@@ -267,7 +269,7 @@ def running(release: str, folder: Path, *flags: str) -> Generator[RealCluster]:
     data = folder / "cluster"
     cluster: RealCluster | None = None
     try:
-        done = subprocess.run(  # noqa: S603 - what the user named
+        done = subprocess.run(  # noqa: S603 - named by the user
             [script, "start", str(data), release, *flags],
             check=True,
             stdout=subprocess.PIPE,

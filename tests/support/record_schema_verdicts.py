@@ -159,7 +159,7 @@ def _without_nulls(value: Any) -> Any:  # noqa: ANN401 - JSON
 def main(release: str) -> None:
     """Write the golden file."""
     with tempfile.TemporaryDirectory() as folder, running(release, Path(folder)) as cluster:
-        records = record(Server(cluster.url, cluster.token, cluster.ca_file))
+        records = record(Server(cluster))
     lines = ",\n".join(json.dumps(one, sort_keys=True) for one in records)
     _TARGET.write_text(f"[\n{lines}\n]\n", "utf-8")
 

@@ -1,14 +1,11 @@
-"""Pairs of schemas, tried on a real kube-apiserver: what it does with a manifest and an object.
+"""Pairs of schemas on a real kube-apiserver: how it treats a manifest and a stored object.
 
-Each pair is one property of `spec` of one CustomResourceDefinition, so that hundreds need two.
+Each pair is a property of `spec`, so that two CustomResourceDefinitions are enough for hundreds.
 """
 
 import json
 import re
-import ssl
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -16,6 +13,7 @@ from typing import Any, cast
 
 import pytest
 from json_walks import is_array, is_object
+from real_cluster import RealCluster
 
 _GROUP = "trials.example.com"
 _CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -46,12 +44,12 @@ class RefusedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What a server did.
+    """How a server treated a value.
 
     Attributes:
         before: The value as the old definition keeps it; None where it refuses it.
-        writer: What becomes of the manifest under the new definition.
-        stored: What becomes of the stored object when only a label of it changes.
+        writer: The outcome of writing the manifest under the new definition.
+        stored: The outcome for the stored object when only a label of it changes.
         after: The value as the new definition keeps it.
         message: Why it refused.
     """
@@ -64,10 +62,10 @@ class Told:
 
 
 def outcome(before: Any, after: Any, sent: Any) -> str:  # noqa: ANN401 - JSON
-    """Tell what became of a value that was kept one way and is now kept another way.
+    """Return `fine`, `pruned` or `defaulted` for a value under the old and the new definition.
 
-    It is pruned where something is lost that was in the manifest. A null that was dropped and is
-    kept now is no change.
+    It is pruned where a part of the manifest is lost. A null that was dropped before and is kept
+    now is no change.
     """
     if before == after and json.dumps(before, sort_keys=True) == json.dumps(after, sort_keys=True):
         return "fine"
@@ -100,30 +98,19 @@ def _same_but_null(before: Any, after: Any) -> bool:  # noqa: ANN401 - JSON
 
 
 class Server:
-    """Requests to a kube-apiserver by an administrator."""
+    """A kube-apiserver on which schemas are tried."""
 
-    def __init__(self, url: str, token: str, ca_file: str) -> None:
-        self._url, self._token = url, token
-        self._trust = ssl.create_default_context(cafile=ca_file)
+    def __init__(self, cluster: RealCluster) -> None:
+        self._cluster = cluster
 
     def ask(self, verb: str, path: str, body: object = None, kind: str = "") -> tuple[int, Any]:
         """Return the status and the JSON of the answer."""
-        request = urllib.request.Request(  # noqa: S310 - loopback
-            self._url + path, None if body is None else json.dumps(body).encode(), method=verb
-        )
-        request.add_header("Authorization", f"Bearer {self._token}")
-        request.add_header("Content-Type", kind or "application/json")
-        try:
-            with urllib.request.urlopen(request, context=self._trust, timeout=30) as answer:  # noqa: S310
-                return answer.status, json.loads(answer.read())
-        except urllib.error.HTTPError as error:
-            with error:
-                text = error.read()
-                is_json = "json" in error.headers.get("Content-Type", "")
-                return error.code, json.loads(text) if is_json else {"message": text.decode()}
+        answer = self._cluster.ask(verb, path, body, content_type=kind or "application/json")
+        is_json = "json" in answer.headers.get("content-type", "")
+        return answer.status, answer.json() if is_json else {"message": answer.body.decode()}
 
     def define(self, plural: str, schema: dict[str, Any]) -> None:
-        """Create or replace a definition, and wait until objects are treated by it."""
+        """Create or replace a definition, and wait until it is in use."""
         name = f"{plural}.{_GROUP}"
         kind = plural.capitalize()
         marked = {**schema, "properties": {**schema.get("properties", {})}}
@@ -182,7 +169,7 @@ class Server:
         return self.ask("POST", path, self._object(plural, name, fields))
 
     def label(self, plural: str, name: str) -> tuple[int, Any]:
-        """Update a label of an object and nothing else of it; a dry run."""
+        """Update only a label of an object, as a dry run."""
         path = f"{_OBJECTS}/{plural}/{name}?dryRun=All"
         patch = {"metadata": {"labels": {"touched": "yes"}}}
         return self.ask("PATCH", path, patch, "application/merge-patch+json")

@@ -28,7 +28,7 @@ _SEVERITY = ("fine", "defaulted", "pruned", "unknown", "rejected")
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     with running("1.36", tmp_path_factory.mktemp("schemas")) as cluster:
-        yield Server(cluster.url, cluster.token, cluster.ca_file)
+        yield Server(cluster)
 
 
 def _trials() -> list[Trial]:
