@@ -1,4 +1,4 @@
-"""Asks the fake API server of the package, with nothing between."""
+"""Requests to the fake API server of the package, with the standard library."""
 
 import http.client
 import json
@@ -14,7 +14,7 @@ YAML = "application/yaml"
 
 
 class Reply:
-    """What came back.
+    """An answer.
 
     Attributes:
         headers: By name in lower case.
@@ -30,7 +30,7 @@ class Reply:
         return json.loads(self.body)
 
 
-def ask(  # noqa: PLR0913 - what a request consists of
+def ask(  # noqa: PLR0913 - the parts of a request
     server: FakeApiServer,
     path: str,
     accept: str | None = None,

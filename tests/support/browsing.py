@@ -1,4 +1,4 @@
-"""Chromium for tests of the pages: what it complains about, what it asks for, how pages look."""
+"""Chromium for tests of pages: errors, foreign requests, layout and accessibility."""
 
 import os
 import shutil
@@ -14,11 +14,11 @@ from playwright.sync_api import Browser, BrowserContext, Page, Playwright, sync_
 from tools import find_tool
 
 WIDTHS = (360, 768, 1440)
-# What the browser may take; a busy machine is many times slower than this one.
+# An upper bound for a busy machine.
 PATIENCE_MS = 60_000
 _AXE = Path(__file__).with_name("axe-core") / "axe-4.14.1.min.js"
 _HEIGHT = 900
-# Rules of WCAG 2 A and AA, and axe's own best practices; of them one depends on the colours.
+# The default rules: WCAG 2 A and AA, and best practices. Only one of them depends on colours.
 _RULES: dict[Literal["light", "dark"], str] = {
     "light": "{}",
     "dark": "{runOnly: ['color-contrast']}",
@@ -27,11 +27,11 @@ _RULES: dict[Literal["light", "dark"], str] = {
 
 @dataclass
 class Visit:
-    """A page in the browser, and what was wrong while it was open.
+    """A page in the browser, and its errors.
 
     Attributes:
-        origin: All requests must go there.
-        complaints: Messages of the console, errors of scripts, and requests that left.
+        origin: The origin of all requests.
+        complaints: Messages of the console, errors of scripts, and requests to other origins.
     """
 
     page: Page
@@ -45,7 +45,7 @@ class Visit:
         assert answer.status == status, f"{path}: {answer.status}"
 
     def expect_quiet(self) -> None:
-        """Expect that nothing was wrong until now."""
+        """Expect no complaint until now."""
         assert self.complaints == [], f"{self.page.url}: {self.complaints}"
 
     def expect_fitting(self) -> None:

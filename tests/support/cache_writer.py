@@ -1,4 +1,4 @@
-"""A program that puts snapshots into a cache again and again, until it has done so often enough.
+"""A program that puts a number of snapshots into a cache.
 
     python cache_writer.py FOLDER KEY NAME TIMES RESOURCES [LIMIT [killed]]
 
@@ -21,7 +21,7 @@ from held_samples import SERVER, WHEN
 
 
 def held_with(name: str, resources: int) -> FetchedSnapshot:
-    """Return what is held of a server with that many resources in one group."""
+    """Return a snapshot with that many resources in one group."""
     gv = GroupVersion(name, "v1")
     found = tuple(
         Resource(gv, f"{name}{number}", "", "Cluster", None, ("get",))
@@ -35,7 +35,7 @@ def held_with(name: str, resources: int) -> FetchedSnapshot:
 
 
 def main(folder: str, key: str, name: str, times: str, resources: str, *limited: str) -> None:
-    """Put that many snapshots; the time of each is a second after that of the one before."""
+    """Put that many snapshots, each a second later than the one before."""
     limit(*limited)
     cache = DiskCache(Path(folder))
     held = held_with(name, int(resources))
@@ -47,7 +47,7 @@ def main(folder: str, key: str, name: str, times: str, resources: str, *limited:
 
 
 def limit(size: str = "", consequence: str = "") -> None:
-    """Let no file become larger than so many bytes."""
+    """Limit the size of files, in bytes."""
     if consequence == "killed":
         signal.signal(signal.SIGXFSZ, signal.SIG_DFL)  # Python ignores it; the write fails then
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

@@ -1,4 +1,4 @@
-"""Objects of several kinds that a server takes, and others made from them by one change."""
+"""Valid objects of several kinds, and copies of them with one change."""
 
 import copy
 from collections.abc import Iterator
@@ -99,7 +99,7 @@ def custom() -> list[Json]:
 
 
 def changed(whole: Json) -> Iterator[tuple[str, Json]]:
-    """Yield an object with each of its fields gone, under another name, of another value."""
+    """Yield copies of an object with each field removed, renamed, or with another value."""
     kept = {("apiVersion",), ("kind",), ("metadata",), ("metadata", "name")}
     for path in _paths(whole, ()):
         if path in kept:

@@ -10,7 +10,7 @@ _numbers = itertools.count()
 
 
 def kubeconfig(url: str, **user: object) -> str:
-    """Return a kubeconfig whose current context is at a URL."""
+    """Return a kubeconfig with one context, for a URL."""
     return contexts({"any": url}, **user)
 
 
@@ -28,14 +28,14 @@ def contexts(urls: Mapping[str, str], **user: object) -> str:
 
 
 def replaced(path: Path, text: str) -> None:
-    """Write a file as a whole, in one step."""
+    """Replace a file atomically."""
     new = path.with_name(f".{path.name}.new")
     new.write_text(text)
     new.replace(path)
 
 
 def mounted(folder: Path, files: Mapping[str, str]) -> None:
-    """Have a folder show exactly these files, all replaced at once.
+    """Set the files of a folder, all of them atomically.
 
     Source: k8s.io/kubernetes pkg/volume/util/atomic_writer.go `AtomicWriter.Write`.
     """

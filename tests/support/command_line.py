@@ -14,7 +14,7 @@ class Outcome:
 
 
 def run(capsys: pytest.CaptureFixture[str], *args: str) -> Outcome:
-    """Return what `apidiscovery ARGS` gives."""
+    """Run `apidiscovery ARGS`."""
     exit_code = main(args)
     captured = capsys.readouterr()
     return Outcome(exit_code, captured.out, captured.err)

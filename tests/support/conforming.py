@@ -1,4 +1,4 @@
-"""Small API servers that do everything right, to be made to do one thing wrong."""
+"""Small API servers that conform, for tests that break one thing in them."""
 
 from apidiscovery_service.core.model import (
     Contribution,
@@ -58,7 +58,7 @@ def extension() -> DiscoveryApp:
 
 
 def kube_apiserver() -> Gateway:
-    """Return a server with a core group and another one."""
+    """Return a server with the core group and another one."""
     registry = Registry()
     checks = Checks()
     checks.add("ping", lambda: None)

@@ -18,7 +18,7 @@ _FOLDER = GOLDEN / "crds"
 
 @cache
 def _recorded() -> dict[str, bytes]:
-    """Return what a kube-apiserver 1.36 with all definitions answered, by name of the file."""
+    """Return the answers of a kube-apiserver 1.36 with all definitions, by file name."""
     with tarfile.open(_FOLDER / "kubernetes-1.36.tar.xz") as archive:
         return {
             member.name: content.read()
@@ -47,20 +47,20 @@ def hashes() -> dict[str, str]:
 
 
 def group_versions() -> list[tuple[str, str]]:
-    """Return the group-versions that are made of definitions."""
+    """Return the group-versions of definitions."""
     names = [name for name in sorted(_recorded()) if name.endswith(".json")]
     keys = [name.removesuffix(".json").split("__")[1:] for name in names if "__" in name]
     return [(group, version) for group, version in keys]
 
 
 def document(key: str, form: Literal["json", "pb"] = "json") -> bytes:
-    """Return the document of a group-version that is made of definitions."""
+    """Return the document of a group-version of definitions."""
     return _recorded()[f"openapi/{key.replace('/', '__')}.{form}"]
 
 
 @cache
 def manifests() -> tuple[dict[str, Any], ...]:
-    """Return all definitions as values."""
+    """Return all definitions."""
     found: list[Any] = []
     for file in sorted((_FOLDER / "manifests").glob("*.yaml.gz")):
         text = gzip.decompress(file.read_bytes()).decode()
@@ -69,7 +69,7 @@ def manifests() -> tuple[dict[str, Any], ...]:
 
 
 def definition(document: dict[str, Any], version: str = "v1") -> Definition:
-    """Return a version of a definition, with the names that it wants."""
+    """Return a version of a definition, with the names in its `spec`."""
     spec = document["spec"]
     names = spec["names"]
     index, found = next(

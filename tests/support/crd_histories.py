@@ -21,7 +21,7 @@ def history(project: str) -> dict[str, dict[str, Any]]:
 
 
 def steps(project: str) -> list[tuple[str, dict[str, Any], dict[str, Any]]]:
-    """Return `definition OLD..NEW` and the two definitions, for each that two releases have."""
+    """Return `definition OLD..NEW` and both definitions, for all in two successive releases."""
     found = history(project)
     return [
         (f"{name} {one}..{other}", found[one][name], found[other][name])
@@ -33,7 +33,7 @@ def steps(project: str) -> list[tuple[str, dict[str, Any], dict[str, Any]]]:
 def changed_fields(
     old: dict[str, Any], new: dict[str, Any], most: int = 20_000
 ) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-    """Return the schemas of fields that differ, those that are not longer than that as JSON."""
+    """Return the schemas of fields that differ, up to a length as JSON."""
     after = _schemas(new)
     return [
         pair

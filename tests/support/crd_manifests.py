@@ -1,4 +1,4 @@
-"""CustomResourceDefinitions and APIServices as documents, to test with."""
+"""CustomResourceDefinitions and APIServices as documents."""
 
 from copy import deepcopy
 from typing import Any
@@ -9,7 +9,7 @@ from apidiscovery_service.sources.fields import InvalidField, Node, path_text
 
 SCHEMA: dict[str, Any] = {"openAPIV3Schema": {"type": "object"}}
 
-# The one of the project's conformance checks.
+# The definition of the project's conformance checks.
 CRONTABS: dict[str, Any] = {
     "apiVersion": "apiextensions.k8s.io/v1",
     "kind": "CustomResourceDefinition",
@@ -76,9 +76,9 @@ def simple(plural: str, group: str = "a.example", **fields: object) -> dict[str,
     """Return a CustomResourceDefinition of one version.
 
     Args:
-        plural: Its kind is the same with a capital letter, without the last letter.
-        group: Its group.
-        fields: `kind`, `shortNames` and whatever else names may have; `created` and `status`.
+        plural: The kind is the same with a capital letter, without the last letter.
+        group: The group.
+        fields: Fields of `names`, as `kind` and `shortNames`; `created` and `status`.
     """
     metadata: dict[str, Any] = {"name": f"{plural}.{group}"}
     if created := fields.pop("created", None):
@@ -103,5 +103,5 @@ def crd(document: object) -> CustomResourceDefinition:
 
 
 def told(error: InvalidField) -> list[str]:
-    """Return each field of an error with what is wrong with it."""
+    """Return the wrong fields of an error, each with the reason."""
     return [f"{path_text(one.path)}: {one}" for one in (error, *error.others)]

@@ -1,4 +1,4 @@
-"""Groups as Kubernetes makes them of real definitions of custom resources."""
+"""The groups of real definitions of custom resources."""
 
 from collections import defaultdict
 from functools import cache

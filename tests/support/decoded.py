@@ -33,7 +33,7 @@ def yaml_object(body: bytes) -> JSONObject:
 
 
 def unwrapped(body: bytes) -> runtime_pb2.Unknown:
-    """Return what is in the envelope of a Kubernetes protobuf body."""
+    """Return the envelope of a Kubernetes protobuf body."""
     assert body[:4] == b"k8s\0"
     return runtime_pb2.Unknown.FromString(body[4:])
 
@@ -47,7 +47,7 @@ def _value_kind(value: JSONObject | None) -> GroupVersionKind | None:
 
 
 def _taken(value: JSONObject, *names: str) -> JSONObject:
-    """Return the value, in which no other field may occur."""
+    """Return the value, which must have no other field."""
     assert value.keys() <= set(names), value
     return value
 
@@ -93,7 +93,7 @@ def _value_version(value: JSONObject) -> Version:
 
 
 def groups_of_value(value: Mapping[str, Any]) -> list[Group]:
-    """Return the groups of an aggregated document in the order in which they stand there."""
+    """Return the groups of an aggregated document, in order."""
     return [
         Group(
             _taken(item, "metadata", "versions")["metadata"].get("name", ""),
@@ -104,7 +104,7 @@ def groups_of_value(value: Mapping[str, Any]) -> list[Group]:
 
 
 # --------------------------------------------------------------------------------------------------
-# From protobuf messages, where no verbs and empty verbs are the same.
+# From protobuf messages, which cannot tell no verbs from empty verbs.
 
 
 def _kind(message: meta_pb2.GroupVersionKind) -> GroupVersionKind:

@@ -6,7 +6,7 @@ from apidiscovery_service.kube.objects.decoding import Decoded, Undecodable, dec
 from apidiscovery_service.kube.objects.kinds import STORAGE_VERSION, ObjectKind
 from apidiscovery_service.kube.wire import envelope
 
-# How messages begin: of what has a wrong value, and of what is no object of the kind.
+# Prefixes of messages: about a field with a wrong value, and about an object of another kind.
 TYPED = 'StorageVersion in version "v1alpha1" cannot be handled as a StorageVersion: '
 UNRECOGNIZED = "the object provided is unrecognized (must be of type StorageVersion): "
 

@@ -1,4 +1,4 @@
-"""One OpenAPI v3 document as v2, to be compared with a merge of it."""
+"""Converts one OpenAPI v3 document to v2, to be compared with a merge of it."""
 
 from collections.abc import Mapping
 
@@ -9,7 +9,7 @@ from apidiscovery_service.openapi.v2.fields import Object, as_object
 
 
 def downgrade(document: Mapping[str, JSONValue]) -> Object:
-    """Return the v2 document that says what it can of a v3 document.
+    """Return a v3 document as v2, as far as v2 can express it.
 
     Args:
         document: As a parser of JSON returns it. It is not changed, and the result shares parts

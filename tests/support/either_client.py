@@ -1,4 +1,4 @@
-"""Both clients under one surface, so that the same tests are of both."""
+"""Both clients under one interface, for tests of both."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Hashable, Sequence
@@ -16,7 +16,7 @@ Wanted: TypeAlias = str | GroupVersion | GroupVersionKind
 
 
 class InThreads:
-    """A `DiscoveryClient` each of whose methods is called in some thread."""
+    """A `DiscoveryClient` whose methods run in threads."""
 
     def __init__(self, client: DiscoveryClient) -> None:
         self.client = client
@@ -98,7 +98,7 @@ async def waited(
     timeout_s: float = 30.0,
     replicas: Sequence[object] = (),
 ) -> Resolution | Version:
-    """Return what `wait_for` does; the replicas must be of the client's kind, or texts."""
+    """Call `wait_for`; the replicas must be clients of the same kind, or texts."""
     if isinstance(client, InThreads):
         threaded = cast("Sequence[InThreads]", replicas)
         return await client.wait_for(wanted, timeout_s=timeout_s, replicas=threaded)

@@ -1,4 +1,4 @@
-"""A real etcd for tests, which can be killed and comes back with its data at the same address."""
+"""A real etcd, which tests can kill and start again with its data at the same address."""
 
 import contextlib
 import http.client
@@ -20,11 +20,11 @@ _START_S = 20.0
 class EtcdServer:
     """One server; `with EtcdServer(folder) as etcd:` starts and stops it.
 
-    Its heartbeat is fast, so that it leads within a fraction of a second and grants leases of one
-    second; one that has run out is ended up to half a second later.
+    Its heartbeat is fast, so that it becomes leader within a fraction of a second and grants leases
+    of one second; it ends an expired lease up to half a second later.
 
     Args:
-        folder: Where its data and its log go.
+        folder: The folder for its data and log.
         flags: More flags of etcd, such as those for TLS.
         scheme: `https` with TLS.
 
@@ -49,18 +49,18 @@ class EtcdServer:
         self.kill()
 
     def start(self) -> None:
-        """Start it, again after it was killed, and return when it answers."""
+        """Start it, also after it was killed, and wait until it answers."""
         self.launch()
         self.wait()
 
     def launch(self) -> None:
-        """Start it, and do not wait: a member answers only together with others."""
+        """Start it without waiting: a member answers only together with others."""
         self._folder.mkdir(parents=True, exist_ok=True)
         with (self._folder / "etcd.log").open("ab") as log:
             self._process = subprocess.Popen(self._command(), stdout=log, stderr=log)  # noqa: S603 - our own arguments
 
     def wait(self) -> None:
-        """Return when it answers."""
+        """Wait until it answers."""
         if self._process is None:
             raise AssertionError("etcd does not run")
         deadline = time.monotonic() + _START_S
@@ -70,16 +70,16 @@ class EtcdServer:
             time.sleep(0.02)
 
     def kill(self) -> None:
-        """End it at once, as kill -9 does; nothing when it does not run."""
+        """Kill it with SIGKILL, if it runs."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
             self._process = None
 
     def pause(self) -> None:
-        """Let it hang: connections stay, nothing is answered, and time goes on for leases."""
+        """Stop its process: connections stay open without answers, and leases go on."""
         os.kill(self._pid(), signal.SIGSTOP)
-        # Each thread stops when it comes to it, and may still answer until then.
+        # A thread may still answer until it has stopped.
         while not all(map(_is_stopped, Path(f"/proc/{self._pid()}/task").iterdir())):
             time.sleep(0.001)
 
@@ -120,10 +120,10 @@ class EtcdServer:
 
 
 def etcd_cluster(folder: Path, count: int, *, heartbeat_ms: int = 50) -> list[EtcdServer]:
-    """Return the members of one cluster, not started; an election takes ten heartbeats."""
+    """Return the members of a cluster, not started; an election takes ten heartbeats."""
     peers = [f"http://127.0.0.1:{free_port()}" for _ in range(count)]
     cluster = ",".join(f"m{number}={url}" for number, url in enumerate(peers))
-    # Of flags that are given twice the last one counts.
+    # The last of repeated flags counts.
     return [
         EtcdServer(
             folder / f"m{number}",

@@ -29,7 +29,7 @@ def commands() -> list[str]:
 
 
 def answers() -> dict[str, tuple[int, str, str]]:
-    """Return exit code, stdout and stderr that kubectl gave, by command."""
+    """Return exit code, stdout and stderr of kubectl, by command."""
     recorded: dict[str, tuple[int, str, str]] = json.loads(gzip.decompress(ANSWERS.read_bytes()))
     return {command: (code, out, err) for command, (code, out, err) in recorded.items()}
 
@@ -46,7 +46,7 @@ def _files() -> Iterator[tuple[str, Path]]:
 
 
 def cluster() -> Routes:
-    """Return what a server of Kubernetes' own APIs, of real CRDs and of edge cases answers."""
+    """Return the answers of a server with Kubernetes' own APIs, real CRDs and edge cases."""
     edge = json.dumps(edge_document()).encode()
     return {
         **discovery(),
@@ -108,7 +108,7 @@ _OTHER_GROUP = {
 
 
 def edge_document() -> dict[str, object]:
-    """Return a document of shapes that real ones seldom have."""
+    """Return a document with schemas that are rare in real ones."""
     kind = {"group": "example.com", "version": "v1", "kind": "Widget"}
     unknown = {**kind, "kind": "Unknown"}
     return {

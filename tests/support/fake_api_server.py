@@ -1,4 +1,4 @@
-"""A Kubernetes API server of canned answers, right or wrong, on a real loopback socket."""
+"""A fake Kubernetes API server with fixed answers, right or wrong, on a loopback socket."""
 
 import asyncio
 import hashlib
@@ -24,20 +24,20 @@ from repository import GOLDEN
 
 _PIECE = 1 << 18
 _MAX_HEAD = 1 << 20
-# Requests that are answered at once in threads; tests have some wait for each other.
+# Requests that are answered at the same time in threads; some tests let them wait for each other.
 _THREADS = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What is sent for one path.
+    """The answer for one path.
 
     Attributes:
-        length: Content-Length when it is to be wrong.
-        raw: Sent in place of everything else.
-        stalls: Whether nothing is sent until the server is told to resume; then it answers anew.
-        stalls_after: How many bytes of the body are sent before it stalls; then it sends the rest.
-        then: What is sent from the second request on, when that is something else.
+        length: A wrong Content-Length; None for the right one.
+        raw: Sent instead of head and body.
+        stalls: Whether the server sends nothing until `resume`, and then answers again.
+        stalls_after: Number of bytes of the body before a pause until `resume`; None for no pause.
+        then: The answer from the second request on; None for the same.
     """
 
     body: bytes = b""
@@ -66,7 +66,7 @@ class Answer:
         return "\r\n".join([*lines, "", ""]).encode("latin-1")
 
     def text(self) -> bytes:
-        """Return everything that is sent to a GET."""
+        """Return the bytes of the answer to a GET."""
         return self.head() + self.body if self.raw is None else self.raw
 
 
@@ -75,11 +75,11 @@ _STATUSES = frozenset(HTTPStatus)
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What came in.
+    """A request that arrived.
 
     Attributes:
         path: Without the query.
-        headers: Names in lower case; of a name that is there twice, the last.
+        headers: By name in lower case; the last value of a repeated name.
         fields: All headers, in the order of arrival.
         user: The common name in the client certificate; empty without one.
     """
@@ -156,7 +156,7 @@ def served_group(name: str, *plurals: str, version: str = "v1") -> dict[str, Any
 
 
 def openapi_routes(documents: Mapping[str, bytes]) -> Routes:
-    """Return what a server of these documents answers."""
+    """Return the answers of a server with these documents, by path."""
     urls = {key: f"/openapi/v3/{key}?hash={sha512(data)}" for key, data in documents.items()}
     index = {"paths": {key: {"serverRelativeURL": url} for key, url in urls.items()}}
     return {
@@ -171,7 +171,7 @@ def sha512(data: bytes) -> str:
 
 
 def conditional(answer: Answer) -> Respond:
-    """Return what answers 304 to a request with the ETag of an answer."""
+    """Return an answer with an ETag, but 304 to a request with that ETag."""
     etag = answer.headers["ETag"]
     not_modified = Answer(content_type=None, status=304, headers={"ETag": etag})
 
@@ -182,7 +182,7 @@ def conditional(answer: Answer) -> Respond:
 
 
 def builtin(version: str = "v2") -> Routes:
-    """Return what a new server says of Kubernetes' built-in APIs, aggregated."""
+    """Return the aggregated documents of Kubernetes' built-in APIs, by path."""
     return {
         f"/{name}": Answer(
             (GOLDEN / "builtin" / f"{name}.{version}.json").read_bytes(), aggregated_type(version)
@@ -192,7 +192,7 @@ def builtin(version: str = "v2") -> Routes:
 
 
 def legacy(cluster: str = "kubernetes-v1.15.0") -> Routes:
-    """Return the answers of an old cluster, which has unaggregated discovery only."""
+    """Return the answers of a recorded cluster without aggregated discovery, by path."""
     return {path: Answer(body) for path, body in recorded(cluster).items()}
 
 
@@ -209,7 +209,7 @@ def server_context(
     return context
 
 
-# The client goes away, or sends too much, or the test is over.
+# The client leaves or sends too much, or the test ends.
 _CONNECTION_ENDS = (
     OSError,
     asyncio.IncompleteReadError,
@@ -267,7 +267,7 @@ class LoopbackServer:
 
     Attributes:
         port: The port.
-        url: The same with scheme and host.
+        url: Scheme, host and port.
     """
 
     def __init__(
@@ -313,16 +313,16 @@ class LoopbackServer:
 
 
 class FakeApiServer(LoopbackServer):
-    """Answers over HTTP with connections that stay.
+    """An HTTP server that keeps connections open.
 
     Attributes:
-        answers: One for everything, by path, or by whatever a request says; may be replaced at any
-            time.
-        requests: All that came in, in order.
-        connections: How many were made.
-        open_connections: How many of them there are.
+        answers: One answer for all paths, answers by path, or a function of the request; may be
+            replaced at any time.
+        requests: The requests, in order.
+        connections: Number of connections so far.
+        open_connections: Number of open connections.
         names: The names that TLS clients asked for by SNI.
-        stalled: Released with one count for each request that is left without an answer.
+        stalled: Released once for each request that stalls.
     """
 
     def __init__(
@@ -352,7 +352,7 @@ class FakeApiServer(LoopbackServer):
         return len(self._writers)
 
     def drop_connections(self) -> None:
-        """End all connections without a word, as servers do with those that are idle."""
+        """Close all connections, as servers close idle ones."""
 
         async def drop() -> None:
             for writer in tuple(self._writers):
@@ -361,7 +361,7 @@ class FakeApiServer(LoopbackServer):
         self._run(drop())
 
     def resume(self) -> None:
-        """Go on where it has stalled."""
+        """Continue with stalled requests."""
         loop = self._loop or asyncio.get_running_loop()
         loop.call_soon_threadsafe(self._resumed.set)
 
@@ -407,7 +407,7 @@ class FakeApiServer(LoopbackServer):
             start = len(answer.head()) + answer.stalls_after
             writer.write(sent[:start])
             await self._stall()
-        # In pieces: the buffer of a transport is moved up after each bit that is sent.
+        # In pieces: a transport moves its whole buffer whenever it has sent a part.
         for begin in range(start, len(sent), _PIECE):
             writer.write(sent[begin : begin + _PIECE])
             await writer.drain()
@@ -445,12 +445,12 @@ class FakeApiServer(LoopbackServer):
 async def accepted() -> None:
     """Wait until no connection of this loop is being accepted any more.
 
-    A loop that ends before leaves such a connection open, and a later test is told of it.
+    Otherwise the loop leaves such a connection open, and a later test gets the warning.
     """
     tasks = asyncio.all_tasks()
     if accepting := [task for task in tasks if _named(task) == "_accept_connection2"]:
         await asyncio.wait(accepting)
-    await asyncio.sleep(0)  # what is aborted is closed in the next turn of the loop
+    await asyncio.sleep(0)  # aborted connections are closed in the next turn of the loop
 
 
 def _named(task: asyncio.Task[Any]) -> str:
@@ -458,7 +458,7 @@ def _named(task: asyncio.Task[Any]) -> str:
 
 
 async def read_head(reader: asyncio.StreamReader) -> tuple[str, str, list[tuple[str, str]]]:
-    """Return method, target and headers of a request; an empty method for what is none."""
+    """Return method, target and headers of a request; an empty method if it is not HTTP/1."""
     line = (await reader.readuntil(b"\n")).decode("utf-8", "surrogateescape")
     method, _, rest = line.partition(" ")
     target, _, version = rest.rpartition(" ")

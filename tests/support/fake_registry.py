@@ -1,4 +1,4 @@
-"""RegistryService and ListSources in memory, on a real loopback socket, with errors on demand."""
+"""A fake RegistryService, and a fake ListSources, with errors on demand."""
 
 import copy
 import json
@@ -52,8 +52,8 @@ class FakeRegistry(ThreadedServer):
 
     Attributes:
         calls: Every call that arrived.
-        ends: For a method, how its next calls end before anything is done.
-        losses: For a method, how its next calls end once they are carried out.
+        ends: By method, how the next calls end, without being carried out.
+        losses: By method, how the next calls end after being carried out.
         held: By kind and name.
         page_size: The most registrations in an answer of ListRegistrations.
         before_apply: Called before an Apply is answered.
@@ -83,13 +83,13 @@ class FakeRegistry(ThreadedServer):
         return [call.request for call in self.calls if call.method == method]
 
     def arrived(self, method: str, request: Message, context: _Context) -> None:
-        """Note a call, and end it if that is due."""
+        """Record a call, and end it if `ends` has an entry."""
         self.calls.append(Call(method, request, dict(context.invocation_metadata())))
         if self.ends[method]:
             self.ends[method].popleft().abort(context)
 
     def done(self, method: str, context: _Context) -> None:
-        """End a call that is carried out, if that is due."""
+        """End a call that was carried out, if `losses` has an entry."""
         if self.losses[method]:
             self.losses[method].popleft().abort(context)
 
@@ -103,7 +103,7 @@ class FakeRegistry(ThreadedServer):
         return registration
 
     def apply(self, *texts: str, name: str = "apis") -> None:
-        """Hold what manifests define."""
+        """Hold the registrations of manifests."""
         manifests = [
             registry_pb2.ApplyRequest.Manifest(content=text.encode(), list_name=name)
             for text in texts

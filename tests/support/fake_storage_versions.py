@@ -41,17 +41,17 @@ CREATE = RequestAttributes("create", "example.dev", "widgets")
 
 @dataclass
 class FakeStorageVersions(storage_version_pb2_grpc.StorageVersionServiceServicer):
-    """The members, and what they have reported.
+    """The fake: the members and their reports.
 
     Attributes:
         members: The uid of the lease by identity.
         reported: The encoding version by identity and `resource.group`.
-        calls: Every call that arrived: its method and its request, in order.
-        metadata: What came with each of them.
-        failures: For a method, how its next calls end.
-        lost: For a method, how many of its next calls are carried out and then fail.
-        silent_joins: Whether an answer never says that a member joined.
-        renew_after_s: Sent with every heartbeat; None for none.
+        calls: Method and request of every call, in order.
+        metadata: The metadata of every call.
+        failures: By method, how the next calls end.
+        lost: By method, how many of the next calls are carried out and then fail.
+        silent_joins: Whether answers never state that a member joined.
+        renew_after_s: Sent with every heartbeat; None to leave it out.
         held: While clear, reports wait before they are answered.
         is_held: Set when a report waits.
     """
@@ -81,11 +81,11 @@ class FakeStorageVersions(storage_version_pb2_grpc.StorageVersionServiceServicer
             await self._arrived.wait_for(is_so)
 
     async def calls_of(self, method: str, count: int) -> None:
-        """Wait until so many calls of a method have arrived since the start."""
+        """Wait until `count` calls of a method have arrived since the start."""
         await self.until(lambda: len(self.requests(method)) >= count)
 
     def collect(self) -> None:
-        """Forget all members and what they have reported, as a collector of leases does."""
+        """Remove all members and their reports, as a collector of leases does."""
         self.members.clear()
         self.reported.clear()
 

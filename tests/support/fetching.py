@@ -1,4 +1,4 @@
-"""One way to use both HTTP transports, so that the same tests hold for both."""
+"""Both HTTP transports under one blocking interface, for tests of both."""
 
 import asyncio
 import gc
@@ -20,7 +20,7 @@ KINDS = ("asyncio", "blocking")
 
 
 class Fetcher(Protocol):
-    """A transport, whichever it is, for a test that waits."""
+    """A transport, whose calls block."""
 
     @property
     def traffic(self) -> Traffic: ...
@@ -88,9 +88,9 @@ def fetching(
     *,
     closes_first: Callable[[], object] = lambda: None,
 ) -> Generator[Fetcher]:
-    """Make a transport of `KINDS`, and expect that closing it leaves nothing behind.
+    """Make a transport of `KINDS`; expect that closing it leaves no socket, task or thread.
 
-    `closes_first` is called before that.
+    `closes_first` is called before the transport is closed.
     """
     server = Server(url=server, request_timeout_s=10) if isinstance(server, str) else server
     before = client_threads()
@@ -115,7 +115,7 @@ def client_sockets(url: str) -> int:
 
 
 def client_threads() -> set[threading.Thread]:
-    """Return the threads of a kind that clients start; others may have left some before."""
+    """Return the threads with names of clients; earlier tests may have left some."""
     kinds = ("apidiscovery-http", "ThreadPool", "asyncio")
     return {thread for thread in threading.enumerate() if thread.name.startswith(kinds)}
 

@@ -1,4 +1,4 @@
-"""Clusters of a fleet, made up."""
+"""Clusters of a fleet."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime

@@ -1,6 +1,6 @@
-"""Collects leases and garbage under a claim of its own, as if nobody else did: STORE.
+"""Expires leases and collects garbage under a claim of its own: STORE.
 
-There may be any number of these beside the servers, so that two always collect at once.
+So several processes collect at the same time, which the claim of the servers prevents.
 """
 
 import asyncio

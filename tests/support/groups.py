@@ -67,7 +67,7 @@ def offer(  # noqa: PLR0913 - one argument a field
 def contribution(
     source: str, *offers: Offer | str, precedence: Precedence = Precedence.CRD
 ) -> Contribution:
-    """Return what a source offers; a text stands for a plain offer of that group-version."""
+    """Return a contribution; a text stands for a default offer of that group-version."""
     made = tuple(offer(o) if isinstance(o, str) else o for o in offers)
     return Contribution(source, precedence, made)
 
@@ -76,7 +76,7 @@ def contribution(
 # Any model object.
 
 _AWKWARD = st.sampled_from("<>&\u2028\u2029\x00\x08\x0c\x1f\x7f\x85\"'\\/é漢😀: #-\n\t")
-# What readers of YAML take for something else without quotes, and not all for the same.
+# Texts for which readers of YAML disagree about the need of quotes.
 _DISPUTED = re.compile(r"[-+.0-9].*|=|<<", re.DOTALL)
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]) | _AWKWARD, max_size=8).filter(
@@ -120,7 +120,7 @@ GROUPS = st.builds(
 )
 
 # --------------------------------------------------------------------------------------------------
-# Contributions that get into each other's way: few names, few numbers.
+# Contributions that often conflict: few names, few numbers.
 
 GROUP_NAMES = ("", "apiregistration.k8s.io", "apps", "a.example", "b.example", "c.example")
 VERSION_NAMES = ("v1", "v01", "v2", "v10", "v1beta1", "v2alpha1", "foo")
@@ -157,7 +157,7 @@ def contributions(source: st.SearchStrategy[str] | None = None) -> st.SearchStra
 
 
 def without_hashes(group: Group) -> Group:
-    """Return a group as an aggregated document can tell it."""
+    """Return a group without hashes, which aggregated documents do not have."""
     versions = [
         replace(v, resources=tuple(replace(r, storage_version_hash="") for r in v.resources))
         for v in group.versions

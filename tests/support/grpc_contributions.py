@@ -51,7 +51,7 @@ EXAMPLES = tuple(one_group(f"{letter}.example.com") for letter in "abcde")
 
 
 def replace_all(registry: Registry, contributions: list[Contribution]) -> None:
-    """Have a registry hold these contributions and no others."""
+    """Replace all contributions of a registry."""
     registry.withdraw(*({*registry.sources} - {c.source for c in contributions}))
     registry.publish(*contributions)
 
@@ -97,7 +97,7 @@ contribution_sets = _contributions()
 def _reordered(
     draw: st.DrawFn, contributions: list[Contribution]
 ) -> tuple[list[Contribution], list[Contribution]]:
-    """Draw other priorities for the same content: groups move and do not change."""
+    """Draw other priorities for the same content, which only change the order."""
     after = [
         replace(
             before,
@@ -110,7 +110,7 @@ def _reordered(
     return contributions, after
 
 
-# Before and after; some with nothing changed but the order of the groups.
+# Before and after. In some only the order of the groups changes.
 transitions: st.SearchStrategy[tuple[list[Contribution], list[Contribution]]] = st.one_of(
     st.tuples(contribution_sets, contribution_sets),
     contribution_sets.flatmap(_reordered),
@@ -128,7 +128,7 @@ def random_step(registry: Registry, rng: random.Random) -> None:
 
 
 def large(total_bytes: int, groups: int = 100, resources: int = 200) -> Contribution:
-    """Return groups that make a document of more than so many bytes."""
+    """Return groups whose document is larger than this."""
     size = total_bytes // groups // resources
     return contribution(
         "large",

@@ -25,7 +25,7 @@ async def refusal(call: Awaitable[object]) -> grpc.aio.AioRpcError:
 
 
 def status_of(error: grpc.aio.AioRpcError) -> status_pb2.Status:
-    """Return the status with its details, which must agree with the plain one."""
+    """Return the status with details; its message must be that of the error."""
     from_call = cast("Callable[[object], status_pb2.Status]", rpc_status.from_call)  # pyright: ignore[reportUnknownMemberType]
     status = from_call(error)
     assert status.message == error.details()
@@ -43,7 +43,7 @@ def details_of(error: grpc.aio.AioRpcError) -> Sequence[Message]:
 
 
 def violations_of(error: grpc.aio.AioRpcError) -> dict[str, str]:
-    """Return the wrong fields that INVALID_ARGUMENT names, each with its description."""
+    """Return the descriptions of an INVALID_ARGUMENT, by field."""
     assert error.code() is grpc.StatusCode.INVALID_ARGUMENT
     (details,) = details_of(error)
     assert isinstance(details, error_details_pb2.BadRequest)

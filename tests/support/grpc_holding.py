@@ -1,7 +1,6 @@
-"""What a client of DiscoveryService makes of the messages it gets.
+"""A client of DiscoveryService that applies deltas and computes ETags.
 
-It knows the protos alone and nothing of the service: the rule of `Delta` is followed to the
-letter, and the ETag is worked out again from the messages held.
+It shares no code with the service: it follows the rules in the protos.
 """
 
 import hashlib
@@ -47,7 +46,7 @@ class Holding:
         return held
 
     def apply(self, delta: discovery_pb2.DiscoveryDelta) -> None:
-        """Take out the removed and the changed groups, then insert the changed ones."""
+        """Remove the removed and the changed groups, then insert the changed ones."""
         assert list(delta.removed) == sorted(set(delta.removed))
         places = [(changed.name != "", changed.position) for changed in delta.changed]
         assert places == sorted(places)
@@ -70,7 +69,7 @@ class Holding:
         return discovery_pb2.KnownGroups(hashes=self.hashes)
 
     def etag(self, scope: discovery_pb2.DiscoveryScope.ValueType) -> str:
-        """Work out the ETag from the messages."""
+        """Compute the ETag from the messages."""
         core, named = _etag(self.core), _etag(self.named)
         match scope:
             case discovery_pb2.DISCOVERY_SCOPE_CORE:
@@ -109,8 +108,8 @@ def _etag(items: list[Item]) -> str:
     return hashlib.sha512(text.encode()).hexdigest().upper()
 
 
-# The order of keys and the rules of omission of the Go structs. Protobuf does not tell an empty
-# list of verbs from none, nor does this escape as Go does: the tests' groups need neither.
+# The keys have the order of the Go structs, which also leave out empty ones. No test has an empty
+# list of verbs, which protobuf cannot tell from none, or characters that Go escapes.
 
 
 def _group(group: GroupMessage) -> Mapping[str, object]:

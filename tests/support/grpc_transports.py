@@ -1,4 +1,4 @@
-"""The four gRPC transports of the client, driven alike whether they block or not."""
+"""The four gRPC transports of the client under one interface, blocking or not."""
 
 import asyncio
 import contextlib
@@ -27,13 +27,13 @@ FAMILIES: dict[str, Callable[..., AnyTransport]] = {
 
 
 class Listener:
-    """Reads what a transport tells, one after the other."""
+    """Reads the snapshots of a transport, one after the other."""
 
     def __init__(self, transport: AnyTransport, held: FetchedSnapshot | None) -> None:
         self.telling = transport.listen(held)
 
     async def next(self, within_s: float = DEADLINE_S) -> FetchedSnapshot:
-        """Return the next; raise `StopAsyncIteration` when there is none."""
+        """Return the next snapshot; raise `StopAsyncIteration` at the end."""
         async with asyncio.timeout(within_s):
             if isinstance(self.telling, AsyncGenerator):
                 return await anext(self.telling)
@@ -45,7 +45,7 @@ class Listener:
     async def until(
         self, condition: Callable[[FetchedSnapshot], bool], within_s: float = DEADLINE_S
     ) -> FetchedSnapshot:
-        """Return the next of which something is true."""
+        """Return the next snapshot for which a condition is true."""
         async with asyncio.timeout(within_s):
             while not condition(told := await self.next()):
                 pass
@@ -59,7 +59,7 @@ class Listener:
 
 
 class Driven:
-    """A transport; what blocks is done in a thread."""
+    """A transport; blocking calls run in threads."""
 
     def __init__(self, transport: AnyTransport) -> None:
         self.transport = transport
@@ -73,7 +73,7 @@ class Driven:
 
     @asynccontextmanager
     async def listening(self, held: FetchedSnapshot | None = None) -> AsyncGenerator[Listener]:
-        """Listen; what blocks may still wait for a message at the end, so it is all closed."""
+        """Listen, and close the listener at the end."""
         listener = Listener(self.transport, held)
         try:
             yield listener

@@ -1,6 +1,7 @@
-"""Runs one guarded migration after the other, side by side for each name: SEED ADDRESS NAME...
+"""Runs guarded migrations one after the other, for each name in parallel: SEED ADDRESS NAME...
 
-Each that comes to its end is a line of JSON: the agreement, and when its body began and ended.
+It prints a line of JSON for each: the agreement, and when the body began and ended, or the reason
+of the interruption.
 """
 
 import asyncio

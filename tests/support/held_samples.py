@@ -1,4 +1,4 @@
-"""What clients hold of servers: of recorded answers, and of any content at all."""
+"""Snapshots as a client holds them: from recorded answers, and random ones."""
 
 import hashlib
 from collections.abc import Mapping
@@ -40,7 +40,7 @@ def held_of(
     content_type: str = JSON_V2,
     etags: Mapping[str, str] | None = None,
 ) -> FetchedSnapshot:
-    """Return what a client holds after these answers of `/api` and `/apis`; None for a 503."""
+    """Return the snapshot after these answers of `/api` and `/apis`; None stands for a 503."""
     bodies = {"/api": core, "/apis": named}
     documents = {
         path: Document(content_type, body) for path, body in bodies.items() if body is not None
@@ -64,7 +64,7 @@ def held_of(
 
 
 def builtin_held(content_type: str = JSON_V2) -> FetchedSnapshot:
-    """Return what is held of kube-apiserver without custom resources."""
+    """Return the snapshot of a kube-apiserver without custom resources."""
     suffix = SUFFIXES[content_type]
     return held_of(
         golden(f"builtin/api.{suffix}"),
@@ -75,7 +75,7 @@ def builtin_held(content_type: str = JSON_V2) -> FetchedSnapshot:
 
 
 def crds_held(content_type: str = JSON_V2) -> FetchedSnapshot:
-    """Return what is held of a server of custom resources whose `/api` does not answer."""
+    """Return the snapshot of a server of custom resources whose `/api` fails."""
     (etag,) = [
         line.partition(" ")[2].strip()
         for line in golden("crds/apis.v2.json.headers").decode().splitlines()
@@ -87,12 +87,12 @@ def crds_held(content_type: str = JSON_V2) -> FetchedSnapshot:
 
 
 def edge_held() -> FetchedSnapshot:
-    """Return what is held of a server whose answers have every peculiarity."""
+    """Return the snapshot of a server whose answers have every edge case."""
     return held_of(None, golden("edge/edge.v2.json"))
 
 
 def old_release_held(content_type: str) -> FetchedSnapshot:
-    """Return what is held of kube-apiserver up to 1.33, whose items have a null time."""
+    """Return the snapshot of a kube-apiserver before 1.34, whose items have a null time."""
     now = builtin_held().documents
     core, named = _dated(now["/api"].body), _dated(now["/apis"].body)
     held = held_of(core, named)
@@ -102,7 +102,7 @@ def old_release_held(content_type: str) -> FetchedSnapshot:
 
 
 def grpc_held() -> FetchedSnapshot:
-    """Return what is held of a server that was asked over gRPC."""
+    """Return the snapshot of a server over gRPC."""
     groups = builtin_held().snapshot.groups
     etags = [
         etag_of(write_aggregated(group for group in groups if bool(group.name) is is_named))
@@ -115,7 +115,7 @@ def grpc_held() -> FetchedSnapshot:
 
 
 def troubled_held() -> FetchedSnapshot:
-    """Return what is held when a version is stale, one is remembered, and one was never known."""
+    """Return a snapshot with a stale, a retained and an unknown version."""
     beta = GroupVersion("metrics.example", "v1beta1")
     states: Mapping[str, tuple[Freshness, tuple[Resource, ...]]] = {
         "v1": (Stale(SINCE, "stale GroupVersion discovery: metrics.example/v1"), ()),
@@ -141,7 +141,7 @@ def troubled_held() -> FetchedSnapshot:
 
 @cache
 def legacy_held(cluster: str) -> FetchedSnapshot:
-    """Return what is held of a recorded cluster that has unaggregated discovery alone."""
+    """Return the snapshot of a recorded cluster without aggregated discovery."""
     answers = recorded(cluster)
     groups: list[Group] = []
     for path in ("/api", "/apis"):
@@ -186,7 +186,7 @@ def _with_resources(group: Group, answers: Mapping[str, bytes]) -> Group:
     return replace(group, versions=versions)
 
 
-# Any content at all.
+# Random snapshots.
 
 _TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
 _NAMES = st.text("abcxyz.-é", min_size=1, max_size=6)
@@ -208,7 +208,7 @@ _LISTS = st.lists(_TEXT, max_size=2).map(tuple)
 
 
 def snapshots(*, with_protobuf: bool = True) -> st.SearchStrategy[Snapshot]:
-    """Draw snapshots with anything in them that a server may tell."""
+    """Draw snapshots with any content that a server may send."""
     extras = _EXTRAS | _PROTOBUF_EXTRAS if with_protobuf else _EXTRAS
     return st.builds(
         Snapshot,

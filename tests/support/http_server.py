@@ -10,7 +10,7 @@ from apidiscovery_service.serving.http.messages import Application
 
 @asynccontextmanager
 async def running(server: HttpServer, grace_s: float = 1.0) -> AsyncGenerator[None]:
-    """Run a server; at the end its requests have so many seconds to finish."""
+    """Run a server; at the end its requests have `grace_s` seconds to finish."""
     serving = asyncio.create_task(server.serve())
     try:
         yield

@@ -14,7 +14,7 @@ def is_array(value: object) -> TypeGuard[list[Any]]:
 
 
 def members(value: object) -> Iterator[tuple[str | int, Any]]:
-    """Yield what is directly within a value, with its name or index."""
+    """Yield the direct members of a value, with name or index."""
     if is_object(value):
         yield from value.items()
     elif is_array(value):
@@ -22,7 +22,7 @@ def members(value: object) -> Iterator[tuple[str | int, Any]]:
 
 
 def leaves(value: object, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
-    """Yield everything that holds nothing more: its path, with its text at the end."""
+    """Yield the path of each leaf, followed by its JSON."""
     empty = True
     for name, member in members(value):
         empty = False
@@ -32,7 +32,7 @@ def leaves(value: object, path: tuple[str | int, ...] = ()) -> Iterator[tuple[st
 
 
 def references(value: object) -> Iterator[str]:
-    """Yield where each `$ref` leads to."""
+    """Yield the target of each `$ref`."""
     if is_object(value) and isinstance(target := value.get("$ref"), str):
         yield target
     for _, member in members(value):

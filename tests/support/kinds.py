@@ -74,7 +74,7 @@ def _names(code: CodeType) -> Iterator[str]:
 
 
 def _ours(value: object, names: frozenset[str] | set[str] = frozenset()) -> Iterator[FunctionType]:
-    """Return functions of the tests: one, all of a class, or the named ones of a module."""
+    """Yield functions of the tests: the value, all of a class, or those of a module by name."""
     value = inspect.unwrap(value) if callable(value) else value
     if isinstance(value, FunctionType):
         if value.__code__.co_filename.startswith(_ROOT):

@@ -1,4 +1,4 @@
-"""Objects of Kubernetes for tests: its own samples, and ones made of a few fields."""
+"""Kubernetes objects: its own samples, and objects with a few fields."""
 
 from apidiscovery_formats.negotiation import JSON, PROTOBUF, YAML, Serializer
 from apidiscovery_service.kube.go_json import JSONValue

@@ -1,4 +1,4 @@
-"""Kubernetes' order of versions, written apart from the service."""
+"""Kubernetes' order of versions, without code of the service."""
 
 import re
 
@@ -13,7 +13,7 @@ def _parsed(version: str) -> tuple[int, int, int] | None:
 
 
 def contract_less(a: str, b: str) -> bool:
-    """Tell whether `a` stands before `b`; False for what Kubernetes calls equal, as v1 and v01."""
+    """Tell whether `a` is before `b`; False if Kubernetes takes them for equal, as v1 and v01."""
     left, right = _parsed(a), _parsed(b)
     if left is None or right is None:
         return left is not None or (right is None and a < b)

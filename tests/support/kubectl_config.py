@@ -1,4 +1,4 @@
-"""Kubeconfig files for tests, and what the real kubectl makes of them."""
+"""Kubeconfig files, and the real kubectl to read them."""
 
 import asyncio
 import json
@@ -20,7 +20,7 @@ Content = Mapping[str, object]
 def config(
     cluster: Content | None = None, user: Content | None = None, **more: object
 ) -> dict[str, object]:
-    """Return a file with one context c of cluster k and user u."""
+    """Return a kubeconfig with one context c of cluster k and user u."""
     named = {name.replace("_", "-"): value for name, value in more.items()}
     return {
         "apiVersion": "v1",
@@ -36,7 +36,7 @@ def config(
 
 
 def several(**servers: str) -> dict[str, object]:
-    """Return a file with a context for each server, of the name under which it is given."""
+    """Return a kubeconfig with a context for each URL, with the names of the arguments."""
     return {
         "apiVersion": "v1",
         "kind": "Config",
@@ -52,7 +52,7 @@ def write(path: Path, content: object) -> str:
 
 
 def write_plugin(folder: Path, token: str = "of-the-plugin") -> Path:  # noqa: S107 - for tests
-    """Write a plugin that gives a token.
+    """Write a credential plugin that returns a token.
 
     It adds a line to `runs`, and writes its arguments and KUBERNETES_EXEC_INFO to `told`.
     """

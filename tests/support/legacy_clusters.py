@@ -1,4 +1,4 @@
-"""What old clusters answered, and what Kubernetes' own conversion makes of it."""
+"""Recorded answers of old clusters, and Kubernetes' own conversion of them."""
 
 import json
 import tarfile
@@ -14,7 +14,7 @@ CLUSTERS = ("kubernetes-v1.7.0", "kubernetes-v1.15.0", "openshift-v4.1.0-rc.3")
 
 @cache
 def recorded(cluster: str) -> Mapping[str, bytes]:
-    """Return what a cluster answered, by path."""
+    """Return the answers of a cluster, by path."""
     if (folder := FOLDER / cluster).is_dir():
         return {
             f"/{file.parent.relative_to(folder)}": file.read_bytes()

@@ -18,7 +18,7 @@ def sample_sum(text: str, name: str, /, **labels: str) -> float:
 
 
 def total(port: int, name: str, /, **labels: str) -> float:
-    """Return the same of a server."""
+    """Return this sum for a server."""
     return sample_sum(get(port, "/metrics").body.decode(), name, **labels)
 
 

@@ -1,4 +1,4 @@
-"""An API server with objects: a fake one for discovery, and JSON documents before it."""
+"""A fake API server with objects, whose discovery is that of the package's fake."""
 
 from collections.abc import Mapping
 from contextlib import closing
@@ -14,12 +14,12 @@ _TIMEOUT_S = 10.0
 
 
 class ObjectCluster(fake_api_server.FakeApiServer):
-    """Answers for objects itself, and lets the fake of the package answer for all else.
+    """Answers requests for objects, and forwards all others to the fake of the package.
 
     Attributes:
-        fake: What it serves, and what of that was asked for.
-        objects: What is answered, by path.
-        asked: What else than discovery was asked for, as `METHOD /path`.
+        fake: The fake of the package.
+        objects: The answers, by path.
+        asked: The requests for objects, as `METHOD /path`.
     """
 
     def __init__(self, fake: FakeApiServer, objects: Mapping[str, object]) -> None:

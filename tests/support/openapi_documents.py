@@ -8,7 +8,7 @@ from json_walks import members, references
 from openapi_spec_validator import OpenAPIV2SpecValidator, OpenAPIV30SpecValidator
 from repository import GOLDEN
 
-# What a parser of JSON returns.
+# A JSON value.
 Json: TypeAlias = Any
 
 PAIRS = ("batch.v1", "apiextensions.k8s.io.v1")
@@ -25,12 +25,12 @@ def golden(name: str) -> Json:
 
 
 def v2(**fields: Json) -> dict[str, Any]:
-    """Return a v2 document with what every one must have."""
+    """Return a v2 document with the required fields."""
     return {"swagger": "2.0", "info": {"title": "T", "version": "v1"}, "paths": {}, **fields}
 
 
 def v3(**fields: Json) -> dict[str, Any]:
-    """Return a v3 document with what every one must have."""
+    """Return a v3 document with the required fields."""
     return {"openapi": "3.0.0", "info": {"title": "T", "version": "v1"}, "paths": {}, **fields}
 
 
@@ -39,7 +39,7 @@ def operation(**fields: Json) -> dict[str, Any]:
 
 
 def dangling(document: Json) -> list[str]:
-    """Return the references of a document that lead nowhere within it."""
+    """Return the references of a document without a target in it."""
     return [text for text in references(document) if not leads(document, text)]
 
 
@@ -56,7 +56,7 @@ def leads(value: Json, reference: str) -> bool:
 
 
 def places(value: Json, path: tuple[str | int, ...] = ()) -> list[tuple[str | int, ...]]:
-    """Return the paths of everything within a value."""
+    """Return the paths of all parts of a value."""
     found = [path] if path else []
     for step, inner in members(value):
         found += places(inner, (*path, step))
@@ -64,7 +64,7 @@ def places(value: Json, path: tuple[str | int, ...] = ()) -> list[tuple[str | in
 
 
 def replaced(value: Json, path: tuple[str | int, ...], other: Json) -> Json:
-    """Return a copy of a value that has another one at a path."""
+    """Return a copy of a value with another part at a path."""
     if not path:
         return other
     copy = value.copy()
@@ -73,16 +73,16 @@ def replaced(value: Json, path: tuple[str | int, ...], other: Json) -> Json:
 
 
 def is_valid(document: Json) -> bool:
-    """Return whether a document is sound, whole: also that its defaults fit its schemas."""
+    """Validate a document completely: its defaults fit its schemas, too."""
     kind = OpenAPIV2SpecValidator if "swagger" in document else OpenAPIV30SpecValidator
     kind(document).validate()
     return True
 
 
 def is_well_formed(document: Json) -> bool:
-    """Return whether a document fits the JSON schema of its version of OpenAPI.
+    """Validate a document with the JSON schema of its version of OpenAPI.
 
-    Kubernetes' own documents are no more than that: they have defaults that do not fit.
+    Kubernetes' own documents pass this check alone: some defaults do not fit their schemas.
     """
     kind = OpenAPIV2SpecValidator if "swagger" in document else OpenAPIV30SpecValidator
     errors = list(kind(document).schema_validator.iter_errors(document))
@@ -91,9 +91,9 @@ def is_well_formed(document: Json) -> bool:
 
 
 def without_empty_defaults(value: object) -> object:
-    """Return a document without the defaults `{}` and of empty text.
+    """Return a document without defaults that are `{}` or an empty text.
 
-    Kubernetes publishes them also where the schema wants fields, or one of some texts.
+    Kubernetes publishes them also where the schema requires fields or has an enum.
     """
     if isinstance(value, dict):
         members = cast("dict[str, object]", value)
@@ -108,6 +108,6 @@ def without_empty_defaults(value: object) -> object:
 
 
 def errors(document: object) -> list[str]:
-    """Return what is wrong with a document."""
+    """Return the validation errors of a document."""
     validator = OpenAPIV30SpecValidator(cast("Any", document))
     return [error.message for error in validator.iter_errors()]

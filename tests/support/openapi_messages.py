@@ -1,4 +1,4 @@
-"""Documents that use every field of the messages of OpenAPI, and messages as JSON."""
+"""Documents with every field of the messages of OpenAPI, and messages as JSON."""
 
 import re
 from collections import Counter
@@ -52,10 +52,10 @@ YamlLoader.yaml_implicit_resolvers = {
 
 
 class Filled:
-    """Makes JSON: each type of message with every field once, and empty from then on.
+    """Makes JSON: each type of message once with every field, and empty from then on.
 
     Args:
-        fixed: What fields must say for their object to be of its type, by the type.
+        fixed: By type, the fields that identify an object of the type.
     """
 
     def __init__(self, fixed: Mapping[str, Mapping[str, JSON]]) -> None:
@@ -111,7 +111,7 @@ def _is_map(field: FieldDescriptor) -> bool:
 
 
 def reachable(message: Descriptor) -> set[tuple[str, str]]:
-    """Return the message and the field of everything that can be in a message."""
+    """Return message and field of all fields that a message can contain."""
     found: set[tuple[str, str]] = set()
     todo, seen = [message], {message.full_name}
     while todo:
@@ -126,7 +126,7 @@ def reachable(message: Descriptor) -> set[tuple[str, str]]:
 
 
 def used(message: Message) -> Iterator[tuple[str, str]]:
-    """Yield the message and the field of everything that is set."""
+    """Yield message and field of all fields that are set."""
     for field, value in message.ListFields():
         yield message.DESCRIPTOR.name, field.name
         if field.message_type is not None:
@@ -135,7 +135,7 @@ def used(message: Message) -> Iterator[tuple[str, str]]:
 
 
 def json_of(message: Message) -> JSON:
-    """Return a parsed message as JSON, without what the form loses: zeros and empty lists."""
+    """Return a message as JSON, without zeros and empty lists, which protobuf loses."""
     descriptor = message.DESCRIPTOR
     values = {field.name: _plain(field, value) for field, value in message.ListFields()}
     if descriptor.name == "Any":

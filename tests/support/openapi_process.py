@@ -17,11 +17,11 @@ PROTOBUF = "application/com.github.proto-openapi.spec.v3.v1.0+protobuf"
 DEADLINE_S = 10.0
 
 
-# Asking.
+# Reading.
 
 
 def index(server: Server) -> dict[str, str]:
-    """Return the hash of each document by key, as HTTP states them."""
+    """Return the hash of each document by key, from the index."""
     paths = cast("dict[str, dict[str, str]]", get(server.http_port, INDEX).json()["paths"])
     return {
         key: entry["serverRelativeURL"].removeprefix(f"{INDEX}/{key}?hash=")
@@ -30,7 +30,7 @@ def index(server: Server) -> dict[str, str]:
 
 
 def document(server: Server, key: str, accept: str | None = None) -> RawResponse:
-    """Return a document as it is by the hash that the index states now."""
+    """Return a document by its hash in the present index."""
     return get(server.http_port, f"{INDEX}/{key}?hash={index(server)[key]}", accept)
 
 
@@ -40,12 +40,12 @@ def is_not_found(server: Server, key: str) -> bool:
 
 
 def groups(server: Server) -> set[str]:
-    """Return the names before `.example.com` of the groups that a server has."""
+    """Return the groups of a server, without the suffix `.example.com`."""
     items = cast("list[dict[str, str]]", get(server.http_port, "/apis").json()["groups"])
     return {item["name"].removesuffix(".example.com") for item in items}
 
 
-# Telling.
+# Registering.
 
 
 @contextmanager
@@ -55,7 +55,7 @@ def registry(server: Server) -> Generator[RegistryServiceStub]:
 
 
 def describing(group: str, text: str = "A thing.") -> dict[str, Any]:
-    """Return the document of a group-version with one kind, with what kubectl looks for."""
+    """Return the document of a group-version with one kind, which kubectl can explain."""
     gvk = {"group": group, "kind": "Thing", "version": "v1"}
     kind = {
         "type": "object",
@@ -83,7 +83,7 @@ def canonical(value: Mapping[str, Any]) -> bytes:
 
 
 def publication(group: str, *documents: Mapping[str, Any]) -> registry_pb2.PublishRequest:
-    """Return what publishes a group of one version, with its document or without."""
+    """Return the request to publish a group of one version, with or without its document."""
     request = registry_pb2.PublishRequest(name=group.partition(".")[0])
     published = request.groups.groups.add()
     published.group.metadata.name = group

@@ -62,7 +62,7 @@ class FakeRecipes:
         return self._recipes(self.shared)
 
     async def until_begun(self, key: str, times: int = 1) -> None:
-        """Wait until making a document has begun so many times."""
+        """Wait until making a document has begun `times` times."""
         while self.makes[key] < times:
             self._begun.clear()
             await self._begun.wait()

@@ -1,4 +1,4 @@
-"""Runs our command line and the programs that people use with a server, as processes."""
+"""Runs our command line, and programs that people use with a server, as processes."""
 
 import contextlib
 import os
@@ -23,12 +23,12 @@ _given = set[int]()
 
 
 def run_apidiscovery(folder: Path, *args: str) -> Outcome:
-    """Return what `apidiscovery ARGS` gives; the folder is its home and working directory."""
+    """Run `apidiscovery ARGS`; the folder is its home and working directory."""
     return _run(folder, [str(COMMAND), *args])
 
 
 def apidiscovery(folder: Path, grpc: str, *args: str) -> Outcome:
-    """Return what `apidiscovery ARGS` gives with a server."""
+    """Run `apidiscovery ARGS` with a gRPC server."""
     return run_apidiscovery(folder, *args, "--grpc-server", grpc)
 
 
@@ -40,13 +40,13 @@ def refused(folder: Path, *flags: str) -> tuple[int, str]:
 
 
 def with_command(folder: Path) -> dict[str, str]:
-    """Return variables by which shells find the command, with a folder as their home."""
+    """Return variables with which shells find the command; the folder is their home."""
     folders = os.pathsep.join((str(COMMAND.parent), os.environ["PATH"]))
     return {**environment(folder), "PATH": folders}
 
 
 def on_a_terminal(home: Path, *args: str, env: Mapping[str, str] | None = None) -> str:
-    """Return what `apidiscovery ARGS` writes on a terminal."""
+    """Run `apidiscovery ARGS` on a terminal; return its output."""
     ours, theirs = pty.openpty()
     with subprocess.Popen(  # noqa: S603 - our own arguments
         [str(COMMAND), *args],
@@ -63,14 +63,14 @@ def on_a_terminal(home: Path, *args: str, env: Mapping[str, str] | None = None) 
 
 
 def _read(terminal: int) -> Generator[bytes]:
-    with contextlib.suppress(OSError):  # Linux's way to say that the other end is closed
+    with contextlib.suppress(OSError):  # Linux raises it when the other end is closed
         while piece := os.read(terminal, 1 << 16):
             yield piece
 
 
 @contextmanager
 def running(home: Path, *args: str) -> Generator[subprocess.Popen[str]]:
-    """Run `apidiscovery ARGS`, and end it if it has not ended by itself."""
+    """Run `apidiscovery ARGS`, and kill it at the end."""
     with subprocess.Popen(  # noqa: S603 - our own arguments
         [str(COMMAND), *args],
         stdin=subprocess.DEVNULL,
@@ -86,7 +86,7 @@ def running(home: Path, *args: str) -> Generator[subprocess.Popen[str]]:
 
 
 def python(code: str, *args: str) -> Outcome:
-    """Return what Python code gives in a process of its own."""
+    """Run Python code in a process of its own."""
     done = subprocess.run(  # noqa: S603 - our own arguments
         [sys.executable, "-c", code, *args],
         check=False,
@@ -98,17 +98,17 @@ def python(code: str, *args: str) -> Outcome:
 
 
 def kubectl(folder: Path, *args: str) -> Outcome:
-    """Return what `kubectl ARGS` gives, with its cache in a folder."""
+    """Run `kubectl ARGS`, with its cache in the folder."""
     return _run(folder, [find_tool("kubectl"), "--cache-dir", str(folder / "cache"), *args])
 
 
 def curl(folder: Path, *args: str) -> Outcome:
-    """Return what `curl ARGS` gives."""
+    """Run `curl ARGS`."""
     return _run(folder, [find_tool("curl"), "--silent", "--show-error", *args])
 
 
 def run_shell(folder: Path, command: str) -> Outcome:
-    """Return what a command of a POSIX shell gives that runs kubectl."""
+    """Run a command of a POSIX shell, which finds kubectl."""
     path = f"{Path(find_tool('kubectl')).parent}:{os.environ['PATH']}"
     return _run(folder, [find_tool("sh"), "-c", command], {"PATH": path})
 
@@ -146,7 +146,7 @@ def beginning(folder: Path, *flags: str) -> Generator[tuple["subprocess.Popen[by
     """Run `apidiscovery serve FLAGS` without waiting until it is ready.
 
     Yields:
-        The process, and the file with what it writes.
+        The process, and the file with its output.
     """
     log = folder / "stderr"
     with log.open("wb") as stream:
@@ -166,7 +166,7 @@ def beginning(folder: Path, *flags: str) -> Generator[tuple["subprocess.Popen[by
 
 
 def unprivileged(folder: Path, *args: str) -> Outcome:
-    """Return what `apidiscovery ARGS` gives to a user who is bound by file permissions."""
+    """Run `apidiscovery ARGS` as a user who is bound by file permissions."""
     is_root = os.geteuid() == 0
     before = [find_tool("setpriv"), "--bounding-set", "-all", "--"] if is_root else []
     return _run(folder, [*before, str(COMMAND), *args])

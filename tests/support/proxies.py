@@ -1,4 +1,4 @@
-"""Proxies on loopback: a network that can be cut, and a forward proxy of HTTP."""
+"""Proxies on loopback: a TCP proxy that can be cut, and a forward proxy for HTTP."""
 
 import asyncio
 import contextlib
@@ -11,7 +11,7 @@ _PIECE = 1 << 16
 
 
 class _Proxy(LoopbackServer):
-    """Passes connections on to other addresses of this machine."""
+    """Forwards connections to other addresses of this machine."""
 
     def __init__(self, tls: ssl.SSLContext | None = None) -> None:
         super().__init__(tls)
@@ -20,7 +20,7 @@ class _Proxy(LoopbackServer):
     async def __aexit__(self, *_: object) -> None:
         await super().__aexit__()
         for writer in self._far:
-            writer.transport.abort()  # a closed one still waits until its reader reads
+            writer.transport.abort()  # a closed writer waits until its peer has read
 
     async def _connected(
         self, host: str, port: int
@@ -35,7 +35,7 @@ async def _join(
     far: tuple[asyncio.StreamReader, asyncio.StreamWriter],
     flows: asyncio.Event,
 ) -> None:
-    """Pass on what either end sends, while it flows, until one of them has closed."""
+    """Forward the bytes of both ends while `flows` is set, until one of them closes."""
     pumps = [
         asyncio.ensure_future(_pump(reader, writer, flows))
         for reader, writer in ((near[0], far[1]), (far[0], near[1]))
@@ -66,10 +66,10 @@ def _flowing() -> asyncio.Event:
 
 
 class TcpProxy(_Proxy):
-    """A network to one address, which can be cut: connections pass, hang, or are refused.
+    """A proxy to one address that stands for a network: connections pass, hang, or are refused.
 
-    While it is cut nothing is lost: what was sent arrives when it is mended, as it does when a
-    network comes back before the connection is given up.
+    Nothing is lost while it is cut: the bytes arrive when it is mended, as in a network that comes
+    back before the connection times out.
 
     Args:
         target: HOST:PORT.
@@ -89,26 +89,26 @@ class TcpProxy(_Proxy):
         self._tasks = set[asyncio.Task[None]]()
 
     def cut(self) -> None:
-        """Let nothing through from now on, without a sign to either end."""
+        """Stop forwarding; neither end notices."""
         self._flows.clear()
 
     def refuse(self) -> None:
-        """End all connections, and new ones as soon as they are made."""
+        """Close all connections, and new ones at once."""
         self._refuses = True
         self.drop()
 
     def mend(self) -> None:
-        """Let everything through again."""
+        """Forward again."""
         self._refuses = False
         self._flows.set()
 
     def strand(self) -> None:
-        """Let nothing through the present connections, for good; new ones are taken."""
+        """Stop forwarding on the present connections for good; new connections work."""
         self._flows.clear()
         self._flows = _flowing()
 
     def drop(self) -> None:
-        """End all connections; new ones are taken."""
+        """Close all connections; new ones work."""
         for task in self._tasks:
             task.cancel()
 
@@ -142,12 +142,12 @@ class ForwardProxy(_Proxy):
     """A forward proxy: CONNECT, and requests whose target is a URL.
 
     Args:
-        port: The port of this machine to which all names lead; by default that of the target.
-        tls: For https.
-        refusal: Status and phrase of the answer to everything; empty to forward.
+        port: The port of this machine for all targets; by default that of the target.
+        tls: The context for https.
+        refusal: Status and phrase of the answer to all requests; empty to forward them.
 
     Attributes:
-        requests: All that came in; the method stands before each target.
+        requests: The requests; each path is the method and the target.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""HTTP/1.1 without a library between: what is sent and what comes back, byte for byte."""
+"""HTTP/1.1 without a library: the exact bytes of requests and answers."""
 
 import json
 import re
@@ -13,11 +13,11 @@ _TIMEOUT_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class RawResponse:
-    """An answer as it stood on the wire.
+    """An answer as it arrived.
 
     Attributes:
-        headers: Names in lower case, each line of its own.
-        body: Everything after the empty line.
+        headers: Name in lower case and value of each line.
+        body: All bytes after the empty line.
     """
 
     status: int
@@ -29,7 +29,7 @@ class RawResponse:
         return [value for other, value in self.headers if other == name]
 
     def undated(self) -> "RawResponse":
-        """Return all of it but the time, which differs between two answers that are the same."""
+        """Return the answer without its date, for comparisons."""
         headers = tuple(line for line in self.headers if line[0] != "date")
         return replace(self, headers=headers)
 
@@ -51,7 +51,7 @@ class RawResponse:
 
 
 def exchange(port: int, sent: bytes) -> bytes:
-    """Send bytes and return everything that comes until the server closes the connection."""
+    """Send bytes; return all bytes until the server closes the connection."""
     received = bytearray()
     with socket.create_connection(("127.0.0.1", port), _TIMEOUT_S) as connection:
         try:
@@ -59,12 +59,12 @@ def exchange(port: int, sent: bytes) -> bytes:
             while some := connection.recv(1 << 16):
                 received += some
         except ConnectionError:
-            pass  # refused before all was sent: what came before counts
+            pass  # the server may close before it has read everything
     return bytes(received)
 
 
 def parse(received: bytes) -> RawResponse:
-    """Read one answer after which the connection was closed."""
+    """Parse the answer of a connection that was closed after it."""
     head, empty_line, body = received.partition(b"\r\n\r\n")
     assert empty_line, received
     status_line, *lines = head.decode("latin-1").split("\r\n")
@@ -82,7 +82,7 @@ def request(
     method: str = "GET",
     body: bytes | None = None,
 ) -> RawResponse:
-    """Send one request with just these headers beside Host and Connection; read the answer.
+    """Send one request with these headers, Host and Connection; return the answer.
 
     The length of the body is checked against Content-Length.
     """

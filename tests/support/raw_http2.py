@@ -1,4 +1,4 @@
-"""HTTP/2 without a library between, for clients that do what no library lets them do."""
+"""HTTP/2 without a library, for clients that misbehave as no library lets them."""
 
 import socket
 import ssl
@@ -62,11 +62,11 @@ class RawHttp2:
     """A connection.
 
     Args:
-        port: Of a server on loopback.
-        window: Bytes that the server may send on each stream before it is told more.
-        source: The address to come from.
-        preface: What a connection of HTTP/2 begins with; nothing for another protocol.
-        tls: What a connection over TLS is made with.
+        port: The port of a server on loopback.
+        window: The initial window of each stream, in bytes.
+        source: The address of the client.
+        preface: The connection preface; empty to send neither preface nor settings.
+        tls: The context of a connection over TLS.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class RawHttp2:
         self._socket.sendall(data)
 
     def ask(self, fields: Fields, times: int = 1, body: bytes = b"") -> int:
-        """Ask several times at once; return the first stream."""
+        """Send a request several times at once; return the first stream."""
         first = self._next
         sent: list[bytes] = []
         for _ in range(times):
@@ -143,14 +143,14 @@ class RawHttp2:
         return data
 
     def headers_of(self, stream: int) -> tuple[int, bytes]:
-        """Return the flags and the block of a stream's header fields, when they come."""
+        """Wait for the header fields of a stream; return flags and block."""
         while True:
             kind, flags, number, payload = self.frame()
             if (kind, number) == (HEADERS, stream):
                 return flags, payload
 
     def until_read(self) -> None:
-        """Wait until the server has read all that was sent, by a ping."""
+        """Wait until the server has read everything: send a ping, and wait for its answer."""
         self.send(frame(PING, 0, 0, b"are here"))
         while self.frame()[:2] != (PING, ACK):
             continue

@@ -12,17 +12,11 @@ from typing import Any
 import pytest
 from media_types import aggregated_type
 from programs import apidiscovery
-from real_cluster import Answer, RealCluster, get
+from real_cluster import TABLES, Answer, RealCluster, get
 from server import Server
 from waiting import eventually
 
 OK = 200
-TABLES = (
-    "api-resources -o wide",
-    "api-resources -o name --namespaced=false",
-    "api-resources --verbs=list --sort-by=kind --no-headers",
-    "api-versions",
-)
 # Equal to kubectl 1.32 and later; older servers may be tested with an older kubectl.
 EXPLAINED = (
     "explain pods.spec.containers",
@@ -60,8 +54,8 @@ class ReleaseChecks:
             theirs = cluster.get(path, accept)
             same_soon(mirror, path, accept, theirs)
             ours = get(mirror.url + path, accept)
-            # Releases before 1.34 write a time of creation that is null, which no client reads. It
-            # is not written here on purpose: one form, whatever the upstreams' releases.
+            # Releases before 1.34 write a time of creation that is null, which no client reads. A
+            # mirror leaves it out on purpose: it has one form for upstreams of all releases.
             if b'"creationTimestamp":null' not in theirs.body:
                 assert ours.body == theirs.body
                 assert ours.headers["etag"] == theirs.headers["etag"]
@@ -129,12 +123,12 @@ class ReleaseChecks:
 
 
 def is_mirrored(cluster: RealCluster, name: str) -> bool:
-    """Tell whether a document is of what is served: not of definitions whose names are taken."""
+    """Tell whether a document is of a served version, not of a definition with taken names."""
     return not name.startswith("apis/example.com/") or cluster.has(f"/{name}")
 
 
 def same_soon(mirror: Server, path: str, accept: str, theirs: Answer) -> None:
-    """Wait until a document of the mirror says what the cluster's says, in the same order."""
+    """Wait until a document of the mirror equals that of the cluster, order included."""
     eventually(
         partial(_is_same, mirror, path, accept, theirs),
         _HAS_ALL_WITHIN_S,
@@ -155,7 +149,7 @@ def in_order(document: dict[str, Any]) -> str:
 
 
 def without_addresses(value: dict[str, Any]) -> str:
-    """Return a plain document apart from where the server is; the order of fields counts."""
+    """Return an unaggregated document without addresses, as text with the order of fields."""
     return json.dumps({k: v for k, v in value.items() if k != "serverAddressByClientCIDRs"})
 
 

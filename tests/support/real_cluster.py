@@ -62,6 +62,14 @@ def definition(
     }
 
 
+TABLES = (
+    "api-resources",
+    "api-resources -o wide",
+    "api-resources -o name --namespaced=false",
+    "api-resources --verbs=list --sort-by=kind --no-headers",
+    "api-versions",
+)
+
 # The second has the kind of the first, so its names are not accepted.
 CRDS = (
     definition("widgets", "Widget", "v1"),

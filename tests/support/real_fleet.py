@@ -1,4 +1,4 @@
-"""Compares what a real cluster says with what a mirror of it says, path by path, form by form."""
+"""Compares the answers of a real cluster and of its mirror, by path and form."""
 
 import time
 from collections.abc import Iterable, Mapping
@@ -15,7 +15,7 @@ _AGREED_S = 120.0
 _PAUSE_S = 0.2
 
 _SERIALIZERS = ("json", "yaml", "vnd.kubernetes.protobuf")
-# What clients of all ages ask for: client-go, kubectl get --raw, curl, a browser, httpx.
+# Accept headers of clients of all releases: client-go, kubectl get --raw, curl, browsers, httpx.
 FORMS = (
     *(f"application/{serializer}" for serializer in _SERIALIZERS),
     *(aggregated_type(v, s) for s in _SERIALIZERS for v in ("v2", "v2beta1")),
@@ -48,7 +48,7 @@ class Said:
 
     @classmethod
     def of(cls, answer: Answer) -> "Said":
-        """Return those of an answer."""
+        """Return the parts of an answer."""
         etag, content_type = (answer.headers.get(n, "") for n in ("etag", "content-type"))
         return cls(answer.status, etag, content_type, answer.body)
 
@@ -63,7 +63,7 @@ def discovery_paths(cluster: RealCluster) -> list[str]:
 
 
 def asks(cluster: RealCluster) -> list[Ask]:
-    """Return every path of discovery and OpenAPI with every form to ask for."""
+    """Return every path of discovery and OpenAPI with every Accept header."""
     paths = (*discovery_paths(cluster), *_NOT_THERE)
     found = [(path, form) for path in paths for form in FORMS]
     documents = cluster.get("/openapi/v3").json()["paths"].values()
@@ -76,7 +76,7 @@ class Mirrored:
     """A cluster as a server serves it.
 
     Args:
-        name: Of the cluster there.
+        name: The name of the cluster.
         server: The server.
     """
 
@@ -91,12 +91,12 @@ class Mirrored:
 
 
 def different(mirrored: Mirrored, wanted: Mapping[Ask, Said]) -> list[Ask]:
-    """Return which answers are others than a cluster has given."""
+    """Return the requests whose answers differ from those of a cluster."""
     return [ask for ask, said in wanted.items() if Said.of(mirrored.get(*ask)) != said]
 
 
 def agreed(cluster: RealCluster, mirrored: Mirrored) -> dict[Ask, Said]:
-    """Wait until a cluster and its mirror say the same, and return that."""
+    """Wait until a cluster and its mirror have the same answers; return these."""
     deadline, found = time.monotonic() + _AGREED_S, dict[Ask, Said]()
     while True:
         left = [ask for ask in asks(cluster) if ask not in found]
@@ -109,9 +109,7 @@ def agreed(cluster: RealCluster, mirrored: Mirrored) -> dict[Ask, Said]:
             return found
         if time.monotonic() > deadline:
             text = "\n".join(map(str, _shown(cluster, mirrored, set(left) - found.keys())))
-            pytest.fail(
-                f"not within {_AGREED_S} s: {mirrored.url} says what the cluster says\n{text}"
-            )
+            pytest.fail(f"not within {_AGREED_S} s: {mirrored.url} answers as the cluster\n{text}")
         time.sleep(_PAUSE_S)
 
 
@@ -124,13 +122,6 @@ def _shown(
             yield (*ask, said.status, said.etag, said.content_type, len(said.body), said.body[:80])
 
 
-TABLES = (
-    "api-resources",
-    "api-resources -o wide",
-    "api-resources -o name --namespaced=false",
-    "api-resources --verbs=list --sort-by=kind --no-headers",
-    "api-versions",
-)
 EXPLAINED = ("explain pods.spec.containers", "explain deployments --recursive")
 
 

@@ -48,7 +48,7 @@ def _definitions(repository: Path, release: str, files: str) -> dict[str, Any]:
 
 
 def _rendered(text: str) -> str:
-    """Return what Helm makes of a definition of cert-manager with default values, but for names."""
+    """Render a definition of cert-manager as Helm does with default values, apart from names."""
     text = re.sub(r"# \{\{- if \S*\.url\.host \}\}.*?# \{\{- else \}\}", "", text, flags=re.DOTALL)
     text = re.sub(r"^\s*(#.*)?\{\{.*\}\}\s*$", "", text, flags=re.MULTILINE)
     return re.sub(r"\{\{.*?\}\}", "x", text)

@@ -1,8 +1,8 @@
-"""Records what a real kube-apiserver does with pairs of schemas, as tests/golden/schema-diff says.
+"""Records how a real kube-apiserver treats pairs of schemas, for tests/golden/schema-diff.
 
     PYTHONPATH=tests/support python tests/support/record_schema_verdicts.py 1.36
 
-It starts a kube-apiserver (real_cluster.py tells how it is found) and writes verdicts.json.
+It starts a kube-apiserver (real_cluster.py explains how it is found) and writes verdicts.json.
 """
 
 import itertools
@@ -58,7 +58,7 @@ def _generated(count: int) -> Iterable[tuple[str, dict[str, Any], dict[str, Any]
 
 
 def _witnesses(name: str, old: dict[str, Any], new: dict[str, Any]) -> list[Any]:
-    """Return some values that may be valid under the old schema, those that break first."""
+    """Return some values that may be valid under the old schema, the worst first."""
     random = Random(0)  # noqa: S311 - examples
     found = list(Examples(raw=True, doubtful=True).of(read(old), read(new)))
     found += [instance(random, old) for _ in range(_WITNESSES)]
@@ -78,7 +78,7 @@ def _witnesses(name: str, old: dict[str, Any], new: dict[str, Any]) -> list[Any]
 
 
 def _expected(old: dict[str, Any], new: dict[str, Any], value: Any) -> tuple[int, int]:  # noqa: ANN401
-    """Return how bad the model of the server finds it for a writer and a stored object."""
+    """Return the severity for a writer and for a stored object, by the model of the server."""
     before, after = serve(old, value), serve(new, value)
     if before.errors:
         return -1, -1
@@ -90,7 +90,7 @@ def _expected(old: dict[str, Any], new: dict[str, Any], value: Any) -> tuple[int
 
 
 def answers(server: Server, trials: Sequence[Trial], name: str) -> list[Told | None]:
-    """Return what the server does; None where it refuses a schema, or the value before."""
+    """Try pairs on the server; None where it refuses a schema or the value under the old one."""
     found = list[Told | None]()
     for at in range(0, len(trials), _BATCH):
         batch = trials[at : at + _BATCH]
@@ -111,7 +111,7 @@ def answers(server: Server, trials: Sequence[Trial], name: str) -> list[Told | N
 
 
 def _best(told: list[tuple[Any, Told]]) -> list[Any]:
-    """Return the fewest witnesses of the worst that happened to writers and to stored objects."""
+    """Return the fewest witnesses of the worst outcomes for writers and for stored objects."""
     picked = list[Any]()
     for who in ("writer", "stored"):
         most = worst(Outcome(getattr(one, who)) for _, one in told)

@@ -22,13 +22,13 @@ _STOP_S = 0.1
 
 
 class Steps:
-    """Moments of an API server's life at which it can be stopped.
+    """Steps of an API server at which its calls can be held.
 
     Args:
-        dice: Decides how long each report takes on its way.
+        dice: Decides how long each report is delayed.
 
     Attributes:
-        report_takes_s: At most, and half of it at least.
+        report_takes_s: The longest delay of a report; the shortest is half of it.
     """
 
     def __init__(self, dice: random.Random) -> None:
@@ -37,20 +37,20 @@ class Steps:
         self._held: dict[tuple[str, str], asyncio.Event] = {}
 
     def hold(self, server_id: str, step: str) -> asyncio.Event:
-        """Hold every call of a server at a step; return what is set when one is held.
+        """Hold every call of a server at a step; return an event that is set when a call is held.
 
         Args:
-            server_id: Of the API server.
+            server_id: The identity of the API server.
             step: `before Heartbeat`, `after Heartbeat`, `before Report` or `after Report`.
         """
         return self._held.setdefault((server_id, step), asyncio.Event())
 
     def release(self, server_id: str) -> None:
-        """Hold no further calls of a server; those that are held stay so."""
+        """Hold no further calls of a server; held calls stay held."""
         self._held = {key: event for key, event in self._held.items() if key[0] != server_id}
 
     async def reach(self, server_id: str, step: str) -> None:
-        """Return when a call may go on."""
+        """Wait until a call may continue."""
         if event := self._held.get((server_id, step)):
             event.set()
             await asyncio.Event().wait()  # until its caller is killed
@@ -62,9 +62,9 @@ class RecordingService(storage_version_pb2_grpc.StorageVersionServiceServicer):
     """A proxy that API servers take for the service.
 
     Args:
-        history: Where calls are recorded.
-        steps: Where calls are held.
-        target: The replica.
+        history: Records the calls.
+        steps: Holds calls.
+        target: The address of the replica.
 
     Attributes:
         address: HOST:PORT, once it is entered.

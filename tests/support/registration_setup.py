@@ -1,4 +1,4 @@
-"""What registrations are made of in tests, and how they are applied and looked at."""
+"""Manifests and registrations, and functions to apply and read them."""
 
 import json
 

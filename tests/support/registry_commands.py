@@ -1,4 +1,4 @@
-"""Runs the commands over gRPC, and manifests for them."""
+"""Runs commands with a fake registry, and manifests for them."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -45,7 +45,7 @@ def crd(name: str) -> str:
 
 
 class CliIn(NamedTuple):
-    """What calls a server, that server, and the folder that relative paths are of."""
+    """A function that runs commands, their server, and the folder of relative paths."""
 
     call: Callable[..., Outcome]
     registry: FakeRegistry

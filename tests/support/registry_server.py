@@ -47,7 +47,7 @@ class Replica:
 
 @asynccontextmanager
 async def following(*replicas: Replica) -> AsyncGenerator[Sequence[Replica]]:
-    """Load replicas and have them follow their store."""
+    """Load replicas, and let them follow their store."""
     for replica in replicas:
         await replica.registrations.load()
     tasks = [asyncio.create_task(replica.registrations.follow()) for replica in replicas]
@@ -59,7 +59,7 @@ async def following(*replicas: Replica) -> AsyncGenerator[Sequence[Replica]]:
 
 @asynccontextmanager
 async def expiring(replica: Replica) -> AsyncGenerator[Guard]:
-    """Have a replica expire owners, as the holder of that claim does."""
+    """Expire owners with a replica, as the holder of that claim does."""
     entry = await replica.store.put("claims/owners", b"one")
     guard = Guard(entry.key, entry.created)
     task = asyncio.create_task(replica.registrations.expire_owners(guard))
@@ -73,7 +73,7 @@ async def _end(tasks: Sequence[asyncio.Task[None]]) -> None:
     for task in tasks:
         task.cancel()
     for ended in await asyncio.gather(*tasks, return_exceptions=True):
-        # None when its store was closed before.
+        # The result is None if the store was closed before.
         assert ended is None or isinstance(ended, asyncio.CancelledError), ended
 
 

@@ -1,4 +1,4 @@
-"""API servers of which nothing is there but their calls to the service, many of them."""
+"""Fake API servers: only their calls to the service, at random."""
 
 import asyncio
 import random
@@ -23,22 +23,22 @@ AnswerT = TypeVar("AnswerT")
 
 
 class Member:
-    """Sends heartbeats and reports as its dice or a test say, to one replica or another.
+    """Sends heartbeats and reports, to any of the replicas.
 
     Args:
-        history: Where its calls are recorded.
-        addresses: Of the replicas.
-        name: Its host name.
-        resources: What it reports.
-        lease_s: How long it may be silent.
-        seed: Of its dice.
+        history: Records the calls.
+        addresses: The addresses of the replicas.
+        name: The host name.
+        resources: The resources that it reports.
+        lease_s: The duration of its lease.
+        seed: The seed of its random numbers.
 
     Attributes:
         server_id: Its identity; empty before the first heartbeat.
-        joined: How often it has become a member.
+        joined: How often it has joined.
     """
 
-    def __init__(  # noqa: PLR0913 - each is another thing to be told
+    def __init__(  # noqa: PLR0913 - all by name
         self,
         history: History,
         addresses: Sequence[str],
@@ -70,7 +70,7 @@ class Member:
         await self._stack.aclose()
 
     async def beat(self) -> None:
-        """Send a heartbeat, until it is acknowledged."""
+        """Send a heartbeat until it is acknowledged."""
         request = pb.HeartbeatRequest(
             hostname=self.name, instance=self.name, lease_duration=Duration(seconds=self._lease_s)
         )
@@ -81,7 +81,7 @@ class Member:
         self.joined += answer.joined
 
     async def report(self, *versions: str) -> None:
-        """Report until that is acknowledged; each resource has one of the versions by chance."""
+        """Report until it is acknowledged; each resource has one of the versions at random."""
         request = pb.ReportRequest(api_server_id=self.server_id)
         for resource in self._resources:
             version = f"{GROUP}/{self._dice.choice(versions)}"
@@ -105,7 +105,7 @@ class Member:
             await asyncio.sleep(self._lease_s / 4)
 
     async def live(self, until: float) -> None:
-        """Join, report this and that, leave, die and come back, until a moment."""
+        """Join, report, and depart or stop without departing, again and again until a time."""
         while time.monotonic() < until:
             keeping = asyncio.create_task(self.keep_alive())
             try:
@@ -119,9 +119,9 @@ class Member:
                 await asyncio.sleep(self._lease_s * self._dice.uniform(0, 2))
 
     async def flap(self, until: float) -> None:
-        """Leave and come back at once with the same report, again and again, until a moment.
+        """Depart and join at once with the same report, again and again until a time.
 
-        What a collector is about to remove is reported anew, and found to be so already.
+        So a server reports the same entries that a collector is about to remove.
         """
         while time.monotonic() < until:
             await self.beat()

@@ -1,4 +1,4 @@
-"""StorageVersions as REST clients send them, and the errors that they get."""
+"""StorageVersions as REST clients send them, and their errors."""
 
 from collections.abc import Coroutine
 from datetime import UTC, datetime
@@ -14,7 +14,7 @@ NAME = "apps.deployments"
 
 
 class Clock:
-    """Stands still until it is set."""
+    """A clock that stands still until it is set."""
 
     def __init__(self) -> None:
         self.now = datetime(2026, 1, 2, 3, 4, 5, 678_900, tzinfo=UTC)

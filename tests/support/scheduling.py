@@ -11,21 +11,21 @@ from xdist.scheduler import (  # type: ignore[import-untyped] # pyright: ignore[
     LoadFileScheduling,
 )
 
-# Each of its tests takes long and shares nothing with the others.
+# Each of these tests takes long and is independent of the others.
 _SPLIT = ("tests/e2e/guides/test_pages.py",)
 
 
 def unit_of(nodeid: str) -> str:
-    """Return what names the tests that run one after the other: their file, or a test alone."""
+    """Return the unit of a test: its file, or the test itself. A unit runs on one worker."""
     file = nodeid.partition("::")[0]
     return nodeid if file in _SPLIT else file
 
 
 def mixed(items: Iterable[pytest.Item]) -> list[pytest.Item]:
-    """Return the tests so that those that start processes are spread evenly among the others.
+    """Return the tests in an order that spreads those with processes evenly among the others.
 
-    Together they would overload the machine; at the end few workers would have work. Tests of
-    files that are split come first.
+    Together they would overload the machine, and at the end few workers would have work. Tests of
+    split files come first.
     """
     units: dict[str, list[pytest.Item]] = {}
     for item in items:
@@ -47,7 +47,7 @@ def _starts_processes(unit: Iterable[pytest.Item]) -> bool:
 
 
 class UnitScheduling(LoadFileScheduling):  # type: ignore[misc] # see the import
-    """Gives each worker one unit after the other, in the order of the collection."""
+    """Assigns the units to workers one after the other, in the order of collection."""
 
     def __init__(self, config: pytest.Config) -> None:
         config.option.loadscopereorder = False

@@ -12,7 +12,7 @@ def rows(of: str = "schema") -> list[list[str]]:
     """Return the cells of each row: rule, old, new, and four verdicts.
 
     Args:
-        of: Of rules of a `schema` or of a `definition`.
+        of: `schema` or `definition`.
     """
     _, _, rest = _PAGE.read_text("utf-8").partition(f"## Rules of a {of}\n")
     lines = [line for line in rest.partition("\n## ")[0].splitlines() if "| `{" in line]
@@ -27,7 +27,7 @@ def schema_in(cell: str) -> dict[str, Any]:
 
 
 def definition_in(cell: str) -> dict[str, Any]:
-    """Return a definition as the page writes it, with what is left out."""
+    """Return a definition as the page writes it, with the omitted fields."""
     told: dict[str, Any] = {
         "names": {},
         "versions": [{"name": "v1"}],

@@ -1,4 +1,4 @@
-"""OpenAPI documents with kinds, for the schemas that are made from them."""
+"""OpenAPI documents with kinds, and a fake `Documents` that serves them."""
 
 import hashlib
 import json
@@ -51,8 +51,8 @@ class MadeUpDocuments:
     """Documents by key, as `Documents` serves them.
 
     Attributes:
-        texts: The documents; an error stands for one that cannot be had.
-        asked: The keys of those whose bodies were asked for.
+        texts: The documents; an error for one that cannot be read.
+        asked: The keys of requested bodies.
         error: Raised by all methods.
     """
 

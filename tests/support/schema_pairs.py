@@ -1,4 +1,4 @@
-"""Random pairs of structural schemas, and values that are mostly valid under the old one."""
+"""Random pairs of structural schemas, and values that are likely to be valid under the old one."""
 
 import copy
 from random import Random
@@ -67,7 +67,7 @@ def _array(random: Random, found: dict[str, Any], depth: int) -> None:
 
 
 def _need(items: dict[str, Any], key: str, random: Random) -> None:
-    """Make a field one that a key of a list may be: required, or with a default."""
+    """Make a field required or give it a default, as keys of lists need."""
     if random.random() < 0.5:
         items["required"] = sorted({*items.get("required", ()), key})
     else:
@@ -138,7 +138,7 @@ def _object(random: Random, found: dict[str, Any], depth: int) -> None:
 
 
 def _resource(random: Random, found: dict[str, Any], depth: int) -> None:
-    """Make a schema that of an embedded resource."""
+    """Turn a schema into that of an embedded resource."""
     found[_EMBEDDED] = True
     if random.random() < 0.5:
         found[_PRESERVE] = True
@@ -195,7 +195,7 @@ _KEYWORDS = (
 
 
 def changed(random: Random, old: dict[str, Any], depth: int = 2) -> dict[str, Any]:
-    """Return a schema like another one, with a change or several or none."""
+    """Return a copy of a schema with any number of changes."""
     if random.random() < 0.1:
         return schema(random, depth)
     new = copy.deepcopy(old)
@@ -276,7 +276,7 @@ def _change_flags(random: Random, new: dict[str, Any]) -> None:
 
 
 def _leave_out_flags(new: dict[str, Any]) -> None:
-    """Leave out what only stands beside another keyword, and what is false."""
+    """Remove flags that are false, and flags whose keyword is absent."""
     for limit, flag in (("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")):
         if limit not in new:
             new.pop(flag, None)
@@ -286,7 +286,7 @@ def _leave_out_flags(new: dict[str, Any]) -> None:
 
 
 def _change_rules(random: Random, new: dict[str, Any]) -> None:
-    """Change rules and logic, and leave out those that no longer fit the fields."""
+    """Change rules and logic, and remove those that no longer fit the fields."""
     if random.random() < 0.15:
         new.pop(_RULES, None)
         for keyword in _LOGIC:
@@ -305,7 +305,7 @@ def _change_rules(random: Random, new: dict[str, Any]) -> None:
 
 
 def _fits(branch: dict[str, Any], fields: dict[str, Any]) -> bool:
-    """Tell whether the fields that a branch of logic names are there, with a type."""
+    """Tell whether the fields that a branch of logic names exist and have a type."""
     limited: dict[str, Any] = branch.get("properties", {})
     named = {*limited, *branch.get("required", ())}
     return named <= fields.keys() and all(fields[name].get("type") for name in limited)

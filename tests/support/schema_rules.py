@@ -1,4 +1,4 @@
-"""CEL rules for random schemas, each with what it says in Python: the model needs no CEL."""
+"""CEL rules for random schemas, each with the same rule in Python: the model needs no CEL."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -11,11 +11,11 @@ class UnknownRuleError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A rule.
+    """A rule in Python.
 
     Attributes:
-        holds: Tells what the rule tells of a value.
-        needs: Fields that it selects, with their types; the schema must have them.
+        holds: Returns the result of the rule for a value.
+        needs: The selected fields with their types; the schema must have them.
     """
 
     holds: Callable[[Any], bool]
@@ -26,7 +26,7 @@ def _rule(holds: Callable[[Any], bool], **needs: str) -> Rule:
     return Rule(holds, needs)
 
 
-# By type of the value; those of objects with properties are apart from those of maps.
+# By type of the value: `object` has properties, `map` has additionalProperties.
 RULES: dict[str, dict[str, Rule]] = {
     "string": {
         "self.startsWith('a')": _rule(lambda value: value.startswith("a")),

@@ -1,4 +1,4 @@
-"""Definitions and documents with schemas, servers that have them, and sources of them."""
+"""Definitions and documents with schemas, and servers and sources of both."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -121,13 +121,13 @@ def served(
     groups: Sequence[object] = (),
     broken: Routes | None = None,
 ) -> Respond:
-    """Return what a server answers.
+    """Return the answers of a server.
 
     Args:
         openapi: Documents by key, such as `apis/example.com/v1`.
-        definitions: Those that may be listed, in pages of one; None where that is forbidden.
+        definitions: Listed in pages of one; None where the list is forbidden.
         groups: Of the aggregated document.
-        broken: What is answered instead, by path.
+        broken: Other answers, by path.
     """
     bodies = {key: json.dumps(one).encode() for key, one in openapi.items()}
     routes: Routes = {

@@ -1,8 +1,8 @@
-"""A small model of what an API server does with a field: prune, default, validate.
+"""A small model of how an API server treats a field: prune, default, validate.
 
-It is written from Kubernetes' sources and from what a real server answered (schema_trials.py), and
-shares nothing with the library that it checks. Of CEL it has the rules in schema_rules.py, of
-formats two.
+It is written from Kubernetes' sources and from answers of a real server (schema_trials.py), and
+shares no code with the library under test. It knows the CEL rules of schema_rules.py and two
+formats.
 """
 
 import datetime as dt
@@ -25,10 +25,10 @@ _OF_RESOURCES = ("apiVersion", "kind", "metadata")
 
 @dataclass(frozen=True, slots=True)
 class Treated:
-    """What became of a value.
+    """A value as the server keeps it.
 
     Attributes:
-        errors: Paths of what is not valid; items are `[]`, values of maps `{}`.
+        errors: Paths of invalid values; items are `[]`, values of maps `{}`.
     """
 
     value: Any
@@ -36,7 +36,7 @@ class Treated:
 
 
 def serve(schema: dict[str, Any], value: Any) -> Treated:  # noqa: ANN401 - JSON
-    """Return what the server makes of a value that is sent."""
+    """Return a value as the server keeps it."""
     kept = json.loads(json.dumps(value))
     _default(schema, kept)
     _drop_nulls(schema, kept)
@@ -54,7 +54,7 @@ def _inner(schema: dict[str, Any], key: str) -> dict[str, Any] | None:
         return cast("dict[str, Any]", properties[key])
     additional = schema.get("additionalProperties")
     if additional is True:
-        return {"nullable": True}  # it is kept, but not what it has
+        return {"nullable": True}  # the value is kept, its fields are not
     return additional if is_object(additional) else None
 
 
@@ -141,14 +141,14 @@ def _as_python(pattern: str) -> str:
 
 
 def _is_one_of(value: Any, enum: list[Any]) -> bool:  # noqa: ANN401 - JSON
-    """Tell whether a value is in an enum, to whose types the server converts it; null is not."""
+    """Tell whether a value is in an enum, after conversion to its types; null never is."""
     if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 0x110000:
         return value in enum or chr(value) in enum
     return value is not None and (value in enum or (type(value) is float and int(value) in enum))
 
 
 def _meets(schema: dict[str, Any], value: Any, *, is_new: bool = True) -> bool:  # noqa: ANN401, C901, PLR0911
-    """Tell whether a value keeps the bounds that a schema has."""
+    """Tell whether a value is within the bounds of a schema."""
     if "enum" in schema and not _is_one_of(value, schema["enum"]):
         return False
     if isinstance(value, str):
@@ -278,11 +278,11 @@ def _of_resource(schema: dict[str, Any], value: Any, path: str) -> list[str]:  #
 
 
 def stored_errors(schema: dict[str, Any], value: Any) -> tuple[str, ...] | None:  # noqa: ANN401
-    """Return the errors that an update of other fields meets; None where CEL cannot read a value.
+    """Return the errors of an update of other fields; None where CEL cannot read a value.
 
     Args:
-        schema: That of the update.
-        value: The stored value, as `serve` makes it of this schema.
+        schema: The schema at the time of the update.
+        value: The stored value, as `serve` keeps it with this schema.
     """
     errors = list[str]()
     _check_update(schema, value, "", errors, is_compared=True)
@@ -330,7 +330,7 @@ def _has_duplicates(schema: dict[str, Any], value: list[Any]) -> bool:
 
 
 def _is_equal(schema: dict[str, Any], value: Any) -> bool:  # noqa: ANN401 - JSON
-    """Tell whether the server finds that a value did not change; not where a field has no name."""
+    """Tell whether the server takes a value for unchanged; it does not where a field is unknown."""
     if is_object(value):
         fields = [(_inner(schema, key), one) for key, one in value.items()]
         if schema.get("additionalProperties") is True:
@@ -381,7 +381,7 @@ def differences(
     after: Any,  # noqa: ANN401 - JSON
     sent: Any,  # noqa: ANN401 - JSON
 ) -> dict[str, str]:
-    """Return what became of parts, by path: pruned where it was sent, or defaulted."""
+    """Return the outcome of changed parts, by path: `pruned` if it was sent, else `defaulted`."""
     found = dict[str, str]()
     _differ(schema, (before, after, sent), "", found)
     return found

@@ -44,7 +44,7 @@ class RefusedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """How a server treated a value.
+    """The outcome of a trial.
 
     Attributes:
         before: The value as the old definition keeps it; None where it refuses it.

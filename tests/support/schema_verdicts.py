@@ -1,4 +1,4 @@
-"""What contradicts the verdicts of changes: that which became of a value."""
+"""Compares the verdicts of changes with the outcome for a value."""
 
 import re
 from collections.abc import Iterable
@@ -15,7 +15,7 @@ _ALLOWED = {
 
 
 def is_related(one: str, other: str) -> bool:
-    """Tell whether a path is the other, or above or below it; `{}` is any field."""
+    """Tell whether two paths are equal or one is above the other; `{}` stands for any field."""
     first, second = (re.findall(r"\.[^.\[{]+|\[\]|\{\}", path) for path in (one, other))
     return all(
         left == right or (left != "[]" != right and "{}" in (left, right))
@@ -29,7 +29,7 @@ def contradiction(
     value: Any,  # noqa: ANN401 - JSON
     changes: Iterable[Change],
 ) -> str | None:
-    """Return what no change tells of, empty for nothing; None for a value that was not valid.
+    """Return an outcome that no change explains, empty for none; None for an invalid value.
 
     The changes are those of `compare` with the path `spec`.
     """
@@ -55,7 +55,7 @@ def contradiction(
         found = missing(differences(new, before.value, after.value, value), "writer")
     read = serve(new, before.value).value
     errors = stored_errors(new, read)
-    if errors is None:  # a rule that cannot be evaluated may be refused or not
+    if errors is None:  # the server may refuse a rule that cannot be evaluated, or not
         return found
     if errors:
         return found or missing(dict.fromkeys(errors, "rejected"), "stored")

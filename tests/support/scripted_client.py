@@ -1,4 +1,4 @@
-"""Either client of a scripted server, with a clock to set."""
+"""Both clients of a scripted server, with a clock to set."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -20,7 +20,7 @@ KEY = "a key"
 
 
 class MemoryCache:
-    """A cache that remembers what was put into it, in order."""
+    """A cache that records what was put into it, in order."""
 
     def __init__(self, fetched: FetchedSnapshot | None = None) -> None:
         self.fetched = fetched
@@ -43,7 +43,7 @@ class Scene:
     """A server that serves nothing yet, and clients of it.
 
     Attributes:
-        is_async: Which client it is about.
+        is_async: Whether `client` returns the asynchronous client.
     """
 
     is_async: bool
@@ -57,7 +57,7 @@ class Scene:
         options: ClientOptions = DEFAULT_OPTIONS,
         can_listen: bool = False,
     ) -> Either:
-        """Return another client; close it."""
+        """Return a new client, which the caller closes."""
         if self.is_async:
             return AsyncDiscoveryClient(
                 ScriptedTransport(self.script, can_listen=can_listen),
@@ -81,13 +81,13 @@ class Scene:
         return ScriptedTransport(script) if self.is_async else SyncScriptedTransport(script)
 
     def reset(self) -> None:
-        """Count requests from now on."""
+        """Reset the count of requests."""
         self.script.asked = 0
 
 
 @asynccontextmanager
 async def scene(*, is_async: bool) -> AsyncGenerator[Scene]:
-    """Give a scene whose server lets everybody go at the end."""
+    """Yield a scene; at the end the server releases all requests."""
     clock = SetClock()
     made = Scene(is_async, clock, ScriptedServer(clock))
     try:

@@ -35,8 +35,8 @@ class Scripted:
 
     Attributes:
         gets: The next answers of GetDiscovery.
-        sources: Those of ListSources.
-        watches: The messages of the next watches; one whose messages are used up ends well.
+        sources: The next answers of ListSources.
+        watches: The messages of the next watches; after its messages a watch ends with OK.
         asked: Method, request and metadata of each call, in order.
         gone: Set whenever a caller leaves a watch that hangs.
     """

@@ -26,12 +26,12 @@ class ScriptedStorageVersions(
     """The server.
 
     Attributes:
-        listing: What ListStorageVersions answers.
-        ends: For a method, how its next calls end.
-        events: What WatchStorageVersions tells next, and how it ends.
-        scripts: What the next calls of WaitForAgreement say; after the last of them it is silent.
+        listing: The answer of ListStorageVersions.
+        ends: By method, how the next calls end.
+        events: The next events of WatchStorageVersions, and its end.
+        scripts: The answers of the next calls of WaitForAgreement; a call goes on after them.
         calls: Every call that arrived.
-        timeouts: For how long each of them was to go on, in seconds.
+        timeouts: The timeout of each call, in seconds.
     """
 
     def __init__(self) -> None:
@@ -54,14 +54,14 @@ class ScriptedStorageVersions(
         members: Sequence[lease_pb2.Lease] = (),
         comparisons: Sequence[pb.HashComparison] = (),
     ) -> None:
-        """Answer ListStorageVersions so from now on."""
+        """Set the answer of ListStorageVersions."""
         answer = pb.ListStorageVersionsResponse(members=members, comparisons=comparisons)
         answer.list.metadata.resource_version = str(revision)
         answer.list.items.extend(objects)
         self.listing = answer
 
     def changed(self, revision: int) -> None:
-        """Have WatchStorageVersions tell of a change."""
+        """Send an event to WatchStorageVersions."""
         event = pb.WatchStorageVersionsResponse(
             type=pb.WatchStorageVersionsResponse.EVENT_TYPE_MODIFIED, resource_version=str(revision)
         )
@@ -118,7 +118,7 @@ class ScriptedStorageVersions(
 def storage_version(
     entries: Mapping[str, str], name: str = DEPLOYMENTS, *, agreed: str = ""
 ) -> storageversion_pb2.StorageVersion:
-    """Return an object with what each server writes, by default `False` unless all write one."""
+    """Return an object; `agreed` is the status of its condition, by default whether all agree."""
     found = storageversion_pb2.StorageVersion()
     found.metadata.name = name
     found.metadata.uid = f"uid of {name}"
@@ -159,7 +159,7 @@ def progress(
     unreported: Sequence[str] = (),
     name: str = DEPLOYMENTS,
 ) -> pb.AgreementProgress:
-    """Return how far servers agree."""
+    """Return the progress of an agreement."""
     told = pb.AgreementProgress(
         name=name,
         agreed=bool(agreeing) and not lagging,

@@ -1,4 +1,4 @@
-"""A server in memory that does what a test says, the transports to it, and a clock to set."""
+"""A server in memory that a test controls, the transports to it, and a clock to set."""
 
 import asyncio
 import threading
@@ -24,7 +24,7 @@ _PATIENCE_S = 20.0
 
 
 class SetClock:
-    """A clock that stands still, unless it is set forward or somebody waits by it."""
+    """A clock that stands still until it is set forward, or until a wait passes."""
 
     def __init__(self) -> None:
         self.seconds = 1000.0
@@ -50,11 +50,11 @@ class SetClock:
 
 
 class ScriptedServer:
-    """What the server serves, and how it behaves, from now on.
+    """The server.
 
     Attributes:
-        asked: How many requests have come.
-        listeners: How many listen.
+        asked: Number of requests.
+        listeners: Number of listeners.
     """
 
     def __init__(self, clock: SetClock, *groups: Group) -> None:
@@ -75,12 +75,12 @@ class ScriptedServer:
         self.tell()
 
     def fail(self, error: Exception | None) -> None:
-        """Answer with that error; None for no more."""
+        """Answer with an error; None for no error."""
         self.error = error
         self.tell()
 
     def hold(self) -> None:
-        """Keep all who ask waiting, until `release`."""
+        """Hold all requests until `release`."""
         self.is_holding = True
 
     def release(self) -> None:
@@ -88,7 +88,7 @@ class ScriptedServer:
         self.tell()
 
     def tell(self) -> None:
-        """Let listeners look again, and those who wait for something."""
+        """Wake listeners and waiting requests."""
         with self._changed:
             self.edition += 1
             self._changed.notify_all()
@@ -220,11 +220,11 @@ class SyncScriptedTransport(_Scripted):
 
 
 # --------------------------------------------------------------------------------------------------
-# What it may serve.
+# Groups to serve.
 
 
 def resource(gv: GroupVersion, name: str, kind: str) -> Resource:
-    """Return a resource that is singular in lower case."""
+    """Return a resource whose singular name is its kind in lower case."""
     return Resource(
         gv=gv,
         name=name,

@@ -1,4 +1,4 @@
-"""The real `apidiscovery serve`, as a process of its own on free loopback ports."""
+"""`apidiscovery serve` as a process, on free loopback ports."""
 
 import json
 import os
@@ -18,24 +18,24 @@ COMMAND = Path(sys.executable).with_name("apidiscovery")
 START_S = 30.0
 # The server drains for 5 s at most and then needs a moment to end.
 STOP_S = 8.0
-# A server that waits for what does not end takes at least so long to stop.
+# A server with requests that do not end takes at least so long to stop.
 DRAIN_S = 5.0
 
 
 def environment(home: Path, extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return variables for a process that must not see the settings of whoever runs the tests."""
+    """Return the variables of a process, without the settings of the user who runs the tests."""
     kept = {name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ}
     return {**kept, "HOME": str(home), **(extra or {})}
 
 
 class Server:
-    """A server that answers, until it is stopped.
+    """A server that is ready.
 
     Attributes:
         process: The process.
         http: `host:port` of HTTP; empty when it is off.
-        grpc: The same of gRPC.
-        ready_file: Where the server announced the addresses.
+        grpc: `host:port` of gRPC; empty when it is off.
+        ready_file: The file with both addresses.
     """
 
     def __init__(self, process: subprocess.Popen[bytes], folder: Path) -> None:
@@ -61,14 +61,14 @@ class Server:
         return int(self.http.rpartition(":")[2])
 
     def log(self) -> str:
-        """Return what it wrote to standard error so far."""
+        """Return its log so far."""
         return self._log.read_text(encoding="utf-8")
 
     def stop(self, by: signal.Signals = signal.SIGTERM, within_s: float = STOP_S) -> float:
-        """End it as an operator would and expect that it ends well.
+        """Send a signal, and expect exit code 0 and no traceback.
 
         Returns:
-            How long that took in seconds.
+            The time until the end, in seconds.
         """
         if self.process.poll() is not None:
             return 0.0
@@ -77,7 +77,7 @@ class Server:
         try:
             self.process.wait(within_s)
         except subprocess.TimeoutExpired:
-            self.process.send_signal(signal.SIGABRT)  # faulthandler says where it is
+            self.process.send_signal(signal.SIGABRT)  # faulthandler writes a traceback
             self.process.wait()
             where = f"still running {within_s} s after {by.name}:\n{self.log()}"
             raise AssertionError(where) from None
@@ -106,10 +106,10 @@ def serving(
     """Run `apidiscovery serve FLAGS`.
 
     Args:
-        folder: Where its log and the ready file are.
+        folder: The folder of the log and the ready file.
         flags: More flags.
         env: More variables.
-        addresses: Whether to tell it by flags to take free ports.
+        addresses: Whether flags select free ports.
     """
     command = [str(COMMAND), "serve", "--ready-file", str(folder / "ready.json")]
     if addresses:

@@ -1,6 +1,6 @@
-"""Runs a Python program on a machine whose clock is wrong: SECONDS PROGRAM [ARGUMENT...].
+"""Runs a Python program with a wrong wall clock: SECONDS PROGRAM [ARGUMENT...].
 
-Only the wall clock is; time passes as fast as anywhere.
+The monotonic clock stays right.
 """
 
 import datetime as dt
@@ -14,7 +14,7 @@ _EXACT = dt.datetime
 
 
 def shift(seconds: float) -> None:
-    """Let this process believe that it is so much later."""
+    """Set the clock of this process forward."""
     real, real_ns = time.time, time.time_ns
     time.time = lambda: real() + seconds
     time.time_ns = lambda: real_ns() + int(seconds * 1e9)

@@ -1,4 +1,4 @@
-"""Answers of API servers of every age, and of proxies before them that change headers."""
+"""Answers of API servers of all releases, and of proxies that change headers."""
 
 import gzip
 import json
@@ -23,13 +23,13 @@ PROTOBUF = "application/vnd.kubernetes.protobuf"
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """How servers of some releases answer.
+    """The behaviour of servers of some releases.
 
     Attributes:
-        aggregated: The versions of aggregated documents that they know.
-        reads_parameters: Whether a clause with parameters is another than without.
-        many_clauses: Whether a list of clauses is understood at all.
-        cluster: Whose unaggregated documents; empty for those of a new release.
+        aggregated: The supported versions of aggregated documents.
+        reads_parameters: Whether parameters of a clause in Accept count.
+        many_clauses: Whether Accept may have several clauses.
+        cluster: The recorded cluster with the unaggregated documents; empty for a new release.
     """
 
     aggregated: tuple[str, ...] = ()
@@ -73,7 +73,7 @@ def new_groups(path: str) -> tuple[Group, ...]:
 
 
 def respond(release: Release) -> Respond:
-    """Return what servers of a release answer."""
+    """Return the answers of a server of a release."""
 
     def answer(request: Request) -> Answer:
         accept = request.headers.get("accept", "application/json")
@@ -90,7 +90,7 @@ def respond(release: Release) -> Respond:
 
 
 def _answer(release: Release, request: Request, clause: str) -> Answer | None:
-    """Return what is answered to a clause; None for one that does not fit."""
+    """Return the answer to a clause of Accept; None if there is none."""
     media_type, _, parameters = clause.partition(";")
     if parameters and release.reads_parameters:
         version = parameters.split(";")[1].removeprefix("v=")
@@ -127,7 +127,7 @@ def _as_protobuf(document: bytes) -> bytes:
 
 
 def halves(core: Release, named: Release) -> Respond:
-    """Return a cluster of which `/api` and all below are of another release than the rest."""
+    """Return the answers of a cluster whose `/api` is of another release than its `/apis`."""
 
     def answer(request: Request) -> Answer:
         is_core = request.path == "/api" or request.path.startswith("/api/")
@@ -136,11 +136,11 @@ def halves(core: Release, named: Release) -> Respond:
     return answer
 
 
-# What proxies do.
+# Proxies.
 
 
 def with_accept(accept: str | None) -> Callable[[Respond], Respond]:
-    """Return what replaces Accept, or for None drops it."""
+    """Return a proxy that replaces Accept, or drops it for None."""
 
     def proxy(inner: Respond) -> Respond:
         def answer(request: Request) -> Answer:
@@ -153,7 +153,7 @@ def with_accept(accept: str | None) -> Callable[[Respond], Respond]:
 
 
 def with_content_type(content_type: str | None) -> Callable[[Respond], Respond]:
-    """Return what replaces Content-Type, or for None drops it."""
+    """Return a proxy that replaces Content-Type, or drops it for None."""
 
     def proxy(inner: Respond) -> Respond:
         return lambda request: replace(inner(request), content_type=content_type)
@@ -162,7 +162,7 @@ def with_content_type(content_type: str | None) -> Callable[[Respond], Respond]:
 
 
 def compressing(inner: Respond) -> Respond:
-    """Compress for whoever accepts it."""
+    """Return a proxy that compresses bodies for clients that accept gzip."""
 
     def answer(request: Request) -> Answer:
         found = inner(request)

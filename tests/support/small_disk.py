@@ -14,10 +14,10 @@ class NoSmallDisk(Exception):
 
 
 class SmallDisk:
-    """A file system of few MiB.
+    """A file system of a few MiB.
 
     Attributes:
-        folder: The folder where it is mounted.
+        folder: The mount point.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -33,7 +33,7 @@ class SmallDisk:
                         pass
 
     def free(self) -> None:
-        """Remove what `fill` has written."""
+        """Remove the file of `fill`."""
         self._filler.unlink()
 
 

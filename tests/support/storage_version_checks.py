@@ -1,7 +1,7 @@
-"""Whether a recorded history of storage versions keeps what was promised.
+"""Checks of a recorded history of storage versions.
 
-Nothing here knows how the service does it. Each check returns what is wrong, in words, and is
-sound: lateness of whoever recorded makes it see less, never more.
+They know nothing of the implementation. Each returns descriptions of violations, and none of them
+is wrong: when events were recorded late, a check finds less.
 """
 
 from collections import defaultdict
@@ -17,9 +17,9 @@ class Run:
     """A guarded migration that came to its end.
 
     Attributes:
-        began: When its body began, and
-        ended: when that had nothing more to do.
-        revision: Of the object, at which all agreed.
+        revision: The revision of the object at which all agreed.
+        began: When its body began.
+        ended: When its body ended.
     """
 
     name: str
@@ -37,7 +37,7 @@ class Write:
 
     Attributes:
         life_began: When the process was started.
-        ended: When the answer came, or it was known that none would.
+        ended: When the answer came, or the request failed.
     """
 
     server_id: str
@@ -48,7 +48,7 @@ class Write:
 
 
 def wrong_of(history: History, runs: Sequence[Run] = ()) -> list[str]:
-    """Return everything that must not have been."""
+    """Return all violations."""
     return [
         *(
             f"replicas tell {name} at {revision} differently"
@@ -90,11 +90,11 @@ def _successive(seen: Iterable[Seen]) -> Iterator[tuple[Seen, Seen]]:
 
 
 def transitions(history: History) -> int:
-    """Return how often an agreement began, ended or changed."""
+    """Return how often an agreement began, ended or changed, over all objects."""
     return sum(before.claim != after.claim for before, after in _successive(history.seen))
 
 
-# What was acknowledged stands while its server is a member.
+# An acknowledged report is kept as long as its server is a member.
 
 
 def _lost_reports(history: History) -> Iterator[str]:
@@ -140,14 +140,14 @@ def _lost(
                     f"{one.name} at {one.revision} has lost {report.server_id}, which reported"
                     f" {report.versions[one.name]} at {revision}: {one.entries}"
                 )
-            return  # whichever report it is, the entry is there and says one of the same
+            return  # the entry exists, whichever report it comes from
 
 
 def _may_say(one: Seen, reports: Iterable[Report]) -> set[str]:
-    """Return what the entry of a server may say: acknowledged last, or not certain."""
+    """Return the versions that the entry of a server may have: the last, or an uncertain one."""
     about = [report for report in reports if one.name in report.versions]
     done = [r for r in about if r.revisions.get(one.name, one.revision + 1) <= one.revision]
-    # Reports that found all so already have the revision of the one that made it so.
+    # A report that changes nothing has the revision of the one before.
     latest = max((r.revisions[one.name] for r in done), default=0)
     allowed = [r for r in done if r.revisions[one.name] == latest]
     uncertain = [r for r in about if r not in done and r.began <= one.at]
@@ -162,7 +162,7 @@ def _removed(report: Report, until: Beat, history: History) -> Iterator[str]:
 
 
 def _early_ends(history: History) -> Iterator[str]:
-    """Tell of memberships that ended before the lease could, though nobody departed."""
+    """Find memberships that ended before the lease, without a departure."""
     last: dict[str, Beat] = {}
     for beat in sorted(history.beats, key=lambda beat: beat.revision):
         before = last.get(beat.server_id)
@@ -177,7 +177,7 @@ def _early_ends(history: History) -> Iterator[str]:
             yield f"the lease of {beat.server_id} ended early: {before} {beat}"
 
 
-# What a guarded migration relies on.
+# Guarantees for a guarded migration.
 
 
 def _broken_runs(history: History, runs: Iterable[Run]) -> Iterator[str]:
@@ -197,7 +197,7 @@ def _broken_runs(history: History, runs: Iterable[Run]) -> Iterator[str]:
 def wrong_writes(
     history: History, name: str, writes: Iterable[Write], runs: Sequence[Run]
 ) -> list[str]:
-    """Return writes that nobody could know of."""
+    """Return writes in versions that were not reported before."""
     wrong: list[str] = []
     of_name = [run for run in runs if run.name == name]
     told = sorted((one for one in history.seen if one.name == name), key=lambda one: one.at)

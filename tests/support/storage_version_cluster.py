@@ -1,4 +1,4 @@
-"""Replicas of the service, API servers and migrations: processes that tests kill and cut off."""
+"""Replicas of the service, API servers and migrations, as processes that tests kill and isolate."""
 
 import asyncio
 import json
@@ -37,8 +37,8 @@ class Program:
     """A process that can be killed, and started again with other arguments.
 
     Args:
-        folder: Where it runs, and where what it writes is kept.
-        name: Of the file for that.
+        folder: The working directory, with the log.
+        name: The name of the log.
     """
 
     def __init__(self, folder: Path, name: str) -> None:
@@ -54,7 +54,7 @@ class Program:
         return self._process is not None and self._process.poll() is None
 
     def log(self) -> str:
-        """Return what it has written in all its lives."""
+        """Return the output of all its runs."""
         return self._output.read_text(encoding="utf-8") if self._output.exists() else ""
 
     def run(self, *command: str) -> None:
@@ -71,14 +71,14 @@ class Program:
             )
 
     def kill(self) -> None:
-        """End it as kill -9 does, if it runs."""
+        """Kill it with SIGKILL, if it runs."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
             self._process = None
 
     async def stop(self) -> None:
-        """Ask it to end, and expect that it ends well."""
+        """Send SIGTERM, and expect exit code 0."""
         process = self._process
         assert process is not None
         process.send_signal(signal.SIGTERM)
@@ -91,13 +91,13 @@ class Program:
 
 
 class Replica(Program):
-    """A replica of the service, at the same address in all its lives.
+    """A replica of the service, at the same address after each start.
 
     Args:
-        folder: Where it runs.
-        name: Of the replica.
-        store: URL.
-        shift_s: How much later it is on its machine.
+        folder: The working directory.
+        name: The name of the replica.
+        store: The URL of the store.
+        shift_s: How many seconds its clock is ahead.
     """
 
     def __init__(self, folder: Path, name: str, store: str, shift_s: float = 0) -> None:
@@ -108,7 +108,7 @@ class Replica(Program):
         self._ready = folder / f"{name}.ready"
 
     async def start(self) -> None:
-        """Start it, and return when it answers."""
+        """Start it, and wait until it is ready."""
         self._ready.unlink(missing_ok=True)
         shifted = [str(_SUPPORT / "shifted_clock.py"), str(self.shift_s)] if self.shift_s else []
         self.run(
@@ -124,10 +124,10 @@ class ApiServer(Program):
     """The example of an extension API server.
 
     Args:
-        folder: Where it runs, shared with the others: they have one file of widgets.
-        name: Its host name.
+        folder: The working directory; all servers share its file of widgets.
+        name: The host name.
         services: Addresses of the service.
-        lease_s: How long it may be silent.
+        lease_s: The duration of its lease.
     """
 
     def __init__(self, folder: Path, name: str, services: Sequence[str], lease_s: int) -> None:
@@ -142,7 +142,7 @@ class ApiServer(Program):
         return self.folder / "widgets.db"
 
     def start(self, encode: str) -> None:
-        """Start it with the version that it is to write."""
+        """Start it; it writes objects in the version `encode`."""
         services = [word for address in self._services for word in ("--service", address)]
         self.run(
             *(sys.executable, str(EXTENSION_SERVER), *services, "--http", self.address),
@@ -152,21 +152,21 @@ class ApiServer(Program):
 
 
 class Migrations(Program):
-    """A process with one guarded migration after the other."""
+    """A process that runs guarded migrations one after the other."""
 
     def start(self, seed: int, address: str, *names: str) -> None:
         script = str(_SUPPORT / "guarded_migrations.py")
         self.run(sys.executable, script, str(seed), address, *names)
 
     def outcome(self) -> tuple[list[Run], list[str]]:
-        """Return the migrations that came to their end, and why others did not."""
+        """Return the finished migrations, and the reasons why others were interrupted."""
         lines = self.log().split("\n")[:-1]
         assert all(line.startswith("{") for line in lines), self.log()[-5000:]
         told = [cast("dict[str, Any]", json.loads(line)) for line in lines]
         return [Run(**one) for one in told if "uid" in one], [o["why"] for o in told if "why" in o]
 
     async def until_done(self, version: str) -> None:
-        """Wait until one more has come to its end, with this version."""
+        """Wait until one more migration to this version is finished."""
         since = time.monotonic()
 
         def is_done() -> bool:
@@ -177,7 +177,7 @@ class Migrations(Program):
 
 
 class Collector(Program):
-    """A collector of garbage that asks nobody whether another one collects."""
+    """A garbage collector that does not ask whether another one is at work."""
 
     def start(self, store: str) -> None:
         self.run(sys.executable, str(_SUPPORT / "garbage_collector.py"), store)
@@ -187,19 +187,19 @@ ProgramT = TypeVar("ProgramT", bound=Program)
 
 
 class Cluster:
-    """Replicas on one store, all that runs beside them, and all that is recorded.
+    """Replicas on one store, the programs beside them, and the recorded history.
 
     Args:
-        folder: Where programs run.
-        store: URL of the store, not through any network that can be cut.
-        seed: Of whatever is left to chance.
+        folder: The working directory of programs.
+        store: The URL of the store, without a proxy.
+        seed: The seed of all random numbers.
 
     Attributes:
-        dice: Decides what is left to chance.
-        history: What is recorded.
-        steps: Where calls of API servers can be held.
+        dice: The random numbers.
+        history: The recorded history.
+        steps: Steps at which calls of API servers can be held.
         replicas: The processes.
-        networks: Between each replica and etcd; empty for SQLite.
+        networks: The proxies between each replica and etcd; empty for SQLite.
         services: Addresses for API servers, one for each replica.
     """
 
@@ -236,29 +236,29 @@ class Cluster:
         return self.store.startswith("etcd:")
 
     def keep(self, program: ProgramT) -> ProgramT:
-        """Return a program, which is killed in the end at the latest."""
+        """Return a program, which is killed at the end of the test at the latest."""
         self._programs.append(program)
         return program
 
     def beside(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
-        """Do something meanwhile, until it is done or all ends."""
+        """Run a coroutine in a task, until the end of the test at the latest."""
         task = asyncio.create_task(work)
         self._tasks.append(task)
         return task
 
     def migrating(self, *names: str) -> Migrations:
-        """Return a process that migrates these resources from now on, with the last replica."""
+        """Start a process that migrates these resources through the last replica."""
         migrations = self.keep(Migrations(self.folder, "migrations"))
         migrations.start(self.seed, self.replicas[-1].address, *names)
         return migrations
 
     def api_server(self, name: str, services: Sequence[str] = (), lease_s: int = 10) -> ApiServer:
-        """Return an API server that is not started yet."""
+        """Return an API server, which is not started yet."""
         services = services or self.services
         return self.keep(ApiServer(self.folder, name, services, lease_s))
 
     async def start(self, *shifts_s: float) -> None:
-        """Start a replica for each of these shifts of its clock."""
+        """Start a replica for each of these clock offsets."""
         for shift_s in shifts_s:
             url = await self._network()
             name = f"replica-{len(self.replicas)}"
@@ -270,7 +270,7 @@ class Cluster:
         await asyncio.gather(*(replica.start() for replica in self.replicas))
 
     async def _network(self) -> str:
-        """Return the URL of the store behind a network that can be cut, where there is one."""
+        """Return the URL of the store; of etcd, behind a proxy that can be cut."""
         if not self.is_etcd:
             return self.store
         scheme, _, rest = self.store.partition("//")
@@ -280,7 +280,7 @@ class Cluster:
         return f"{scheme}//{network.address}/{prefix}"
 
     async def network_to(self, address: str) -> TcpProxy:
-        """Return another network that can be cut."""
+        """Return another proxy that can be cut."""
         return await self._stack.enter_async_context(TcpProxy(address))
 
     async def list(self, replica: Replica) -> pb.ListStorageVersionsResponse:
@@ -290,7 +290,7 @@ class Cluster:
             )
 
     async def converge(self, wanted: "Callable[[Listed], bool]", within_s: float) -> "Listed":
-        """Return what every replica says, as soon as all say the same and it is as wanted."""
+        """Wait until all replicas have the same wanted state; return that state."""
         deadline = time.monotonic() + within_s
         while True:
             said = [await self._listed(replica) for replica in self.replicas]
@@ -317,12 +317,12 @@ class Cluster:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """What is there.
+    """The state of a replica.
 
     Attributes:
         members: Identities of the API servers.
         entries: The version that each server writes, by object.
-        revisions: Of each object.
+        revisions: The revision of each object.
         common: The common version of each object that has one.
     """
 

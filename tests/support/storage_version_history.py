@@ -1,6 +1,6 @@
-"""What a service of storage versions acknowledged and told while things failed, and when.
+"""Records the answers and events of a service of storage versions, while faults are injected.
 
-Moments are seconds of the monotonic clock, which all processes of a machine share.
+Times are seconds of the monotonic clock, which all processes of a machine share.
 """
 
 import asyncio
@@ -26,9 +26,9 @@ class Beat:
     """A heartbeat that was acknowledged.
 
     Attributes:
-        uid: Of the lease, another one in each membership.
-        holder: Of the lease, another one in each life of the server.
-        revision: At which the lease stood.
+        uid: The uid of the lease; it differs in each membership.
+        holder: The holder of the lease; it differs in each life of the server.
+        revision: The revision of the lease.
     """
 
     server_id: str
@@ -46,8 +46,8 @@ class Report:
     """A report that was sent.
 
     Attributes:
-        versions: The version that is written, by name of the object.
-        revisions: At which each object said so; empty while it is not acknowledged.
+        versions: The encoding version, by name of the object.
+        revisions: The revision of each object with that version; empty before the acknowledgement.
         ended: When it was acknowledged.
     """
 
@@ -76,10 +76,10 @@ class Seen:
 
     Attributes:
         entries: The version that each server writes.
-        common: The common version; empty without.
-        status: Of the condition that all agree; empty without.
-        since: When that changed, in seconds since 1970.
-        at: When it was first told.
+        common: The common version; empty for none.
+        status: The status of AllEncodingVersionsEqual; empty for none.
+        since: When that status changed, in seconds since 1970.
+        at: When the first replica sent it.
     """
 
     name: str
@@ -93,13 +93,13 @@ class Seen:
 
     @property
     def claim(self) -> tuple[str, str, str, int]:
-        """What a migration holds on to."""
+        """The values that a migration relies on."""
         return self.uid, self.common, self.status, self.since
 
 
 @dataclass(frozen=True, slots=True)
 class Gone:
-    """An object that was removed, and when that was told."""
+    """The removal of an object."""
 
     name: str
     uid: str
@@ -107,14 +107,14 @@ class Gone:
 
 
 class History:
-    """Records calls, and watches replicas.
+    """Records calls, and the events of replicas.
 
     Attributes:
         beats: In the order in which they were acknowledged.
         reports: In the order in which they were sent.
-        seen: Every revision that any replica has told of, in no order.
-        differing: Revisions of which two replicas have told different things.
-        views: The revision of each object as each replica has told last, by replica.
+        seen: Every revision that a replica has sent, in no order.
+        differing: Revisions of which two replicas sent different content.
+        views: By replica, the last revision of each object that it sent.
     """
 
     def __init__(self) -> None:
@@ -177,7 +177,7 @@ class History:
     # Watching.
 
     async def watch(self, address: str) -> None:
-        """Take note of all that a replica tells, until cancelled; it may come and go."""
+        """Record all events of a replica until cancelled; the replica may stop and start."""
         view = self.views.setdefault(address, {})
         after = ""
         async with connected(address) as channel:
@@ -191,7 +191,7 @@ class History:
                 await asyncio.sleep(_PAUSE_S)
 
     async def _follow(self, stub: Stub, view: dict[str, int], after: str) -> str:
-        """Return from where to go on, when the replica has ended the stream or gone."""
+        """Record one stream; return the resource version with which to continue."""
         listed: set[str] | None = None if after else set()
         request = pb.WatchStorageVersionsRequest(resource_version=after)
         try:
@@ -229,7 +229,7 @@ class History:
             self.differing.append(key)
 
     async def change(self) -> None:
-        """Wait until a replica tells something."""
+        """Wait for the next event of any replica."""
         await self._changed.wait()
 
 
@@ -248,7 +248,7 @@ def _seen(found: storageversion_pb2.StorageVersion, at: float) -> Seen:
 
 
 def connected(address: str) -> grpc.aio.Channel:
-    """Return a channel that finds a server soon after it has come back."""
+    """Return a channel that reconnects soon after a server has started again."""
     options = [
         ("grpc.initial_reconnect_backoff_ms", 50),
         ("grpc.min_reconnect_backoff_ms", 50),

@@ -1,4 +1,4 @@
-"""Replicas of the service's state of StorageVersions."""
+"""Replicas of the state of StorageVersions, on one store."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
@@ -20,7 +20,7 @@ CLAIM_KEY = "claims/collector"
 
 
 class Replica:
-    """What one process has of the state."""
+    """The state of one process."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class Replica:
 
     @asynccontextmanager
     async def following(self) -> AsyncGenerator[None]:
-        """Keep the views up to date meanwhile."""
+        """Keep the views up to date."""
         await self.objects.load()
         await self.leases.load()
         tasks = [asyncio.ensure_future(each.follow()) for each in (self.objects, self.leases)]
@@ -55,34 +55,34 @@ class Replica:
         return (await self.beat(hostname, duration_s)).api_server_id
 
     async def beat(self, hostname: str, duration_s: int = 3600) -> Beat:
-        """Send a heartbeat of the one life of a server."""
+        """Send a heartbeat; the instance of a server is always the same."""
         heartbeat = Heartbeat(hostname, instance="1", lease_duration_s=duration_s)
         return await self.members.heartbeat(heartbeat)
 
     async def says(self, server_id: str, **versions: str) -> None:
-        """Report resources of the group apps, each with the version in which it is written."""
+        """Report resources of the group apps with their encoding versions."""
         await self.reports.report(
             server_id, [writes(name, version) for name, version in versions.items()]
         )
 
     async def status(self, name: str) -> Status | None:
-        """Return the status of an object; None when it is not there."""
+        """Return the status of an object; None when it does not exist."""
         stored = await self.objects.read(name)
         return None if stored is None else status_of(stored.object)
 
     async def written(self, name: str) -> dict[str, str] | None:
-        """Return what each server writes; None when the object is not there."""
+        """Return the version that each server writes; None when the object does not exist."""
         status = await self.status(name)
         return None if status is None else written(status)
 
     async def take_claim(self) -> Guard:
-        """Return the guard of a claim that is held."""
+        """Take the claim of the collector, and return its guard."""
         entry = await self.store.put(CLAIM_KEY, b"{}")
         return Guard(CLAIM_KEY, entry.created)
 
     @asynccontextmanager
     async def collecting(self, guard: Guard) -> AsyncGenerator[asyncio.Future[None]]:
-        """Collect garbage meanwhile."""
+        """Collect garbage in a task."""
         task = asyncio.ensure_future(self.garbage.collect(guard))
         try:
             yield task
@@ -91,7 +91,7 @@ class Replica:
 
 
 def writes(resource: str, version: str) -> ReportedResource:
-    """Return that a resource of the group apps is written in a version, which is all it has."""
+    """Return the report of a resource of the group apps with a single version."""
     return ReportedResource("apps", resource, f"apps/{version}", (f"apps/{version}",))
 
 

@@ -54,7 +54,7 @@ class Served(GrpcServed):
         return len(self.service.streams)
 
     async def counted(self, method: str, code: str, count: int) -> None:
-        """Wait until so many calls are counted: the caller gets the status before that."""
+        """Wait until `count` calls are counted; their callers get the status before that."""
         await until(lambda: self.calls(method, code) == count, f"{count} calls of {method}")
 
     def calls(self, method: str, code: str) -> float:
@@ -127,7 +127,7 @@ def resource(name: str, version: str, *decodable: str) -> pb.ReportedResource:
 
 
 async def report(stub: Stub, server_id: str, **versions: str) -> pb.ReportResponse:
-    """Report resources of the group apps, each with the version in which it is written."""
+    """Report resources of the group apps with their encoding versions."""
     resources = [resource(name, version) for name, version in versions.items()]
     return await stub.Report(pb.ReportRequest(api_server_id=server_id, resources=resources))
 
@@ -139,7 +139,7 @@ def watching(stub: Stub, *names: str, after: str = "") -> WatchCall:
 
 
 def waiting(stub: Stub, *names: str, version: str = "") -> WaitCall:
-    """Begin to wait for agreement, on a version or on any."""
+    """Begin to wait for agreement on a version, or on any version."""
     targets = [pb.AgreementTarget(name=name, encoding_version=version) for name in names]
     return stub.WaitForAgreement(pb.WaitForAgreementRequest(targets=targets))
 

@@ -8,14 +8,14 @@ from apidiscovery_service.store import Batch, Entry, Guards, Lease, Listing, Sto
 from apidiscovery_service.store.memory import MemoryStore
 
 Disturbance = Callable[[str, str], Awaitable[None]]
-"""Called before an operation with its name and its key or prefix. It may raise."""
+"""Called with the name of an operation and its key or prefix. It may raise."""
 
 
 class StoreWrapper:
-    """Passes every operation on.
+    """Forwards every operation.
 
     Attributes:
-        store: The store behind it.
+        store: The wrapped store.
     """
 
     def __init__(self, store: Store) -> None:
@@ -60,11 +60,11 @@ class StoreWrapper:
 
 
 class DisturbedStore(StoreWrapper):
-    """A store in which something can happen, or fail, around every operation.
+    """A store with hooks, which may fail, around every operation.
 
     Attributes:
-        before: Called before each; None for nothing.
-        after: Called after each successful write; None for nothing.
+        before: Called before each operation; None for no hook.
+        after: Called after each successful write; None for no hook.
         puts: Keys that were written, in order.
         reads: Keys and prefixes that were read, in order.
     """
@@ -105,12 +105,12 @@ class DisturbedStore(StoreWrapper):
 
 
 class InterruptedStore(StoreWrapper):
-    """A store whose watches break on demand, and which may be away then.
+    """A store whose watches break on demand, and whose reads may fail.
 
     Attributes:
         away: Whether lists and watches fail.
-        read: Set when it is listed or watched.
-        watched: Set when it is watched.
+        read: Set by a list or a watch.
+        watched: Set by a watch.
     """
 
     def __init__(self, store: Store) -> None:
@@ -131,13 +131,13 @@ class InterruptedStore(StoreWrapper):
             raise StoreUnavailable("no route to host")
 
     async def interrupt(self) -> None:
-        """Break all watches, and wait until the store is read again."""
+        """Break all watches, and wait for the next list or watch."""
         self.read.clear()
         self.break_watches()
         await self.read.wait()
 
     def break_watches(self) -> None:
-        """Let all watches fail."""
+        """Break all watches."""
         interruption, self._interruption = self._interruption, asyncio.Event()
         interruption.set()
 

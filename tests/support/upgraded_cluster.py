@@ -1,4 +1,4 @@
-"""A cluster that is to be upgraded: what a release served, with objects and metrics."""
+"""A cluster before its upgrade: the discovery of a release, with objects and metrics."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ FORBIDDEN = status(403, "Forbidden", "nobody may not read it")
 
 
 def metrics(*called: tuple[str, str, str, str]) -> Answer:
-    """Return metrics; of each call group, version, resource, and the release that removes it."""
+    """Return metrics of calls: group, version, resource, and the release that removes it."""
     lines = ['apiserver_storage_objects{resource="pods"} 3']
     for group, version, resource, removed in called:
         labels = {
@@ -50,7 +50,7 @@ def crd(
     conversion: Mapping[str, object] | None = None,
     **versions: Mapping[str, object],
 ) -> Json:
-    """Return the definition of widgets with such versions, the last of which is stored."""
+    """Return a definition of widgets with these versions; the last one is stored."""
     last = [*versions][-1]
     return {
         "metadata": {"name": "widgets.example.com"},
@@ -68,16 +68,16 @@ def crd(
 
 
 def webhook(**client: object) -> Json:
-    """Return the conversion by a webhook."""
+    """Return a conversion by a webhook."""
     return {"strategy": "Webhook", "webhook": {"clientConfig": client}}
 
 
 def cluster(name: str = "1.31", changed: Routes | None = None, *more: object) -> Respond:
-    """Return what a cluster answers that has no objects, and whose metrics tell of no call.
+    """Return the answers of a cluster without objects and without calls in its metrics.
 
     Args:
         name: The release.
-        changed: What is answered instead, by path.
+        changed: Other answers, by path.
         more: Groups of the aggregated document, after those of the release.
     """
     release = Release(name)

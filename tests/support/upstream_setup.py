@@ -1,4 +1,4 @@
-"""Upstreams in the event loop of a test: specification, store, claims, registry."""
+"""Upstreams in the event loop of a test, with registry, store and claims."""
 
 import asyncio
 import json
@@ -65,7 +65,7 @@ async def answer_of(endpoint: Endpoint) -> Reply:
 
 
 def spec_of(url: str, name: str = "east", **fields: object) -> UpstreamSpec:
-    """Return the specification of a server that is polled all the time."""
+    """Return the specification of a server that is polled at short intervals."""
     defaults: dict[str, object] = {
         "timing": QUICK,
         "limits": TIGHT,
@@ -101,7 +101,7 @@ def api_service(
 
 @dataclass
 class Running:
-    """Upstreams that are followed and polled."""
+    """Running upstreams and their parts."""
 
     registry: Registry
     upstreams: Upstreams
@@ -152,12 +152,12 @@ class Asking:
         self.received += number
 
     async def round(self) -> Root:
-        """Request all once more; return what is known of the last path."""
+        """Run one round; return the root of the last path."""
         self.known = await self._rounds.round(self.known)
         return self.known.roots[-1]
 
     async def has(self, path: str, groups: tuple[str, ...]) -> bool:
-        """Request all once more; return whether a path has these groups."""
+        """Run one round; return whether a path has these groups."""
         await self.round()
         return any(
             root.path == path and tuple(group.name for group in root.groups) == groups
@@ -169,7 +169,7 @@ class Asking:
 
 
 class Ask(Protocol):
-    """Makes rounds that are ended with the test."""
+    """Starts rounds, which end with the test."""
 
     def __call__(
         self, spec: UpstreamSpec, wanted: frozenset[GroupVersion] = frozenset()
@@ -177,7 +177,7 @@ class Ask(Protocol):
 
 
 class _Onlooker(Claims):
-    """Follows the claims of other processes, and competes for none."""
+    """Follows the claims of other processes, and never takes one."""
 
     def register(self, name: str, work: Work) -> None:
         del name, work
@@ -187,7 +187,7 @@ class _Onlooker(Claims):
 
 
 @asynccontextmanager
-async def running(  # noqa: PLR0913 - one for each thing that tests set
+async def running(  # noqa: PLR0913 - all by name
     store: Store,
     *specs: UpstreamSpec,
     services: Sequence[ApiService] = (),
@@ -196,7 +196,7 @@ async def running(  # noqa: PLR0913 - one for each thing that tests set
     grace_s: float = 0.3,
     silence_s: float = 60.0,
 ) -> AsyncGenerator[Running]:
-    """Load and follow upstreams, and poll them unless told not to."""
+    """Load and follow upstreams, and poll them unless `polls` is false."""
     registry, metrics, declarations = Registry(), Metrics(), DeclaredServices(*services)
     claims = (Claims if polls else _Onlooker)(store, "test", 1.0, pause_s=0.02)
     upstreams = Upstreams(
@@ -226,7 +226,7 @@ async def running(  # noqa: PLR0913 - one for each thing that tests set
 async def mirrored(
     store: Store, answers: Answer | Routes | Respond, **fields: object
 ) -> AsyncGenerator[tuple[FakeApiServer, Running]]:
-    """Run a server that is followed and polled."""
+    """Run a fake server and its upstream."""
     async with (
         FakeApiServer(answers) as server,
         running(store, spec_of(server.url, "east", **fields)) as run,
@@ -237,12 +237,12 @@ async def mirrored(
 def published(
     store: Store, answers: Answer | Routes | Respond, **fields: object
 ) -> AbstractAsyncContextManager[tuple[FakeApiServer, Running]]:
-    """Run a server that is polled for OpenAPI documents, too."""
+    """Run a fake server and its upstream, OpenAPI documents included."""
     return mirrored(store, answers, **{"openapi": True, **fields})
 
 
 def service_settings(url: str, **fields: object) -> ServiceSettings:
-    """Return settings with which the service of `api_service` is at a URL."""
+    """Return settings that map the service of `api_service` to a URL."""
     defaults: dict[str, object] = {"timing": QUICK, "limits": TIGHT, "openapi": False}
     return ServiceSettings({"default/remote": url}, **{**defaults, **fields})  # type: ignore[arg-type] # fields are ServiceSettings'
 
@@ -297,7 +297,7 @@ def group_list(*group_versions: str) -> dict[str, object]:
 
 
 def openapi_document(title: str) -> bytes:
-    """Return an OpenAPI v3 document with a layout of its own."""
+    """Return an OpenAPI v3 document that is indented."""
     schemas = {"Widget": {"type": "object"}, "List": {"$ref": "#/components/schemas/Widget"}}
     content = {
         "openapi": "3.0.0",
@@ -313,10 +313,10 @@ class Publisher:
 
     Attributes:
         documents: By key; may be changed at any time.
-        hashes: In place of SHA-512, by key.
-        urls: In place of the right ones, by key.
-        replies: In place of anything else, by path with the query, or without.
-        etag: Of the index; empty for none.
+        hashes: By key, instead of SHA-512.
+        urls: By key, instead of the right URLs.
+        replies: By path with or without the query, instead of any other answer.
+        etag: The ETag of the index; empty for none.
     """
 
     def __init__(self, *keys: str) -> None:
@@ -359,7 +359,7 @@ class Publisher:
 
 
 def publishing(url: str, **fields: object) -> UpstreamSpec:
-    """Return the specification of a server that is polled for OpenAPI documents, too."""
+    """Return the specification of a server, OpenAPI documents included."""
     return spec_of(url, "east", **{"openapi": True, **fields})
 
 

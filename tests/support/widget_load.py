@@ -1,4 +1,4 @@
-"""Clients that keep writing widgets through API servers that come and go."""
+"""Clients that write widgets all the time, through API servers that stop and start."""
 
 import asyncio
 import itertools
@@ -23,11 +23,11 @@ _REFUSED = 503
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """A write that was asked for.
+    """A request for a write.
 
     Attributes:
-        status: Of HTTP; 0 when there was no answer.
-        life_began: When the server had been started.
+        status: The HTTP status; 0 without an answer.
+        life_began: When the server was started.
     """
 
     server: ApiServer
@@ -47,10 +47,10 @@ class Attempt:
 
 
 class Load:
-    """Writes through servers, and knows what became of it.
+    """Writes through servers, and records the outcome.
 
     Attributes:
-        attempts: In the order in which they ended.
+        attempts: The attempts, in the order in which they ended.
     """
 
     def __init__(self) -> None:
@@ -70,7 +70,7 @@ class Load:
                 await asyncio.sleep(_PAUSE_S)
 
     def of(self, server: ApiServer) -> list[Attempt]:
-        """Return what became of the writes through a server in its present or last life."""
+        """Return the attempts since the last start of a server."""
         life = server.life_began
         return [one for one in self.attempts if one.server is server and one.life_began == life]
 
@@ -78,7 +78,7 @@ class Load:
         return sum(one.is_accepted for one in self.of(server))
 
     async def accepting(self, *servers: ApiServer, least: int = 1) -> None:
-        """Wait until each server has accepted so many writes in its present life."""
+        """Wait until each server has accepted `least` writes since its start."""
         await until(
             lambda: all(self.accepted(server) >= least for server in servers),
             "writes are accepted",
@@ -86,7 +86,7 @@ class Load:
         )
 
     def written(self) -> list[Write]:
-        """Return what the servers have carried out, whether they could answer or not."""
+        """Return the writes that the servers have carried out, also those without an answer."""
         by_name = {one.name: one for one in self.attempts}
         writes = list[Write]()
         for name, version in _stored(self.attempts[0].server):
@@ -104,7 +104,7 @@ class Load:
         return writes
 
     def unkept(self) -> list[str]:
-        """Return writes that were accepted and are not there."""
+        """Return the names of accepted writes that are not stored."""
         there = {name for name, _ in _stored(self.attempts[0].server)}
         return [one.name for one in self.attempts if one.is_accepted and one.name not in there]
 
@@ -117,7 +117,7 @@ async def _status(client: httpx2.AsyncClient, url: str, widget: Mapping[str, obj
 
 
 def _stored(server: ApiServer) -> list[tuple[str, str]]:
-    """Return the name and the version of everything that was made."""
+    """Return name and version of all stored writes."""
     with sqlite3.connect(server.data) as file:
         rows = file.execute("SELECT name, version FROM writes ORDER BY revision").fetchall()
     file.close()

@@ -13,18 +13,17 @@ from certificates import Authority
 from command_line import Outcome
 from kinds import IS_LONG
 from programs import kubectl
-from real_cluster import CRDS, DEFINITIONS, RealCluster, definition, path_of, registered, running
-from real_fleet import (
-    EXPLAINED,
+from real_cluster import (
+    CRDS,
+    DEFINITIONS,
     TABLES,
-    Ask,
-    Mirrored,
-    Said,
-    agreed,
-    different,
-    discovery_paths,
-    printed,
+    RealCluster,
+    definition,
+    path_of,
+    registered,
+    running,
 )
+from real_fleet import EXPLAINED, Ask, Mirrored, Said, agreed, different, discovery_paths, printed
 from repository import GOLDEN
 from server import Server, serving
 from waiting import eventually
