@@ -6,9 +6,9 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from garbage import freeze_heap
+from heap import freeze_heap
 from hypothesis import settings
-from kinds import IS_LONG, kinds_of
+from markers import IS_LONG, markers_of
 from scheduling import UnitScheduling, mixed
 from server import Serve, Server, serving
 
@@ -31,7 +31,7 @@ def pytest_collection() -> Generator[None, object, object]:
 def pytest_itemcollected(item: pytest.Item) -> None:
     """Mark each test by what it takes its time for, so that `make test-fast` can leave it out."""
     if isinstance(item, pytest.Function):
-        for kind in sorted(kinds_of(item)):
+        for kind in sorted(markers_of(item)):
             item.add_marker(kind)
 
 

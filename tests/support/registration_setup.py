@@ -18,6 +18,7 @@ from apidiscovery_service.sources.registrations.requests import (
     Registered,
     Requester,
 )
+from crd_manifests import simple
 from registry_server import Replica
 
 ANYBODY = Requester()
@@ -44,25 +45,8 @@ def publication(name: str = "east", *groups: PlacedGroup, **others: object) -> P
 
 def crd(plural: str = "widgets", **spec: JSONValue) -> Object:
     singular = plural.removesuffix("s")
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{plural}.example.com"},
-        "spec": {
-            "group": "example.com",
-            "scope": "Namespaced",
-            "names": {"plural": plural, "singular": singular, "kind": singular.capitalize()},
-            "versions": [
-                {
-                    "name": "v1",
-                    "served": True,
-                    "storage": True,
-                    "schema": {"openAPIV3Schema": {"type": "object"}},
-                }
-            ],
-            **spec,
-        },
-    }
+    made = simple(plural, "example.com", singular=singular, kind=singular.capitalize())
+    return {**made, "spec": {**made["spec"], **spec}}
 
 
 def api_service(group_name: str = "metrics.example.com") -> Object:

@@ -30,6 +30,7 @@ from fake_api_server import (
     Respond,
     Routes,
     aggregated,
+    served_group,
     sha512,
 )
 from fake_api_server import document as json_document
@@ -251,27 +252,10 @@ def service_settings(url: str, **fields: object) -> ServiceSettings:
 # Documents.
 
 
-def item(group: str, *versions: str, resource: str = "widgets") -> dict[str, object]:
-    """Return a group of an aggregated document."""
-    return {
-        "metadata": {"name": group} if group else {},
-        "versions": [
-            {"version": v, "resources": [resource_item(resource)], "freshness": "Current"}
-            for v in versions or ("v1",)
-        ],
-    }
-
-
-def resource_item(name: str) -> dict[str, object]:
-    kind = {"group": "", "version": "", "kind": name.title()}
-    verbs = ["get", "list"]
-    return {
-        "resource": name,
-        "responseKind": kind,
-        "scope": "Cluster",
-        "singularResource": "",
-        "verbs": verbs,
-    }
+def item(group: str, *versions: str) -> dict[str, object]:
+    """Return a group of an aggregated document, which serves widgets in these versions."""
+    served = [served_group(group, "widgets", version=version) for version in versions or ("v1",)]
+    return {**served[0], "versions": [version for one in served for version in one["versions"]]}
 
 
 def resource_list(group_version: str, *names: str) -> dict[str, object]:

@@ -11,7 +11,7 @@ import pytest
 import yaml
 from certificates import Authority
 from command_line import Outcome
-from kinds import IS_LONG
+from markers import IS_LONG
 from programs import kubectl
 from real_cluster import (
     CRDS,

@@ -15,8 +15,8 @@ from apidiscovery_service.errors import InvalidConfiguration
 from apidiscovery_service.sources.upstreams.endpoint import endpoint_from_kubeconfig
 from certificates import Authority
 from fake_api_server import Answer, FakeApiServer, server_context
-from kinds import IS_LONG
 from kubectl_config import EXEC, Content, config, kubectl, write, write_plugin
+from markers import IS_LONG
 from upstream_setup import answer_of
 
 OK = Answer(b"{}")

@@ -10,7 +10,7 @@ from apidiscovery_client.schema_diff import Change, compare, compare_definitions
 from apidiscovery_client.schema_diff.examples import Examples
 from apidiscovery_client.schema_diff.schemas import read
 from crd_histories import PROJECTS, changed_fields, steps
-from kinds import IS_LONG
+from markers import IS_LONG
 from repository import GOLDEN
 from schema_pairs import instance
 from schema_verdicts import contradiction

@@ -2,7 +2,7 @@
 
 import pytest
 from apidiscovery_client.transports import _grpc_watching
-from garbage import freeze_heap
+from heap import freeze_heap
 
 
 @pytest.fixture(scope="module", autouse=True)

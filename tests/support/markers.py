@@ -30,7 +30,7 @@ _NAMES = {
 }
 
 
-def kinds_of(item: pytest.Function) -> frozenset[str]:
+def markers_of(item: pytest.Function) -> frozenset[str]:
     """Return the markers of a test.
 
     `process`: it starts processes. `waiting`: it sleeps, or is in a folder of tests that wait for
