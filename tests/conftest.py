@@ -31,8 +31,8 @@ def pytest_collection() -> Generator[None, object, object]:
 def pytest_itemcollected(item: pytest.Item) -> None:
     """Mark each test by what it takes its time for, so that `make test-fast` can leave it out."""
     if isinstance(item, pytest.Function):
-        for kind in sorted(markers_of(item)):
-            item.add_marker(kind)
+        for marker in sorted(markers_of(item)):
+            item.add_marker(marker)
 
 
 @pytest.hookimpl(trylast=True)

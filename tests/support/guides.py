@@ -5,10 +5,8 @@ order, in one shell, in one folder.
 """
 
 import os
-import random
 import re
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping
@@ -16,14 +14,15 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from programs import free_port
 from server import environment
 
 LIMIT_S = 300.0
 
 _MARK = "#### block at line"
 _PORT = re.compile(r"""(?:(?<=127\.0\.0\.1:)|(?<=127\.0\.0\.1", ))[1-9]\d{3,4}\b""")
-# Below those of programs.free_port.
-_FREE = {4: range(3000, 10000), 5: range(10000, 20000)}
+# By number of digits; below the default candidates of `free_port`.
+_CANDIDATES = {4: range(3000, 10000), 5: range(10000, 20000)}
 _FENCE = re.compile(
     r"```(?P<language>\S*)(?: (?P<word>run|output|error|file=|not-run: )(?P<rest>.*))?"
 )
@@ -126,28 +125,9 @@ def _exchanged(text: str, ports: Mapping[str, str]) -> str:
 
 
 def _free_ports(texts: Iterable[str]) -> dict[str, str]:
-    """Return another port for each that is named."""
+    """Return a free port for each port in the texts."""
     named = dict.fromkeys(["50051", *(port for text in texts for port in _PORT.findall(text))])
-    found: dict[str, str] = {}
-    for port in named:
-        found[port] = _free_port(len(port), taken=set(found.values()))
-    return found
-
-
-def _free_port(digits: int, taken: set[str]) -> str:
-    candidates = _FREE[digits]
-    for port in random.Random(os.urandom(8)).sample(candidates, len(candidates)):  # noqa: S311 - any
-        if str(port) not in taken and _is_free(port):
-            return str(port)
-    raise AssertionError(f"no port of {digits} digits is free")
-
-
-def _is_free(port: int) -> bool:
-    try:
-        socket.create_server(("127.0.0.1", port)).close()
-    except OSError:
-        return False
-    return True
+    return {port: str(free_port(_CANDIDATES[len(port)])) for port in named}
 
 
 def _run(script: Path, folder: Path, ports: Mapping[str, str]) -> str:

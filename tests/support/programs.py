@@ -127,14 +127,14 @@ def _run(folder: Path, command: Sequence[str], env: Mapping[str, str] | None = N
     return Outcome(done.returncode, done.stdout, done.stderr)
 
 
-def free_port() -> int:
+def free_port(candidates: Sequence[int] = range(20_000, 32_768)) -> int:
     """Return a free port, a different one with each call.
 
-    It is outside of the range for connections (ip_local_port_range in ip(7), from 32768), so that
-    it is still free when a server is restarted.
+    By default it is outside of the range for connections (ip_local_port_range in ip(7), from
+    32768), so that it is still free when a server is restarted.
     """
     while True:
-        port = secrets.choice(range(20_000, 32_768))
+        port = secrets.choice(candidates)
         with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
             if port not in _given:
                 _given.add(port)

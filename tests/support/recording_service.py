@@ -13,7 +13,7 @@ from apidiscovery.service.v1 import storage_version_pb2 as pb
 from apidiscovery.service.v1 import storage_version_pb2_grpc
 from apidiscovery_service.storage_versions.leases import identity
 from grpc_fakes import aio_server
-from storage_version_history import History, connected, stub_of
+from storage_version_history import History, connected
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 AnswerT = TypeVar("AnswerT")
@@ -78,7 +78,9 @@ class RecordingService(storage_version_pb2_grpc.StorageVersionServiceServicer):
         self.address = ""
 
     async def __aenter__(self) -> Self:
-        self._stub = stub_of(await self._stack.enter_async_context(connected(self._target)))
+        self._stub = storage_version_pb2_grpc.StorageVersionServiceStub(
+            await self._stack.enter_async_context(connected(self._target))
+        )
         add = partial(storage_version_pb2_grpc.add_StorageVersionServiceServicer_to_server, self)
         served = aio_server(add, grace_s=_STOP_S)
         self.address = await self._stack.enter_async_context(served)

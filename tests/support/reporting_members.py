@@ -10,8 +10,9 @@ from typing import Self, TypeVar
 import grpc
 import grpc.aio
 from apidiscovery.service.v1 import storage_version_pb2 as pb
+from apidiscovery.service.v1 import storage_version_pb2_grpc
 from google.protobuf.duration_pb2 import Duration
-from storage_version_history import History, Stub, connected, stub_of
+from storage_version_history import History, Stub, connected
 
 GROUP = "example.com"
 VERSIONS = ("v1", "v2")
@@ -62,7 +63,7 @@ class Member:
     async def __aenter__(self) -> Self:
         for address in self._addresses:
             channel = await self._stack.enter_async_context(connected(address))
-            self._stubs.append(stub_of(channel))
+            self._stubs.append(storage_version_pb2_grpc.StorageVersionServiceStub(channel))
         self._dice.shuffle(self._stubs)
         return self
 

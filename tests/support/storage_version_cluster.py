@@ -16,6 +16,7 @@ from typing import Any, Self, TypeVar, cast
 import grpc
 import grpc.aio
 from apidiscovery.service.v1 import storage_version_pb2 as pb
+from apidiscovery.service.v1 import storage_version_pb2_grpc
 from apidiscovery_service.storage_versions.leases import identity
 from programs import free_port
 from proxies import TcpProxy
@@ -23,7 +24,7 @@ from recording_service import RecordingService, Steps
 from repository import EXAMPLES
 from server import COMMAND, START_S, environment
 from storage_version_checks import Run
-from storage_version_history import History, connected, stub_of
+from storage_version_history import History, connected
 from waiting import until
 
 EXTENSION_SERVER = EXAMPLES / "extension_server.py"
@@ -285,9 +286,9 @@ class Cluster:
 
     async def list(self, replica: Replica) -> pb.ListStorageVersionsResponse:
         async with connected(replica.address) as channel:
-            return await stub_of(channel).ListStorageVersions(
-                pb.ListStorageVersionsRequest(), timeout=2
-            )
+            return await storage_version_pb2_grpc.StorageVersionServiceStub(
+                channel
+            ).ListStorageVersions(pb.ListStorageVersionsRequest(), timeout=2)
 
     async def converge(self, wanted: "Callable[[Listed], bool]", within_s: float) -> "Listed":
         """Wait until all replicas have the same wanted state; return that state."""

@@ -181,7 +181,7 @@ class History:
         view = self.views.setdefault(address, {})
         after = ""
         async with connected(address) as channel:
-            stub = stub_of(channel)
+            stub = storage_version_pb2_grpc.StorageVersionServiceStub(channel)
             while True:
                 try:
                     after = await self._follow(stub, view, after)
@@ -255,7 +255,3 @@ def connected(address: str) -> grpc.aio.Channel:
         ("grpc.max_reconnect_backoff_ms", 200),
     ]
     return grpc.aio.insecure_channel(address, options)
-
-
-def stub_of(channel: grpc.aio.Channel) -> Stub:
-    return storage_version_pb2_grpc.StorageVersionServiceStub(channel)
