@@ -2,12 +2,12 @@
 
 import asyncio
 import json
-import os
+import subprocess
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
 
 import yaml
+from command_line import Outcome
 
 from tools import find_tool
 
@@ -75,26 +75,15 @@ def plugin_keys(command: str, **more: object) -> dict[str, object]:
     return {"exec": keys | more}
 
 
-class Done(NamedTuple):
-    status: int
-    out: str
-    err: str
-
-
-async def kubectl(*arguments: str) -> Done:
-    """Run kubectl with the environment of this process."""
-    process = await asyncio.create_subprocess_exec(
-        find_tool("kubectl"),
-        *arguments,
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        env=dict(os.environ),
+async def kubectl(*arguments: str) -> Outcome:
+    """Run kubectl in a thread, with the environment of this process."""
+    done = await asyncio.to_thread(
+        subprocess.run,
+        [find_tool("kubectl"), *arguments],
+        check=False,
+        capture_output=True,
+        stdin=subprocess.DEVNULL,
+        timeout=_LIMIT_S,
+        text=True,
     )
-    try:
-        out, err = await asyncio.wait_for(process.communicate(), _LIMIT_S)
-    except TimeoutError:
-        process.kill()
-        await process.wait()
-        raise
-    return Done(process.returncode or 0, out.decode(), err.decode())
+    return Outcome(done.returncode, done.stdout, done.stderr)

@@ -36,9 +36,9 @@ def _nothing_around(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 async def kubectl_view(*flags: str) -> dict[str, object] | None:
     """Return what kubectl makes of the files, with all certificates in it; None when it fails."""
     done = await kubectl("config", "view", "--raw", "--minify", "--flatten", "-o", "json", *flags)
-    if done.status != 0:
+    if done.exit_code != 0:
         return None
-    view = cast("dict[str, Any]", json.loads(done.out))
+    view = cast("dict[str, Any]", json.loads(done.stdout))
     context, cluster = view["contexts"][0], view["clusters"][0]
     user: dict[str, Any] = view["users"][0] if view["users"] else {"name": "", "user": {}}
     found = {"context": context["name"], "cluster": cluster["name"], "user": user["name"]}
@@ -246,7 +246,7 @@ async def test_a_plugin_gets_the_cluster_as_from_kubectl(tmp_path: Path) -> None
         }
         path = write(tmp_path / "config", config(cluster, {"exec": plugin}))
         done = await kubectl("--kubeconfig", path, "get", "--raw", "/apis")
-        assert done.status == 0, done.err
+        assert done.exit_code == 0, done.stderr
         theirs = _last_run(tmp_path)
         endpoint = endpoint_from_kubeconfig(path, None)
         await answer_of(endpoint)

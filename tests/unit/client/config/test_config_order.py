@@ -198,4 +198,4 @@ async def test_a_broken_file_among_several_is_an_error_as_with_kubectl(
         monkeypatch.setenv("KUBECONFIG", os.pathsep.join(paths))
         with pytest.raises(InvalidConfiguration, match=str(tmp_path / "bad")):
             read_server()
-    assert (await kubectl("config", "view")).status != 0
+    assert (await kubectl("config", "view")).exit_code != 0

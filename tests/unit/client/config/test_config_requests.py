@@ -246,7 +246,7 @@ async def test_a_request_has_the_credentials_of_kubectls(tmp_path: Path, name: s
         # Some builds of kubectl ask for /version before, and not with all flags.
         theirs = [shown(seen) for seen in around.server.requests if seen.target == "/apis"]
         names = set(around.server.names)
-        assert bool(theirs) == (done.status == 0), done.err
+        assert bool(theirs) == (done.exit_code == 0), done.stderr
         for how in HOW:
             around.server.requests.clear()
             around.server.names.clear()
@@ -280,7 +280,7 @@ async def test_without_tls_no_credentials_are_sent(tmp_path: Path, user: Content
     async with world(tmp_path, scheme="http") as around:
         path = write(tmp_path / "config", config({"server": around.url}, user))
         done = await kubectl("get", "--raw", "/apis", "--kubeconfig", path)
-        assert done.status == 0, done.err
+        assert done.exit_code == 0, done.stderr
         theirs = shown(around.server.requests[-1])
         for how in HOW:
             seen = await asked(around, {"kubeconfig": path}, how)
@@ -297,7 +297,7 @@ async def test_a_proxy_is_asked_as_kubectl_asks_it(tmp_path: Path) -> None:
         }
         path = write(tmp_path / "config", config(cluster, {"token": "a"}))
         done = await kubectl("get", "--raw", "/apis", "--kubeconfig", path)
-        assert done.status == 0, done.err
+        assert done.exit_code == 0, done.stderr
         theirs = proxy.requests[-1]
         own = shown(around.server.requests[-1])
         for how in HOW:
