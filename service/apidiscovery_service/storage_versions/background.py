@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import aclosing
 
 import structlog
@@ -60,7 +60,7 @@ async def follow_events(collection: Collection, handle: Callable[[Event], None])
 
 
 async def for_each(
-    items: Iterable[str], do: Callable[[str], Coroutine[None, None, None]], concurrency: int
+    items: Sequence[str], do: Callable[[str], Coroutine[None, None, None]], concurrency: int
 ) -> None:
     """Do something for each item, with bounded concurrency; cancel the rest when one fails."""
     remaining = iter(items)
@@ -71,7 +71,7 @@ async def for_each(
             # A store in memory never waits; other tasks need a turn.
             await asyncio.sleep(0)
 
-    tasks = [asyncio.ensure_future(work()) for _ in range(concurrency)]
+    tasks = [asyncio.ensure_future(work()) for _ in range(min(concurrency, len(items)))]
     try:
         await asyncio.gather(*tasks)
     finally:
