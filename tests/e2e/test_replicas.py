@@ -37,12 +37,6 @@ def fixture_routes() -> dict[str, Answer]:
     return {"/apis": aggregated(served_group("east.example.com", "ones"))}
 
 
-@pytest.fixture(name="upstream")
-def fixture_upstream(routes: dict[str, Answer]) -> Iterator[FakeApiServer]:
-    with FakeApiServer(routes) as upstream:
-        yield upstream
-
-
 def apply(server: Server, *plurals: str) -> None:
     with grpc.insecure_channel(server.grpc) as channel:
         stub = registry_pb2_grpc.RegistryServiceStub(channel)
@@ -94,11 +88,28 @@ def everywhere(servers: list[Server], resource: str, within_s: float) -> None:
         eventually(partial(shows, server, resource), within_s, f"{resource} on {server.http}")
 
 
-def test_one_replica_polls_and_when_it_hangs_or_dies_another_does(
-    serve: Serve, etcd: EtcdServer, upstream: FakeApiServer, routes: dict[str, Answer]
+def test_one_replica_polls_and_when_it_hangs_or_dies_another_does_and_all_come_back(
+    serve: Serve, etcd: EtcdServer, routes: dict[str, Answer]
 ) -> None:
     """One that hung finds that another has taken over, and cannot overwrite what came after."""
-    servers = replicas(serve, etcd, "--upstream", f"east={upstream.url}")
+    with FakeApiServer(routes) as upstream:
+        flags = ("--upstream", f"east={upstream.url}")
+        servers = replicas(serve, etcd, *flags)
+        left = one_polls(servers, routes)
+        apply(left[0], "widgets")
+        everywhere(left, "widgets", VISIBLE_S)
+        for server in left:
+            server.process.kill()
+            server.process.wait()
+    etcd.kill()
+    etcd.start()
+    (again,) = replicas(serve, etcd, *flags, count=1)
+    # Ready with what was known, for which nobody can vouch now.
+    assert served(again) == {"example.com": "widgets", "east.example.com": "threes,Stale"}
+
+
+def one_polls(servers: list[Server], routes: dict[str, Answer]) -> list[Server]:
+    """Let the replica that polls hang, and the next one die; return those that are left."""
     everywhere(servers, "ones", VISIBLE_S * 5)
     (hung,) = pollers(servers)
     asked = polls(hung)
@@ -122,12 +133,13 @@ def test_one_replica_polls_and_when_it_hangs_or_dies_another_does(
     left = [server for server in servers if server is not poller]
     everywhere(left, "threes", TAKEOVER_S)
     assert all(served(server) == {"east.example.com": "threes"} for server in left)
+    return left
 
 
-def test_a_change_is_on_every_replica_and_without_etcd_what_is_known_is_served(
+def test_a_change_is_on_every_replica_without_etcd_and_through_a_rolling_restart(
     serve: Serve, etcd: EtcdServer
 ) -> None:
-    """The same bytes everywhere; writes are refused until etcd is back."""
+    """The same bytes everywhere; without etcd what is known, and no writes until it is back."""
     servers = replicas(serve, etcd, count=2)
     for number, writer in enumerate(servers):
         plural = f"widgets{number}"
@@ -151,6 +163,7 @@ def test_a_change_is_on_every_replica_and_without_etcd_what_is_known_is_served(
     eventually(lambda: can_apply(servers[0], "gadgets"), TAKEOVER_S, "writes are taken again")
     everywhere(servers, "gadgets", TAKEOVER_S)
     assert shows(servers[1], "widgets0")
+    restart_one_by_one(serve, etcd, servers)
 
 
 def can_apply(server: Server, plural: str) -> bool:
@@ -161,36 +174,13 @@ def can_apply(server: Server, plural: str) -> bool:
     return True
 
 
-def test_after_everything_was_killed_everything_is_served_again(
-    serve: Serve, etcd: EtcdServer, routes: dict[str, Answer]
-) -> None:
-    with FakeApiServer(routes) as upstream:
-        flags = ("--upstream", f"east={upstream.url}")
-        servers = replicas(serve, etcd, *flags, count=2)
-        apply(servers[0], "widgets")
-        everywhere(servers, "widgets", VISIBLE_S)
-        everywhere(servers, "ones", VISIBLE_S * 5)
-        for server in servers:
-            server.process.kill()
-            server.process.wait()
-    etcd.kill()
-    etcd.start()
-    (again,) = replicas(serve, etcd, *flags, count=1)
-    # Ready with what was known, for which nobody can vouch now.
-    assert served(again) == {"example.com": "widgets", "east.example.com": "ones,Stale"}
-
-
-def test_a_rolling_restart_shows_nothing_empty_and_nothing_older(
-    serve: Serve, etcd: EtcdServer
-) -> None:
-    servers = replicas(serve, etcd, count=2)
-    apply(servers[0], "widgets")
-    everywhere(servers, "widgets", VISIBLE_S)
-    client = RollingClient(servers)
+def restart_one_by_one(serve: Serve, etcd: EtcdServer, servers: list[Server]) -> None:
+    """See that nobody is shown anything empty or older meanwhile."""
+    client = RollingClient(servers, "gadgets")
     for place in range(len(servers)):
-        apply(client.servers[(place + 1) % 2], f"gadgets{place}")
-        everywhere(client.servers, f"gadgets{place}", VISIBLE_S)
-        client.require(f"gadgets{place}")
+        apply(client.servers[(place + 1) % 2], f"things{place}")
+        everywhere(client.servers, f"things{place}", VISIBLE_S)
+        client.require(f"things{place}")
         fresh = replicas(serve, etcd, count=1)
         leaving = client.servers[place]
         client.servers = [*fresh, *(s for s in client.servers if s is not leaving)]
@@ -209,11 +199,11 @@ class RollingClient:
         wrong: What was missing from an answer though it was everywhere before.
     """
 
-    def __init__(self, servers: list[Server]) -> None:
+    def __init__(self, servers: list[Server], required: str) -> None:
         self.servers = list(servers)
         self.looked = 0
         self.wrong: list[str] = []
-        self._required = {"widgets"}
+        self._required = {required}
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._look, daemon=True)
         self._thread.start()
@@ -226,7 +216,7 @@ class RollingClient:
         self._thread.join()
 
     def _look(self) -> None:
-        while not self._closed.wait(0.01):
+        while not self._closed.wait(0.05):
             server = self.servers[self.looked % len(self.servers)]
             required = frozenset(self._required)
             try:
