@@ -164,7 +164,7 @@ def test_streams_that_nobody_reads_take_little(
 
 def test_streams_behind_tls_that_nobody_reads_take_little(secured: Callers) -> None:
     whole = secured.answered("/apis", JSON_V2)
-    with secured.asking("/apis", JSON_V2, 0):
+    with secured.asking("/apis", JSON_V2, 0, connections=96):
         for _ in range(5):
             assert secured.answered("/apis", JSON_V2) == whole
     assert peak_bytes(secured.server) < MOST_BYTES
