@@ -82,7 +82,7 @@ def polled(server: Server) -> Generator[list[RawResponse]]:
     over = threading.Event()
 
     def poll() -> None:
-        while not over.wait(0.002):
+        while not over.wait(0.02):
             answers.append(get(server.http_port, "/apis"))
 
     thread = threading.Thread(target=poll)
