@@ -116,8 +116,7 @@ def fixture_kubectl(tmp_path_factory: pytest.TempPathFactory) -> Kubectl:
 @pytest.mark.parametrize(
     "arguments",
     [
-        *((kind, "--recursive") for kind in ("deployment", "certificate", "prometheus")),
-        ("deployment",),
+        *((kind, "--recursive") for kind in ("deployment", "prometheus")),
         ("deployments.spec.strategy.rollingUpdate.maxSurge",),
         ("certificates.cert-manager.io.spec.privateKey", "--recursive"),
         ("application.spec.source.helm.parameters",),
@@ -139,7 +138,7 @@ def test_explain_prints_what_it_prints_against_the_reference(
 
 @pytest.mark.parametrize(
     "arguments",
-    [("deployment.spec",), ("configmap", "--recursive"), ("prometheus.spec", "--recursive")],
+    [("deployment.spec",), ("prometheus.spec", "--recursive")],
     ids=" ".join,
 )
 def test_an_old_explain_tells_of_the_same_fields(
@@ -161,15 +160,14 @@ def fields(explained: str) -> list[str]:
 # Validation.
 
 
-@pytest.mark.parametrize("validate", ["strict", "warn"])
 def test_create_says_what_it_says_against_the_reference(
-    server: Server, reference: FakeApiServer, kubectl: Kubectl, tmp_path: Path, validate: str
+    server: Server, reference: FakeApiServer, kubectl: Kubectl, tmp_path: Path
 ) -> None:
     file = tmp_path / "manifests.yaml"
     file.write_text("---\n".join(MANIFESTS.values()))
 
     def outcome(url: str) -> Outcome:
-        how = (f"--validate={validate}", "--dry-run=client", "-f", str(file))
+        how = ("--validate=strict", "--dry-run=client", "-f", str(file))
         found = kubectl(url, "create", *how)
         return replace(found, stderr=LOG_PREFIX.sub("", found.stderr))
 
@@ -209,6 +207,6 @@ def test_every_kind_can_be_explained(server: Server, kubectl: Kubectl) -> None:
             assert f"apis/{group['metadata']['name']}/{version['version']}" in documents
     # Kinds that are only ever sent, such as reviews, are explained too.
     assert len(names) > 90
-    for name in [name.partition(".")[0] for name in names][:: len(names) // 5]:
+    for name in [name.partition(".")[0] for name in names][:: len(names) // 3]:
         outcome = kubectl(server.url, "explain", name)
         assert (outcome.exit_code, outcome.stderr) == (0, ""), name
