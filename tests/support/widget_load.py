@@ -14,7 +14,7 @@ from waiting import until
 
 WIDGETS = "example.dev.widgets"
 _PATH = "/apis/example.dev/v1/widgets"
-_PAUSE_S = 0.02
+_PAUSE_S = 0.05
 _TIMEOUT_S = 5.0
 _ACCEPTED_WITHIN_S = 20.0
 _CREATED = 201

@@ -6,12 +6,13 @@ import time
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 
+from markers import IS_LONG
 from reporting_members import Member
 from storage_version_checks import transitions, wrong_of
 from storage_version_cluster import Cluster, Collector
 
 SHIFT_S = 420.0
-CHURN_S = 14.0
+CHURN_S = 14.0 if IS_LONG else 7.0
 LEASE_S = 2
 CONVERGED_S = 25.0
 NAMES = [f"resource{number}" for number in range(16)]

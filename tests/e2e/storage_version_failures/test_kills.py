@@ -32,20 +32,18 @@ async def killed_at_each_step(cluster: Cluster, load: Load) -> list[ApiServer]:
         cluster.steps.hold(server.server_id, step)
         for server, step in zip(servers, STEPS, strict=True)
     ]
-    serving = cluster.api_server("serving", lease_s=LEASE_S)
-    for server in (*servers, serving):
+    for server in servers:
         server.start("v1")
         cluster.beside(load.write(server))
     async with asyncio.timeout(STEP_S):
         await asyncio.gather(*(one.wait() for one in held))
-    await load.accepting(serving)
     cluster.replicas[0].kill()
-    for server in (*servers, serving):
+    for server in servers:
         server.kill()
         cluster.steps.release(server.server_id)
     assert not any(load.accepted(server) for server in servers)
     await cluster.replicas[0].start()
-    return [*servers, serving]
+    return servers
 
 
 async def test_servers_that_are_killed_come_back_or_are_forgotten(cluster: Cluster) -> None:
