@@ -29,7 +29,7 @@ INDEX = "/openapi/v3"
 PROTOBUF = "application/com.github.proto-openapi.spec.v3.v1.0+protobuf"
 KEY = "apis/batch/v1"
 MADE = "apis/far.example.com/v1"
-PACKAGES = ("cert-manager", "gateway-api")
+PACKAGE = "cert-manager"
 
 SEEN_S = 20.0
 VISIBLE_S = 1.0
@@ -145,8 +145,7 @@ def packaged(name: str, folder: Path) -> Path:
 def fixture_upstream(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """Return a server of definitions, and of a group whose document it makes from discovery."""
     folder, manifests = tmp_path_factory.mktemp("upstream"), tmp_path_factory.mktemp("packages")
-    for name in PACKAGES:
-        packaged(name, manifests)
+    packaged(PACKAGE, manifests)
     routes = {"/api": EMPTY_CORE, "/apis": aggregated(served_group("far.example.com", "widgets"))}
     with FakeApiServer(routes) as fake:
         own = ("--manifests", str(manifests), "--upstream", f"far={fake.url}")
@@ -165,7 +164,7 @@ def fixture_mirror(upstream: Server, tmp_path_factory: pytest.TempPathFactory) -
 
 
 def test_a_mirror_has_the_index_of_what_it_mirrors(upstream: Server, mirror: Server) -> None:
-    assert len(urls(upstream.http_port)) > 5
+    assert len(urls(upstream.http_port)) > 3
     assert index(mirror).body == index(upstream).body
     assert index(mirror).etag == index(upstream).etag
 
@@ -227,7 +226,7 @@ def test_an_old_servers_one_document_becomes_those_of_group_versions(
 def test_what_an_upstream_published_outlives_it(serve: Serve, tmp_path: Path) -> None:
     packages = tmp_path / "packages"
     packages.mkdir()
-    packaged("cert-manager", packages)
+    packaged(PACKAGE, packages)
     manifest = tmp_path / "widgets.json"
     own = {"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2"}
     manifest.write_text(json.dumps({**own, "items": [served_group("own.example.com", "widgets")]}))
