@@ -49,28 +49,14 @@ def test_a_file_that_is_not_ours_is_refused_and_left_as_it_was(tmp_path: Path) -
         database.execute("CREATE TABLE entries (key TEXT)")
         database.commit()
     before = file.read_bytes()
-    assert str(file) in refused_with(tmp_path, f"sqlite:{file}")
+    free = ("--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0")
+    code, log = refused(tmp_path, *free, *NONE, "--store", f"sqlite:{file}")
+    (line,) = log.splitlines()
+    assert code == 1
+    assert line.startswith("error: ")
+    assert str(file) in line
     assert file.read_bytes() == before
     assert list(tmp_path.iterdir()) == [file]
-
-
-def refused_with(folder: Path, store: str) -> str:
-    """Return the one line with which a server refuses a store."""
-    free = ("--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0")
-    code, log = refused(folder, *free, *NONE, "--store", store)
-    lines = log.splitlines()
-    assert code == 1, log
-    assert len(lines) == 1, log
-    assert lines[0].startswith("error: "), log
-    return lines[0]
-
-
-def test_a_store_where_nothing_can_be_written_is_refused(tmp_path: Path) -> None:
-    file = tmp_path / "file"
-    file.write_text("in the way\n")
-    said = refused_with(tmp_path, f"sqlite:{file / 'store.sqlite'}")
-    assert str(file) in said
-    assert file.read_text() == "in the way\n"
 
 
 def test_a_store_in_a_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
