@@ -30,6 +30,9 @@ from apidiscovery_service.sources.declarations import Declarations, crd_source
 _NOT_PUBLISHED: Final = "from discovery, for the source publishes no document"
 _FAILED: Final = "from discovery, for the document cannot be made"
 
+# The document of so many resources takes up to 5 ms, and needs no worker process.
+_INLINE_RESOURCES: Final = 8
+
 
 class PublishedDocuments(Protocol):
     """The documents of other API servers."""
@@ -175,7 +178,10 @@ class DocumentRecipes:
         return Recipe(("crds", definitions), make)
 
     async def _make_crds(self, group: str, version: str, defined: tuple[_Defined, ...]) -> bytes:
-        made, seconds = await workers.run(_crd_document, group, version, defined)
+        size = sum(zstandard.frame_content_size(one.packed) for one in defined)
+        is_small = len(defined) <= _INLINE_RESOURCES and size <= workers.INLINE_BYTES
+        make = partial(_crd_document, group, version, defined)
+        made, seconds = make() if is_small else await workers.run(make)
         self._observe_crd(seconds)
         return made
 
@@ -203,13 +209,13 @@ def _instead(group: str, version: Version, reason: str) -> Recipe:
 
 
 def _generated(why: str, group: str, version: Version) -> Recipe:
+    async def make() -> bytes:
+        is_small = len(version.resources) <= _INLINE_RESOURCES
+        document = partial(generated_document, group, version, why)
+        return document() if is_small else await workers.run(document)
+
     # Without freshness: a stale version keeps its document.
-    fingerprint = ("generated", why, version.resources)
-    return Recipe(
-        fingerprint,
-        lambda: workers.run(generated_document, group, version, why),
-        note=why,
-    )
+    return Recipe(("generated", why, version.resources), make, note=why)
 
 
 def _crd_document(group: str, version: str, defined: Iterable[_Defined]) -> tuple[bytes, float]:

@@ -340,7 +340,7 @@ async def test_many_versions_cost_as_much_as_many_definitions(
 
     async def counted_run(function: Callable[..., object], *given: object) -> object:
         nonlocal read
-        read += len(pickle.dumps(given))
+        read += len(pickle.dumps((function, given)))
         return await run(function, *given)
 
     def counted_of_group(group: str) -> Mapping[str, Recipe]:
@@ -349,9 +349,26 @@ async def test_many_versions_cost_as_much_as_many_definitions(
         return of_group(group)
 
     monkeypatch.setattr(workers, "run", counted_run)
+    monkeypatch.setattr(workers, "INLINE_BYTES", 0)
     monkeypatch.setattr(served.recipes, "of_group", counted_of_group)
     index = await served.documents.index()
     assert len(index.entries) == number + 1
-    assert number < read < 2 * len(orjson.dumps(document))
+    assert number < read < 3 * len(orjson.dumps(document))
     await served.documents.merged_v2()
     assert looked_at < 5
+
+
+@pytest.mark.parametrize(("count", "calls"), [(8, 0), (9, 1)])
+async def test_documents_of_few_resources_need_no_worker(
+    monkeypatch: pytest.MonkeyPatch, served: Served, count: int, calls: int
+) -> None:
+    called: list[object] = []
+
+    async def counted_run(function: Callable[[], object]) -> object:
+        called.append(function)
+        return function()
+
+    monkeypatch.setattr(workers, "run", counted_run)
+    served.declare("manifests:a", *(simple(f"cat{n}s", "a.example") for n in range(count)))
+    await served.documents.index()
+    assert len(called) == calls
