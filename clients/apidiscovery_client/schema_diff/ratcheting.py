@@ -62,12 +62,11 @@ def when_treated(place: Place, treated: Outcome) -> tuple[Outcome, str]:
     found, reason = treated, ""
     for at, (old, new, _) in enumerate(place.above):
         is_root = place.whole and at == 0
-        if not is_root and not _may_have_unnamed(old, new, frozenset()):
-            continue
         told, why = across_one(old, new, place.segments[at:], treated)
         if told == Outcome.REJECTED and not is_root:
             told, why = Outcome.UNKNOWN, _NOT_NAMED
-        if worst((told, found)) != found:
+        is_worse = worst((told, found)) != found
+        if is_worse and (is_root or _may_have_unnamed(old, new, frozenset())):
             found, reason = told, why
     return found, reason
 

@@ -19,7 +19,9 @@ _PRESERVE = "x-kubernetes-preserve-unknown-fields"
 
 def as_number(value: object) -> Fraction | None:
     """Return a JSON number exactly as it is written; None for anything else."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if isinstance(value, int):
+        return None if isinstance(value, bool) else Fraction(value)
+    if not isinstance(value, float):
         return None
     try:
         return Fraction(str(value))
@@ -134,9 +136,8 @@ class Schema:
 
     def field(self, name: str) -> "Schema | None":
         """Return the schema of a field; None where it is pruned."""
-        if name in self.properties:
-            return self.read(self.properties[name])
-        return self.additional
+        properties = self.properties
+        return self.read(properties[name]) if name in properties else self.additional
 
     def limit(self, keyword: str) -> Fraction | None:
         """Return a keyword's number."""

@@ -20,6 +20,13 @@ from apidiscovery_client.schema_diff.schemas import ALL_KINDS, NO_DEFAULT, Schem
 BAD_TEXT: Final = "\u00fe ?%\n#"  # has none of the formats that are looked at
 _MAX_CODE: Final = 0x10FFFF
 _MAX_FLOAT32: Final = (2 - 2**-23) * 2**127
+_KIND_NAMES: Mapping[type, str] = {
+    bool: "boolean",
+    int: "integer",
+    str: "string",
+    dict: "object",
+    list: "array",
+}
 IGNORED_FORMATS = frozenset({"", "password", "int-or-string", "int64", "double", "quantity"})
 FORMATS: Mapping[str, str] = {
     "bsonobjectid": "507f1f77bcf86cd799439011",
@@ -53,6 +60,8 @@ FORMATS: Mapping[str, str] = {
 
 def canonical(value: object) -> str:
     """Return a text that is the same for equal JSON values; 1 and 1.0 are equal."""
+    if isinstance(value, str):
+        return json.dumps(value)
     if isinstance(value, dict):
         fields = cast("dict[str, object]", value)
         inner = ",".join(f"{json.dumps(key)}:{canonical(fields[key])}" for key in sorted(fields))
@@ -65,11 +74,10 @@ def canonical(value: object) -> str:
 
 def kind_of(value: object) -> str:
     """Return the JSON type; a whole number is an integer."""
-    number = as_number(value)
-    if number is not None:
-        return "integer" if number.denominator == 1 else "number"
-    names: dict[type, str] = {bool: "boolean", str: "string", dict: "object", list: "array"}
-    return names.get(type(value), "null")
+    if isinstance(value, float):
+        number = as_number(value)
+        return "null" if number is None else "integer" if number.denominator == 1 else "number"
+    return _KIND_NAMES.get(type(value), "null")
 
 
 def treat(schema: Schema, value: object) -> object:  # noqa: C901 - as the server's
@@ -119,8 +127,8 @@ def valid(schema: Schema, value: object) -> bool | None:
     """Tell whether a treated value is valid; None where that cannot be told."""
     if value is None and schema.nullable and schema.get("enum") is None:
         return True
-    checks = {"type", *(_CHECK_OF.get(keyword) for keyword in schema.keywords)}
-    return all_of(check(schema, value) for name, check in KEYWORDS.items() if name in checks)
+    places = {_PLACES["type"], *(_PLACES[word] for word in schema.keywords if word in _PLACES)}
+    return all_of(_CHECKS[at](schema, value) for at in sorted(places))
 
 
 def meets(schema: Schema, keyword: str, value: object) -> bool | None:
@@ -357,3 +365,5 @@ _CHECK_OF: dict[str, str] = {
     **dict.fromkeys(("properties", "additionalProperties", "items"), "fields"),
     "x-kubernetes-validations": "cel",
 }
+_CHECKS = tuple(KEYWORDS.values())
+_PLACES = {word: list(KEYWORDS).index(check) for word, check in _CHECK_OF.items()}
