@@ -12,6 +12,7 @@ from apidiscovery_client.schema_diff.examples import Examples
 from apidiscovery_client.schema_diff.model import worst
 from apidiscovery_client.schema_diff.schemas import read
 from crd_histories import PROJECTS, changed_fields, steps
+from kinds import IS_LONG
 from real_cluster import running
 from record_schema_verdicts import answers
 from repository import GOLDEN
@@ -19,7 +20,7 @@ from schema_pairs import changed, instance, schema
 from schema_server import serve, stored_errors
 from schema_trials import RefusedError, Server, Told, Trial, outcome
 
-_PAIRS = 250
+_PAIRS = 250 if IS_LONG else 120
 _TRIALS = 60
 _LONGEST = 4_000
 _SEVERITY = ("fine", "defaulted", "pruned", "unknown", "rejected")

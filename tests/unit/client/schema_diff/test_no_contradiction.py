@@ -30,7 +30,7 @@ def _check(random: Random) -> int:
 @pytest.mark.parametrize(
     ("seeds", "least"),
     [
-        pytest.param(range(800), 10_000, id="short"),
+        pytest.param(range(400), 5_000, id="short"),
         pytest.param(
             range(10_000, 18_500),
             100_000,
