@@ -2,7 +2,6 @@
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -18,6 +17,8 @@ from apidiscovery_client.diffing import findings
 from apidiscovery_client.upgrading import model as upgrading
 from repository import ROOT
 from server import Server
+
+from tools import find_browser
 
 # Neither says how long it takes: the site 15 s on two idle cores.
 BUILD_S = 200.0
@@ -91,11 +92,10 @@ def test_a_page_loads_nothing_from_another_origin(site: Path, pages: dict[Path, 
 def test_the_search_works_from_disk_in_a_browser_without_a_network(
     site: Path, tmp_path: Path
 ) -> None:
-    browser = shutil.which("chromium") or pytest.skip("chromium is not installed")
     options = ["--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=20000"]
     options += [f"--user-data-dir={tmp_path}", "--host-resolver-rules=MAP * ~NOTFOUND"]
     done = subprocess.run(  # noqa: S603 - our own arguments
-        [browser, *options, "--dump-dom", f"{(site / 'index.html').as_uri()}?q=kubeconform"],
+        [find_browser(), *options, "--dump-dom", f"{(site / 'index.html').as_uri()}?q=kubeconform"],
         check=True,
         capture_output=True,
         text=True,

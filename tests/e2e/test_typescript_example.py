@@ -15,7 +15,7 @@ from programs import run_apidiscovery
 from repository import ROOT
 from server import environment, serving
 
-from tools import find_tool
+from tools import find_browser, find_tool
 
 EXAMPLE = ROOT / "examples" / "typescript"
 _LIMIT_S = 240.0
@@ -94,6 +94,6 @@ def test_the_page_shows_what_is_served(
     server, page = addresses
     url = f"{page}/index.html?server={server}&protocol={protocol}"
     options = ("--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=5000")
-    done = run(project, "chromium", *options, "--dump-dom", url)
+    done = run(project, find_browser(), *options, "--dump-dom", url)
     assert '<span id="state">live</span>' in done.stdout
     assert "<li>apps/v1 deployments</li>" in done.stdout

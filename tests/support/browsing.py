@@ -1,7 +1,6 @@
 """Chromium for tests of pages: errors, foreign requests, layout and accessibility."""
 
 import os
-import shutil
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -11,7 +10,7 @@ from urllib.parse import urlsplit
 
 from playwright.sync_api import Browser, BrowserContext, Page, Playwright, sync_playwright
 
-from tools import find_tool
+from tools import find_browser
 
 WIDTHS = (360, 768, 1440)
 # An upper bound for a busy machine.
@@ -76,7 +75,7 @@ class Visit:
 @contextmanager
 def chromium() -> Generator[Browser]:
     """Run Debian's Chromium; without it skip the test, and on CI fail it."""
-    path = shutil.which("chromium") or find_tool("chromium")
+    path = find_browser()
     with sync_playwright() as playwright:
         browser = _launched(playwright, path)
         try:

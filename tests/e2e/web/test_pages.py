@@ -25,31 +25,25 @@ _FRAGMENT = ("HX-Request", "true")
 _CRDS = GOLDEN / "crds" / "manifests" / "cert-manager.yaml.gz"
 _DIFF = "/ui/diff?from=kubernetes%3A1.34&to=kubernetes%3A1.36"
 # Fixed paths, which people keep and share.
-COMMON = (
-    "/ui/",
-    "/ui/groups",
-    "/ui/groups/apps",
-    "/ui/kinds",
-    DEPLOYMENT,
-    "/ui/kinds/core/v1/Pod",
-    "/ui/search?q=deploy",
-    "/ui/search?q=nothing-has-this-name",
-    "/ui/fleet",
-    "/ui/diff",
-    _DIFF,
-)
-OF_DEFINITIONS = (
-    "/ui/",
-    "/ui/groups/cert-manager.io",
-    "/ui/kinds/cert-manager.io/v1/Certificate",
-    "/ui/search?q=renewBefore",
-    "/ui/history",
-    "/ui/sources",
-    "/ui/storage-versions",
-)
 PATHS = {
-    "catalogue": COMMON,
-    "definitions": OF_DEFINITIONS,
+    "catalogue": (
+        "/ui/",
+        "/ui/groups",
+        "/ui/groups/apps",
+        "/ui/kinds",
+        DEPLOYMENT,
+        "/ui/search?q=deploy",
+        "/ui/search?q=nothing-has-this-name",
+        "/ui/fleet",
+        "/ui/diff",
+        _DIFF,
+        "/ui/groups/cert-manager.io",
+        "/ui/kinds/cert-manager.io/v1/Certificate",
+        "/ui/search?q=renewBefore",
+        "/ui/history",
+        "/ui/sources",
+        "/ui/storage-versions",
+    ),
     "fleet": (
         "/ui/",
         "/ui/fleet",
@@ -62,7 +56,7 @@ PATHS = {
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, Server]]:
-    """Return servers of the built-in catalogue, of definitions, and of a half dead fleet."""
+    """Return servers of the built-in catalogue with definitions, and of a half dead fleet."""
     with ExitStack() as stack:
         folder = tmp_path_factory.mktemp("served")
         definitions = folder / "manifests"
@@ -70,8 +64,10 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, Se
         (definitions / "crds.yaml").write_bytes(gzip.decompress(_CRDS.read_bytes()))
         alive = stack.enter_context(FakeApiServer(builtin()))
         flags = {
-            "catalogue": ("--store", "memory"),
-            "definitions": ("--store", "memory", "--manifests", str(definitions)),
+            "catalogue": (
+                *("--store", "memory", "--catalog", "kubernetes"),
+                *("--manifests", str(definitions)),
+            ),
             "fleet": (
                 *("--store", "memory", "--upstream", f"east={alive.url}"),
                 *("--upstream", "gone=http://127.0.0.1:1"),
@@ -276,7 +272,7 @@ def test_a_missing_field_is_told_and_the_rest_of_the_path_opened(
 
 
 def test_an_example_is_a_manifest(served: Mapping[str, Server]) -> None:
-    shown = text(served["definitions"], "/ui/kinds/cert-manager.io/v1/Certificate")
+    shown = text(served["catalogue"], "/ui/kinds/cert-manager.io/v1/Certificate")
     (example,) = re.findall(r'<pre id="kind-example"[^>]*>(.*?)</pre>', shown, re.DOTALL)
     found = yaml.safe_load(html.unescape(example))
     assert (found["apiVersion"], found["kind"]) == ("cert-manager.io/v1", "Certificate")
@@ -305,7 +301,7 @@ def test_clusters_with_and_without_a_kind_are_told(served: Mapping[str, Server])
 
 
 def test_a_field_is_found_by_its_name_and_by_words(served: Mapping[str, Server]) -> None:
-    server = served["definitions"]
+    server = served["catalogue"]
 
     def found(query: str) -> str:
         return text(server, f"/ui/search?q={query}", _FRAGMENT)
@@ -333,4 +329,4 @@ def test_a_search_says_whose_fields_are_not_known(served: Mapping[str, Server]) 
     ["%00", "%22", "*", "AND", "%22+OR+(", "x" * 5000, "%F0%9F%98%80", "%ff", "-", "name%3Ax", ""],
 )
 def test_any_text_has_an_answer(served: Mapping[str, Server], query: str) -> None:
-    assert page(served["definitions"], f"/ui/search?q={query}").status == 200
+    assert page(served["catalogue"], f"/ui/search?q={query}").status == 200
