@@ -12,7 +12,7 @@ from apidiscovery_client.schema_diff.examples import Examples
 from apidiscovery_client.schema_diff.model import worst
 from apidiscovery_client.schema_diff.schemas import read
 from crd_histories import PROJECTS, changed_fields, steps
-from kinds import IS_LONG
+from markers import IS_LONG
 from real_cluster import running
 from record_schema_verdicts import answers
 from repository import GOLDEN
