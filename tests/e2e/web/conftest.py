@@ -1,4 +1,4 @@
-"""One browser for all tests; each opens a context of its own."""
+"""A browser for each module; each test opens a context of its own."""
 
 from collections.abc import Iterator
 
@@ -7,7 +7,7 @@ from browsing import chromium
 from playwright.sync_api import Browser
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     with chromium() as running:
         yield running
