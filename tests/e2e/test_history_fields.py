@@ -23,8 +23,8 @@ GVK = "x-kubernetes-group-version-kind"
 
 
 def routes(*versions: str, **properties: object) -> dict[str, Answer]:
-    """Return what a server answers whose kind Widgets has these fields in its spec."""
-    gvk = {"group": GROUP, "version": "v1", "kind": "Widgets"}
+    """Return what a server answers whose kind Widget has these fields in its spec."""
+    gvk = {"group": GROUP, "version": "v1", "kind": "Widget"}
     widget = {
         "type": "object",
         "properties": {
@@ -101,11 +101,11 @@ def remembered(server: Server, schema: bytes, version: bytes) -> str | None:
 
 
 def test_changes_of_fields_stand_below_the_change_of_the_document(kept: Remembered) -> None:
-    lines = kept.history("--cluster", "east", "--kind", "Widgets").splitlines()
+    lines = kept.history("--cluster", "east", "--kind", "Widget").splitlines()
     place = next(n for n, line in enumerate(lines) if KEY in line)
     assert lines[place].endswith(f"{KEY}: schemas changed: 2 breaking in 1 kind")
     assert lines[place + 1 : place + 4] == [
-        "    a.example.com Widgets",
+        "    a.example.com Widget",
         "    ! v1 spec.name: property-removed; writer pruned; reader absent; stored pruned",
         '    ! v1 spec.size: type-changed "integer" -> "string"; writer rejected; reader different',
     ]
@@ -136,12 +136,12 @@ def test_kinds_and_names_of_resources_select_changes_of_fields(
 
 def test_markdown_has_the_changes_of_fields_in_the_cell(kept: Remembered) -> None:
     table = kept.history("--cluster", "east", "-o", "markdown")
-    assert re.search(r"schemas changed: .*<br>a\.example\.com Widgets<br>\! v1 spec\.name", table)
+    assert re.search(r"schemas changed: .*<br>a\.example\.com Widget<br>\! v1 spec\.name", table)
 
 
 MANIFEST = f"""
 apiVersion: {GROUP}/v1
-kind: Widgets
+kind: Widget
 metadata: {{name: w}}
 spec: {{size: 3}}
 """
@@ -166,7 +166,7 @@ def test_a_cluster_is_compared_with_itself_at_a_time(kept: Remembered) -> None:
     assert diff(kept, before, before, "cluster:east").exit_code == 2  # two of one name
     table = diff(kept, f"old={before}", f"older={before}", "cluster:east")
     assert (table.exit_code, table.stderr) == (1, "")
-    assert "Widgets" in table.stdout
+    assert "Widget" in table.stdout
 
 
 def test_a_cluster_is_the_same_over_grpc(kept: Remembered) -> None:
