@@ -126,7 +126,7 @@ def test_documents_that_come_or_go_have_no_changes_of_fields(kept: Remembered) -
     )
 
 
-@pytest.mark.parametrize(("kind", "count"), [("widgets", 1), ("sprockets", 1), ("gadget", 0)])
+@pytest.mark.parametrize(("kind", "count"), [("widget", 1), ("sprockets", 1), ("gadget", 0)])
 def test_kinds_and_names_of_resources_select_changes_of_fields(
     kept: Remembered, kind: str, count: int
 ) -> None:
