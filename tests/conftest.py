@@ -1,6 +1,7 @@
 """Servers that several tests share."""
 
 import gc
+import signal
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -11,6 +12,9 @@ from hypothesis import settings
 from markers import IS_LONG, markers_of
 from scheduling import UnitScheduling, mixed
 from server import Serve, Server, serving
+
+# Started by a shell in the background, tests and their processes would ignore what tests send.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # How long an example takes says nothing where several tests run at once; pytest limits each test.
 settings.register_profile("apidiscovery", deadline=None, max_examples=500 if IS_LONG else 50)
