@@ -127,8 +127,8 @@ def valid(schema: Schema, value: object) -> bool | None:
     """Tell whether a treated value is valid; None where that cannot be told."""
     if value is None and schema.nullable and schema.get("enum") is None:
         return True
-    places = {_PLACES["type"], *(_PLACES[word] for word in schema.keywords if word in _PLACES)}
-    return all_of(_CHECKS[at](schema, value) for at in sorted(places))
+    checks = {"type", *(_CHECK_OF.get(keyword) for keyword in schema.keywords)}
+    return all_of(check(schema, value) for name, check in KEYWORDS.items() if name in checks)
 
 
 def meets(schema: Schema, keyword: str, value: object) -> bool | None:
@@ -365,5 +365,3 @@ _CHECK_OF: dict[str, str] = {
     **dict.fromkeys(("properties", "additionalProperties", "items"), "fields"),
     "x-kubernetes-validations": "cel",
 }
-_CHECKS = tuple(KEYWORDS.values())
-_PLACES = {word: list(KEYWORDS).index(check) for word, check in _CHECK_OF.items()}

@@ -1,4 +1,4 @@
-"""Late imports of the server, and few of its workers, which start it a fifth faster."""
+"""What is imported late: packages of the server that few use, and the server in its workers."""
 
 import ast
 import subprocess
