@@ -95,7 +95,8 @@ class Stale:
     Attributes:
         since: When this client first noticed.
         reason: One line for people.
-        retained: Whether the resources are of an earlier answer, because the last had none.
+        retained: Whether this client kept what an earlier answer said, because the last had
+            nothing; otherwise the server itself says that its answer is an old one.
     """
 
     since: datetime
@@ -275,7 +276,8 @@ class Snapshot:
         checked_at: The time of the server's last answer.
         failures: Why `/api` or `/apis` is missing, by path: a name that is not found in such a
             snapshot may be served nevertheless.
-        freshness: Of the whole: `Stale` when the server did not answer the last request.
+        freshness: Of the whole: `Stale` when the server did not answer the last request, or said
+            that its answer is an old one.
     """
 
     groups: tuple[Group, ...]

@@ -9,7 +9,7 @@ from typing import Any
 from command_line import Outcome
 from fake_api_server import Answer, FakeApiServer, Request, status
 from media_types import JSON_V2, aggregated_type
-from programs import kubectl
+from programs import kubectl, run_apidiscovery
 from raw_http import RawResponse, get
 from server import Serve, Server
 from waiting import eventually
@@ -90,6 +90,11 @@ def followed(server: Server, path: str, wanted: bytes) -> RawResponse:
     return ask(server, path)
 
 
+def resolve(folder: Path, server: Server, *options: str) -> Outcome:
+    url = f"{server.url}/clusters/east"
+    return run_apidiscovery(folder, "resolve", "widgets", "--server", url, *options)
+
+
 def test_a_cluster_is_served_as_it_answers_and_after_it_died(serve: Serve, tmp_path: Path) -> None:
     east = Cluster("widgets")
 
@@ -125,12 +130,19 @@ def test_a_cluster_is_served_as_it_answers_and_after_it_died(serve: Serve, tmp_p
         warned = listed()
         assert warned.stdout == shown.stdout
         assert warned.stderr.startswith("Warning: this is the last known answer of cluster east: ")
+    resolved = resolve(tmp_path, server)
+    assert (resolved.exit_code, "widgets" in resolved.stdout) == (0, True)
+    assert resolved.stderr.count("\n") == 1
+    strict = resolve(tmp_path, server, "--strict")
+    assert (strict.exit_code, strict.stdout) == (1, "")
+    assert "error: a.test/v1 has been stale since " in strict.stderr
     # kubectl keeps the headers of a 304 in its cache; a warning must not stay there.
     with FakeApiServer(east, port=upstream.port):
         eventually(
             lambda: not ask(server, "/clusters/east/apis").values("warning"), SEEN_S, "it is back"
         )
         assert listed() == shown
+        assert resolve(tmp_path, server, "--strict").stderr == ""
 
 
 def test_a_cluster_that_has_never_answered_is_no_empty_one(serve: Serve) -> None:

@@ -15,7 +15,14 @@ from apidiscovery_cli.completing import complete_resources
 from apidiscovery_cli.discovery import SOURCE, Source, discover, source_of
 from apidiscovery_cli.help_pages import Command
 from apidiscovery_cli.options import with_options
-from apidiscovery_cli.output import FAILED, has_colour, print_painted, print_text, tell
+from apidiscovery_cli.output import (
+    FAILED,
+    has_colour,
+    print_painted,
+    print_text,
+    tell,
+    told_warnings,
+)
 from apidiscovery_cli.printing import print_resources
 
 
@@ -101,7 +108,7 @@ def _row(resolution: Resolution) -> Resource:
 def _warnings(resolution: Resolution) -> Iterator[str]:
     yield from (f"Warning: {warning}" for warning in resolution.warnings)
     freshness = resolution.freshness
-    if not isinstance(freshness, Current):
+    if not isinstance(freshness, Current) and freshness.reason not in told_warnings:
         since = freshness.since.isoformat(timespec="seconds")
         yield (
             f"Warning: {resolution.resource.gv} is not current since {since}: {freshness.reason}"

@@ -99,12 +99,14 @@ class _PathState:
         etag: Empty for none.
         document: Only with an ETag.
         unread: Whether the resources of its versions must be requested one by one.
+        stale_reason: Why the server marks its answer as an old one; empty where it does not.
     """
 
     groups: tuple[Group, ...] = ()
     etag: str = ""
     document: Document | None = None
     unread: bool = False
+    stale_reason: str = ""
 
     @property
     def is_outdated(self) -> bool:
@@ -128,6 +130,8 @@ def discovery(server: str, fetched: FetchedSnapshot | None, options: HttpOptions
     - 401, always: the server does not know the caller;
     - 403 where something is known of that path: the caller has lost access. Where nothing is, it
       is a failure like others: the caller never had access to the core group.
+
+    Where the server marks an answer as an old one, the snapshot is stale as a whole.
 
     Args:
         server: What the snapshot calls the server.
@@ -187,10 +191,12 @@ def _judged(
         return outcome
     try:
         if outcome.status == HTTPStatus.NOT_MODIFIED:
-            return _unchanged(path, outcome, before, now)
-        if outcome.status == HTTPStatus.NOT_FOUND and path == "/api":
-            return _PathState()
-        return _state_of(path, outcome, before, now)
+            state = _unchanged(path, outcome, before, now)
+        elif outcome.status == HTTPStatus.NOT_FOUND and path == "/api":
+            state = _PathState()
+        else:
+            state = _state_of(path, outcome, before, now)
+        return replace(state, stale_reason=outcome.stale_reason)
     except DiscoveryError as error:
         return error
 
@@ -384,10 +390,22 @@ def _fetched(  # noqa: PLR0913, PLR0917 - all that is known by now
     if fetched and fetched.snapshot.groups == groups:
         groups = fetched.snapshot.groups
     return FetchedSnapshot(
-        snapshot=Snapshot(groups=groups, server=server, checked_at=now, failures=failures),
+        snapshot=Snapshot(groups, server, now, failures, _freshness(states, now, fetched)),
         etags={path: state.etag for path, state in known.items() if state.etag},
         documents={path: state.document for path, state in known.items() if state.document},
     )
+
+
+def _freshness(
+    states: Mapping[DiscoveryPath, _PathState], now: datetime, fetched: FetchedSnapshot | None
+) -> Freshness:
+    """Return that of the whole: stale where the server says so of an answer, since it first did."""
+    reason = next((state.stale_reason for state in states.values() if state.stale_reason), "")
+    if not reason:
+        return CURRENT
+    before = fetched.snapshot.freshness if fetched else CURRENT
+    since = before.since if isinstance(before, Stale) and not before.retained else now
+    return Stale(since, reason)
 
 
 def _joined(states: Iterable[_PathState]) -> tuple[Group, ...]:

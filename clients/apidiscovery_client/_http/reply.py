@@ -13,7 +13,8 @@ from apidiscovery_client._errors import RequestRefused, UnexpectedDocument
 from apidiscovery_client._http import wrong_port
 from apidiscovery_client._reading.parsed import UnreadableError, status_message
 
-_WARNING = re.compile(r'(?:^|,\s*)299 \S+ "((?:[^"\\]|\\.)*)"')
+_WARNING = re.compile(r'([0-9]{3}) \S+ "((?:[^"\\]|\\.)*)"')
+_MISCELLANEOUS, _RESPONSE_IS_STALE = "299", "110"  # RFC 7234, 5.5
 # Paths of our service below which there are clusters and views.
 _PART = re.compile(r"^/(cluster|view)s/(.+)$")
 MAX_BODY_BYTES = 64 << 20  # uncompressed; 3 000 groups of five resources are 18 MB indented
@@ -95,8 +96,24 @@ class Reply:
         Source: apimachinery pkg/util/net/http.go `ParseWarningHeaders`; of code 299 alone, as
         client-go rest/warnings.go `handleWarnings`.
         """
-        found = _WARNING.findall(self.headers.get("warning", ""))
-        return [re.sub(r"\\(.)", r"\1", text) for text in found]
+        return [
+            re.sub(r"\\(.)", r"\1", text)
+            for code, text in self._coded_warnings()
+            if code == _MISCELLANEOUS
+        ]
+
+    @property
+    def stale_reason(self) -> str:
+        """Return why the server marks the answer as an old one; empty where it does not.
+
+        Source: RFC 7234, 5.5.1 (110, "Response is Stale"). The reason is in the other warnings.
+        """
+        if all(code != _RESPONSE_IS_STALE for code, _text in self._coded_warnings()):
+            return ""
+        return "; ".join(self.warnings()) or "the server marks its answer as stale"
+
+    def _coded_warnings(self) -> list[tuple[str, str]]:
+        return _WARNING.findall(self.headers.get("warning", ""))
 
     @property
     def is_page(self) -> bool:

@@ -20,7 +20,7 @@ from apidiscovery_client._errors import (
 from apidiscovery_client._interfaces import FetchedSnapshot
 from apidiscovery_client._package import Log
 from apidiscovery_client._sans_io.options import ClientOptions, Clock
-from apidiscovery_client.model import PATHS, Current, Snapshot, Stale, Unknown, Version
+from apidiscovery_client.model import PATHS, Freshness, Snapshot, Stale, Unknown, Version
 
 if TYPE_CHECKING:  # made when the first name is resolved
     from apidiscovery_client.resolving import Resolver
@@ -227,7 +227,7 @@ class ClientState:
             the server must be asked.
         """
         with self._lock:
-            if self.fetched is not None and isinstance(fetched.snapshot.freshness, Current):
+            if self.fetched is not None and _outage_of(fetched.snapshot) is None:
                 known = self.fetched.snapshot.groups
                 if known not in (last.snapshot.groups, fetched.snapshot.groups):
                     return False
@@ -235,8 +235,9 @@ class ClientState:
             return True
 
     def _answered(self, fetched: FetchedSnapshot, checked: float) -> None:
-        if not isinstance(fetched.snapshot.freshness, Current):
-            self.failed(ServerUnreachable(fetched.snapshot.freshness.reason, url=self.server))
+        outage = _outage_of(fetched.snapshot)
+        if outage is not None:
+            self.failed(ServerUnreachable(outage.reason, url=self.server))
             return
         if self._outage is not None:
             logger.info("%s answers again", self.server)
@@ -246,6 +247,7 @@ class ClientState:
     def _take(self, fetched: FetchedSnapshot, checked: float) -> None:
         before, after = self.latest, fetched.snapshot
         self.fetched, self.latest, self._checked = fetched, after, checked
+        _log_age(before, after)
         if before is not None and before.groups == after.groups:
             return
         self._misses.clear()
@@ -274,10 +276,10 @@ class ClientState:
         """
         outage = self._outage
         if outage is None:
-            return Stale(self.clock.now(), _line(error))
+            return Stale(self.clock.now(), _line(error), retained=True)
         if _is_outage(outage.error) == _is_outage(error):
             return outage.stale
-        return Stale(outage.stale.since, _line(error))
+        return Stale(outage.stale.since, _line(error), retained=True)
 
     def missed(self, name: Hashable) -> None:
         """Remember for a while that a name is not served, if the server answered just now."""
@@ -336,7 +338,7 @@ class ClientState:
             fetched, saved = self.fetched, self._saved
             if fetched is None or fetched.snapshot.failures or self._is_saving:
                 return None
-            if saved is not None and saved.snapshot.groups is fetched.snapshot.groups:
+            if saved is not None and _says_the_same(saved.snapshot, fetched.snapshot):
                 moved = fetched.snapshot.checked_at - saved.snapshot.checked_at
                 if abs(moved) <= timedelta(seconds=self._options.save_interval_s):
                     return None
@@ -358,8 +360,36 @@ def _is_outage(error: Exception) -> bool:
     return isinstance(error, ServerUnreachable | UnexpectedDocument)
 
 
+def _outage_of(snapshot: Snapshot) -> Stale | None:
+    """Return since when and why the server does not answer; None where it does.
+
+    A server that marks its answer as an old one does answer.
+    """
+    freshness = snapshot.freshness
+    return freshness if isinstance(freshness, Stale) and freshness.retained else None
+
+
+def _is_old_answer(freshness: Freshness) -> bool:
+    return isinstance(freshness, Stale) and not freshness.retained
+
+
+def _says_the_same(before: Snapshot, after: Snapshot) -> bool:
+    return before.groups is after.groups and before.freshness == after.freshness
+
+
 def _line(error: Exception) -> str:
     return " ".join(str(error).split()) or type(error).__name__
+
+
+def _log_age(before: Snapshot | None, after: Snapshot) -> None:
+    """Log that the server's answer is an old one, and that it is current again."""
+    was_old = before is not None and _is_old_answer(before.freshness)
+    is_old = _is_old_answer(after.freshness)
+    if is_old and not was_old:
+        reason = getattr(after.freshness, "reason", "")
+        logger.warning("%s answers with an old state: %s", after.server, reason)
+    elif was_old and not is_old:
+        logger.info("%s is current again", after.server)
 
 
 def _log_troubles(before: Snapshot | None, after: Snapshot) -> None:

@@ -145,7 +145,7 @@ class Watching:
             return
         self._told = True
         since = datetime.fromtimestamp(time.time() - away_s, UTC)
-        snapshot = replace(self._fetched.snapshot, freshness=Stale(since, self._why))
+        snapshot = replace(self._fetched.snapshot, freshness=Stale(since, self._why, retained=True))
         yield replace(self._fetched, snapshot=snapshot)
 
     def _wait_s(self, failed: Failure) -> float:

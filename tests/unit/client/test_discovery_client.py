@@ -9,10 +9,11 @@ from apidiscovery_client._errors import (
     NotServed,
     RequestRefused,
     ServerUnreachable,
+    StaleGroup,
 )
 from apidiscovery_client._interfaces import FetchedSnapshot
 from apidiscovery_client._sans_io.options import ClientOptions
-from apidiscovery_client.model import Group, Snapshot, Stale, Unknown, Version
+from apidiscovery_client.model import CURRENT, Group, Snapshot, Stale, Unknown, Version
 from scripted_client import MemoryCache, Scene
 from scripted_transport import NAME, SetClock, group
 
@@ -268,7 +269,7 @@ async def test_an_old_cached_snapshot_is_used_when_the_server_is_unreachable(at:
     async with at.client(cache=MemoryCache(fetched(at.clock, WIDGETS, age_s=9999))) as client:
         snapshot = await client.snapshot()
         assert snapshot.groups == (WIDGETS,)
-        assert snapshot.freshness == Stale(at.clock.now(), "away")
+        assert snapshot.freshness == Stale(at.clock.now(), "away", retained=True)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -296,7 +297,7 @@ async def test_during_an_outage_the_snapshot_is_used_and_marked_stale(
         at.script.fail(ServerUnreachable("connection\nrefused", url=NAME))
         for _ in range(100):
             snapshot = await client.snapshot()
-            assert snapshot.freshness == Stale(began, "connection refused")
+            assert snapshot.freshness == Stale(began, "connection refused", retained=True)
             at.clock.seconds += 0.5
         found = await client.resolve("widgets")
         assert isinstance(found.freshness, Stale)
@@ -336,6 +337,30 @@ async def test_the_end_of_an_outage_is_noticed_and_told(
             assert not isinstance((await client.snapshot()).freshness, Stale)
     told = [(record.levelname, "again" in record.message) for record in caplog.records]
     assert told == [("WARNING", False), ("INFO", True)] * 2
+
+
+async def test_an_old_answer_is_used_and_marked_from_the_first_on(
+    at: Scene, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The server answers, so this is no outage: it is asked as often as usual."""
+    caplog.set_level("INFO", "apidiscovery_client")
+    cache = MemoryCache()
+    at.script.freshness = old = Stale(at.clock.now(), "the cluster is away")
+    async with at.client(cache=cache) as client:
+        assert (await client.refresh()).freshness == old
+        assert (await client.resolve("widgets")).freshness == old
+        with pytest.raises(StaleGroup, match="the cluster is away"):
+            await client.resolve("widgets", strict=True)
+        assert at.script.asked == 1
+        at.script.freshness = CURRENT
+        assert (await client.refresh()).freshness == CURRENT
+        assert (await client.resolve("widgets", strict=True)).freshness == CURRENT
+    assert [one.snapshot.freshness for one in cache.puts] == [old, CURRENT]
+    told = [(record.levelname, record.message.partition(" ")[2]) for record in caplog.records]
+    assert told == [
+        ("WARNING", "answers with an old state: the cluster is away"),
+        ("INFO", "is current again"),
+    ]
 
 
 async def test_a_miss_during_an_outage_says_that_it_is_unsure(at: Scene) -> None:

@@ -288,7 +288,7 @@ async def test_the_reason_of_an_outage_is_the_latest_failure(at: Scene) -> None:
         at.clock.seconds += 100
         found = await client.snapshot()
         assert found.groups == first.groups
-        assert found.freshness == Stale(since, "away")
+        assert found.freshness == Stale(since, "away", retained=True)
 
 
 # --------------------------------------------------------------------------------------------------

@@ -164,7 +164,7 @@ async def test_a_transport_may_report_an_outage_itself(at: Scene) -> None:
         aclosing(client.watch(initial=True)) as changes,
     ):
         await some(changes, 1)
-        at.script.freshness = Stale(at.clock.now(), "silent")
+        at.script.freshness = Stale(at.clock.now(), "silent", retained=True)
         at.script.tell()
         assert await some(changes, 1) == [f"server {NAME} is stale: silent"]
         at.script.freshness = CURRENT

@@ -1,7 +1,8 @@
 """Answers below `/clusters/NAME`: those of the cluster itself, also while it is down.
 
 For a cluster that does not answer now, the last known documents are served, byte for byte, with a
-Warning header (RFC 7234, 299, as kube-apiserver sends them), which kubectl prints.
+Warning header (RFC 7234): 299 says why, in the form of kube-apiserver, which kubectl prints; 110
+marks the answer as stale for programs, which kubectl passes over.
 """
 
 from collections.abc import Callable
@@ -172,7 +173,7 @@ def _warning(cluster: Cluster) -> bytes:
         return b""
     text = f"this is the last known answer of cluster {cluster.name}: {_why(cluster)}"
     printable = "".join(char if char.isprintable() else " " for char in text)
-    return f'299 - "{printable.translate(_NOT_IN_QUOTES)}"'.encode()
+    return f'299 - "{printable.translate(_NOT_IN_QUOTES)}", 110 - "Response is Stale"'.encode()
 
 
 def _with_warning(response: Response, warning: bytes) -> Response:

@@ -344,6 +344,35 @@ def test_version_that_the_server_calls_stale_keeps_its_resources(kind: str) -> N
     assert fresh.troubled[0].freshness == Unknown(fresh.checked_at, told)
 
 
+@pytest.mark.parametrize("path", ["/api", "/apis"])
+def test_answer_that_the_server_marks_as_old_is_stale_as_a_whole(kind: str, path: str) -> None:
+    """RFC 7234, 5.5.1; a 304 without the mark makes it current again."""
+    told = 'said to be, 110 - of "east"'
+    reason = '299 - "said to be, 110 - of \\"east\\""'
+
+    def marked(value: str) -> Respond:
+        def answer(request: Request) -> Answer:
+            given = NEW(request)
+            if request.path != path:
+                return given
+            return replace(given, headers={**given.headers, "Warning": value})
+
+        return answer
+
+    answers = marked(f'{reason}, 110 - "Response is Stale"')
+    with FakeApiServer(answers) as server, fetching(kind, server.url) as transport:
+        first = transport.fetch()
+        second = transport.fetch(first)
+        server.answers = marked(reason)
+        third = transport.fetch(second)
+    assert first.snapshot.freshness == Stale(first.snapshot.checked_at, told)
+    assert second.snapshot.freshness == first.snapshot.freshness
+    assert third.snapshot.freshness == CURRENT
+    assert first.snapshot.troubled == ()
+    assert third.snapshot.groups is first.snapshot.groups
+    assert transport.traffic.not_modified == 4
+
+
 @blocking
 @pytest.mark.parametrize("path", ["/api", "/apis"])
 def test_half_that_fails_is_kept_and_comes_back_by_304(kind: str, path: str) -> None:
