@@ -251,10 +251,10 @@ async def test_an_answer_that_does_not_come_in_time_is_told(family: str) -> None
 async def test_an_earlier_refusal_is_told_when_no_answer_comes_in_time(family: str) -> None:
     async with scripted() as script:
         script.gets.extend([End(grpc.StatusCode.UNAVAILABLE, "no\nsource"), Hang()])
-        async with opened(family, local(script.address, 2)) as client:
+        async with opened(family, local(script.address, 4)) as client:
             with pytest.raises(ServerUnreachable) as caught:
                 await client.fetch()
-    assert str(caught.value).endswith(": no answer within 2 s; before, UNAVAILABLE: no source")
+    assert str(caught.value).endswith(": no answer within 4 s; before, UNAVAILABLE: no source")
 
 
 @every_library
@@ -368,7 +368,7 @@ async def test_a_failure_to_list_sources_does_no_harm(
     freshness = held.snapshot.groups[0].versions[0].freshness
     assert isinstance(freshness, Stale)
     assert freshness.reason == "stale GroupVersion discovery: apps/v1"
-    assert held.snapshot.checked_at - freshness.since < timedelta(seconds=1)
+    assert held.snapshot.checked_at - freshness.since < timedelta(seconds=30)
 
 
 async def test_a_version_that_lost_its_resources_keeps_those_that_were_known(family: str) -> None:

@@ -52,7 +52,7 @@ def name_server(monkeypatch: pytest.MonkeyPatch) -> Generator[NameServer]:
         if flags & socket.AI_NUMERICHOST:
             return known(host, port, family, type, proto, flags)
         server.is_asked.set()
-        server.is_over.wait(10)
+        server.is_over.wait(100)
         raise socket.gaierror(socket.EAI_AGAIN, "no name server")
 
     monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
@@ -69,11 +69,11 @@ def test_a_name_server_counts_towards_the_request_timeout(
     with fetching(kind, server, closes_first=name_server.is_over.set) as transport:
         with pytest.raises(ServerUnreachable, match=r"no answer within 0\.3 s"):
             transport.fetch()
-        assert time.monotonic() - begin < 5
+        assert time.monotonic() - begin < 20
 
 
 def test_closing_does_not_wait_for_a_name_server(name_server: NameServer) -> None:
-    server = Server(url="http://api.example:1", request_timeout_s=20)
+    server = Server(url="http://api.example:1", request_timeout_s=100)
     begin = time.monotonic()
     with fetching("blocking", server, closes_first=name_server.is_over.set) as transport:
 
@@ -86,7 +86,7 @@ def test_closing_does_not_wait_for_a_name_server(name_server: NameServer) -> Non
         with pytest.raises(ClientClosed):
             transport.fetch()
         close.join()
-        assert time.monotonic() - begin < 4
+        assert time.monotonic() - begin < 20
 
 
 @both
@@ -220,7 +220,7 @@ from apidiscovery_client._errors import ServerUnreachable
 from apidiscovery_client._connecting import open_async
 
 async def main():
-    transport = open_async(kubeconfig={str(kubeconfig)!r}, request_timeout_s=1).transport
+    transport = open_async(kubeconfig={str(kubeconfig)!r}, request_timeout_s=5).transport
     try:
         await transport.fetch(None)
     except ServerUnreachable:

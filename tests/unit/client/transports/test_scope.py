@@ -11,7 +11,7 @@ CALLS = 5
 
 
 def test_an_interrupt_waits_once_for_all_calls_that_hang(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_scope, "_END_S", 0.3)
+    monkeypatch.setattr(_scope, "_END_S", 2.0)
     all_run, hang = threading.Barrier(CALLS), threading.Event()
     caller = threading.current_thread()
 
@@ -19,12 +19,12 @@ def test_an_interrupt_waits_once_for_all_calls_that_hang(monkeypatch: pytest.Mon
         all_run.wait(10)
         if threading.current_thread() is caller:
             raise KeyboardInterrupt
-        hang.wait(10)
+        hang.wait(60)
 
     began = time.monotonic()
     try:
         with pytest.raises(KeyboardInterrupt):
             Scope("the fleet").together([call] * CALLS, CALLS)
-        assert time.monotonic() - began < 0.3 * (CALLS - 1)
+        assert time.monotonic() - began < 2.0 * (CALLS - 1)
     finally:
         hang.set()
