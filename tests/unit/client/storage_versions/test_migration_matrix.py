@@ -343,10 +343,10 @@ async def test_what_ends_the_process_is_not_replaced(
 ) -> None:
     async def work() -> None:
         async with setup.guard():
+            setup.service.differ()
             await suppresses(asyncio.Event())
             raise raised
 
-    asyncio.get_running_loop().call_later(0.1, setup.service.differ)
     end = await ended(work)
     assert type(end.error) is raised
     assert (end.cancelling, end.leaks, end.left) == (0, False, [])

@@ -26,9 +26,10 @@ from fake_storage_versions import (
     confirmed,
     fake_service,
 )
+from programs import free_port
 
 QUICK = Timing(
-    lease_duration_s=60, heartbeat_s=0.1, retry_s=0.1, not_a_member_s=0.1, call_timeout_s=2.0
+    lease_duration_s=60, heartbeat_s=0.1, retry_s=0.1, not_a_member_s=0.1, call_timeout_s=10.0
 )
 ME = "apiserver-of-server-1"
 RECORDED = (ME, "widgets.example.dev")
@@ -121,8 +122,9 @@ async def test_without_an_interval_of_the_service_their_own_is_kept(
     service: FakeStorageVersions,
 ) -> None:
     service.renew_after_s = None
-    async with reporter(service.address):
+    async with reporter(service.address) as made:
         await service.calls_of("Heartbeat", 4)
+        await confirmed(made)
     assert len(service.requests("Report")) == 1
 
 
@@ -251,7 +253,7 @@ async def test_an_upgrade_in_place_closes_until_reported(service: FakeStorageVer
 async def test_a_report_whose_answer_was_lost_cannot_come_after_another(
     service: FakeStorageVersions,
 ) -> None:
-    timing = replace(QUICK, call_timeout_s=0.5)
+    timing = replace(QUICK, call_timeout_s=1.5)
     loop = asyncio.get_running_loop()
     async with reporter(service.address, timing=timing) as made:
         await confirmed(made)
@@ -263,7 +265,7 @@ async def test_a_report_whose_answer_was_lost_cannot_come_after_another(
         made.update_resources([WIDGETS])
         assert made.refusal(CREATE) is not None
         await confirmed(made)
-        assert loop.time() - started >= 0.3
+        assert loop.time() - started >= 0.8
         assert service.reported == {RECORDED: "example.dev/v1"}
 
 
@@ -281,8 +283,7 @@ async def test_another_address_takes_over(service: FakeStorageVersions) -> None:
 
 
 async def test_it_waits_for_a_service_that_starts_later() -> None:
-    async with fake_service() as gone:
-        address = gone.address
+    address = f"127.0.0.1:{free_port()}"
     async with reporter(address) as made:
         assert (await error_seen(made)).startswith("UNAVAILABLE: ")
         async with fake_service(address=address):
@@ -330,7 +331,7 @@ async def test_without_a_service_the_reporter_ends_soon_and_without_error() -> N
     loop = asyncio.get_running_loop()
     async with reporter(address):
         started = loop.time()
-    assert loop.time() - started < 4.5
+    assert loop.time() - started < 8.0
 
 
 async def test_no_task_is_left_behind(service: FakeStorageVersions) -> None:
