@@ -2,7 +2,6 @@
 
 import asyncio
 import threading
-import time
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing
 from pathlib import Path
@@ -20,7 +19,7 @@ from either_client import Either, InThreads, waited
 from fake_api_server import aggregated, served_group
 from proxies import TcpProxy
 from server import Server, serving
-from waiting import eventually
+from waiting import eventually, until
 
 WITHIN_S = 20.0
 QUICK = ClientOptions(miss_recheck_s=0.0, negative_ttl_s=0.0, first_retry_s=0.05)
@@ -176,7 +175,8 @@ async def test_a_watch_reports_changes_and_saves_other_requests(
 ) -> None:
     async with (
         way.connect(changing, options=QUICK) as client,
-        aclosing(client.watch(interval_s=0.2, initial=True)) as changes,
+        # After two intervals without an answer it would ask again.
+        aclosing(client.watch(interval_s=1.0, initial=True)) as changes,
     ):
         assert await some(changes, 1) == ["group widgets.example.com added: v1"]
         manifests.put("gadgets", "gadgets")
@@ -229,7 +229,7 @@ async def test_every_replica_must_serve_what_is_waited_for(
     async with way.connect(server) as client, way.connect(changing) as other:
         await waited(client, "pods", timeout_s=WITHIN_S, replicas=[way.target(server)])
         with pytest.raises(NotYetServed) as caught:
-            await waited(client, "pods", timeout_s=0.5, replicas=[other])
+            await waited(client, "pods", timeout_s=3.0, replicas=[other])
         assert list(caught.value.missing) == [other.server]
 
 
@@ -259,10 +259,13 @@ async def test_closing_leaves_no_task_thread_or_socket(way: Way, server: Server)
     before, threads = sockets(), {thread.name for thread in threading.enumerate()}
     for _ in range(3):
         await use()
-    deadline = time.monotonic() + WITHIN_S
     # gRPC closes connections in threads of its own, and has a task for each call that ends then.
-    while sockets() > before or asyncio.all_tasks() != {asyncio.current_task()}:
-        assert time.monotonic() < deadline
-        await asyncio.sleep(0.01)
-    names = {thread.name for thread in threading.enumerate()} - threads
-    assert not [name for name in names if not name.startswith("asyncio_")]
+    await until(lambda: sockets() <= before, "no socket is left")
+    await until(lambda: asyncio.all_tasks() == {asyncio.current_task()}, "no task is left")
+    await until(lambda: not _new(threads), "no thread is left")
+
+
+def _new(before: set[str]) -> list[str]:
+    """Return the names of new threads, without those in which the test itself waits."""
+    names = {thread.name for thread in threading.enumerate()} - before
+    return [name for name in names if not name.startswith("asyncio_")]

@@ -15,6 +15,7 @@ from apidiscovery_service.serving.grpc import fleet_encoding
 from fleet_clusters import cluster, group
 from fleet_server import Served, serving
 from grpc_server import DEADLINE_S
+from programs import free_port
 
 APPS = group("apps", "Job", versions=("v2", "v1"))
 OTHER = group("other.example.com", "Thing")
@@ -82,7 +83,7 @@ async def test_a_watch_of_a_fleet_that_flaps_ends_where_the_fleet_is(served: Ser
 async def test_a_watch_goes_on_when_the_service_comes_back() -> None:
     before = [cluster("east", APPS), cluster("west", OTHER)]
     async with (
-        serving(*before) as first,
+        serving(*before, port=free_port()) as first,
         AsyncFleet.of_server(f"grpc://{first.target}") as fleet,
         aclosing(fleet.watch(interval_s=0.05)) as deltas,
         asyncio.timeout(DEADLINE_S),
@@ -123,7 +124,7 @@ async def test_the_blocking_watch_tells_the_same(served: Served) -> None:
 async def test_a_service_that_is_not_ready_is_waited_for_a_moment_only() -> None:
     async with (
         serving(cluster("east"), ready=False) as served,
-        AsyncFleet.of_server(f"grpc://{served.target}", request_timeout_s=1) as fleet,
+        AsyncFleet.of_server(f"grpc://{served.target}", request_timeout_s=10) as fleet,
     ):
         with pytest.raises(CallRefused) as caught:
             await fleet.matrix()
