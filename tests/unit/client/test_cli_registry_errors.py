@@ -262,7 +262,7 @@ class TestProcess:
 
         def hold() -> None:
             arrived.set()
-            over.wait(10)
+            over.wait(60)
 
         registry.before_apply = hold
         with self.start("apply", "-f", "-", "--grpc-server", registry.address) as process:
@@ -270,7 +270,7 @@ class TestProcess:
             process.stdin.write(CRON_TAB_CRD.encode())
             process.stdin.close()
             process.stdin = None
-            assert arrived.wait(10)
+            assert arrived.wait(60)
             process.send_signal(signal.SIGINT)
             _, stderr = process.communicate()
             over.set()

@@ -364,10 +364,10 @@ def test_more_than_twelve_clauses_are_answered_like_twelve(many: int, few: int) 
 )
 def test_a_hostile_header_of_64_kilobytes_is_answered_within_a_second(part: str) -> None:
     header = (part * 65536)[:65536]
-    started = time.perf_counter()
+    started = time.process_time()
     negotiate(header, BOTH)
     route_accepts(header, MEDIA_TYPES)
-    assert time.perf_counter() - started < 5
+    assert time.process_time() - started < 5
 
 
 def test_no_weight_is_without_order() -> None:

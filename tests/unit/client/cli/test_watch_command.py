@@ -113,12 +113,13 @@ def test_once_prints_what_changed_since_the_last_command(capsys: Capture) -> Non
 
 def test_a_server_that_never_answered_is_an_error(capsys: Capture) -> None:
     with FakeApiServer([]) as server:
+        server.down()
         gone = server.url
-    for args in (("-s", gone), ("-s", gone, "--once")):
-        outcome = run(capsys, "watch", *args)
-        assert (outcome.exit_code, outcome.stdout) == (1, "")
-        assert "was refused" in outcome.stderr
-    outcome = run(capsys, "watch", "--grpc", gone.removeprefix("http://"))
+        for args in (("-s", gone), ("-s", gone, "--once")):
+            outcome = run(capsys, "watch", *args)
+            assert (outcome.exit_code, outcome.stdout) == (1, "")
+            assert "was refused" in outcome.stderr
+        outcome = run(capsys, "watch", "--grpc", gone.removeprefix("http://"))
     assert (outcome.exit_code, outcome.stdout) == (1, "")
     assert outcome.stderr.startswith("error: ")
 

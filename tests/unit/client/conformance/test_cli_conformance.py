@@ -166,7 +166,7 @@ def test_a_server_that_hangs_is_not_waited_for(capsys: pytest.CaptureFixture[str
     with FakeApiServer({"/apis": Answer(stalls=True)}) as fake:
         started = time.monotonic()
         done = run_here(capsys, "conformance", fake.url, "--request-timeout", "300ms")
-        assert time.monotonic() - started < 5
+        assert time.monotonic() - started < 20
     assert (done.exit_code, done.stdout) == (1, "")
     assert done.stderr == f"error: no answer to GET {fake.url}/apis: not within 0.3 s\n"
 
@@ -184,14 +184,14 @@ async def test_a_path_that_hangs_costs_one_timeout_and_its_checks(
 
     async with served(stalling) as url:
         started = time.monotonic()
-        done = await conformance(capsys, url, "--request-timeout", "1s", "-o", "json")
+        done = await conformance(capsys, url, "--request-timeout", "3s", "-o", "json")
         took_s = time.monotonic() - started
         released.set()
     failed = {
         one["number"] for one in json.loads(done.stdout)["checks"] if one["outcome"] == "fail"
     }
     assert failed == {7, *range(50, 57)}
-    assert took_s < 8
+    assert took_s < 20
 
 
 async def test_bytes_that_trickle_in_do_not_prolong_the_time(

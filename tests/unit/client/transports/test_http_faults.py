@@ -1,6 +1,7 @@
 """Failures over HTTP are reported, and the earlier snapshot is kept."""
 
 import gzip
+import socket
 import threading
 from collections.abc import Mapping
 from dataclasses import replace
@@ -128,10 +129,14 @@ def test_what_is_not_http_is_no_answer(kind: str, raw: bytes) -> None:
 
 
 def test_refused_connection_is_told(kind: str) -> None:
-    with FakeApiServer(NEW) as server:
-        url = server.url
-    with fetching(kind, url) as transport, pytest.raises(ServerUnreachable, match="was refused"):
-        transport.fetch()
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # and nobody listens
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}"
+        with (
+            fetching(kind, url) as transport,
+            pytest.raises(ServerUnreachable, match="was refused"),
+        ):
+            transport.fetch()
 
 
 def test_server_that_stalls_is_not_waited_for(kind: str) -> None:
