@@ -270,7 +270,7 @@ class TestWatch:
         monkeypatch.setattr("apidiscovery_cli.commands.storage_versions.matrix", noted)
 
         def change() -> None:
-            shown.wait(10)
+            shown.wait(30)
             service.list_all(400, storage_version({"id-1": "apps/v1"}))
             service.events.put(
                 pb.WatchStorageVersionsResponse(

@@ -50,7 +50,7 @@ def test_listings_with_a_warm_cache_import_nothing_slow(
             f"api-resources --server {server.url}",
             f"api-resources -o json --server {server.url}",
             f"api-resources -o wide --namespaced=true --server {server.url}",
-            f"api-versions --request-timeout 5s --server {server.url}",
+            f"api-versions --request-timeout 30s --server {server.url}",
         )
     assert not modules & SLOW
     assert not [name for name in modules if name.startswith("apidiscovery_client.resolving")]
