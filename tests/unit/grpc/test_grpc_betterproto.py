@@ -41,9 +41,10 @@ async def watching(
 async def next_changes(
     stream: AsyncIterator[v1.WatchDiscoveryResponse],
 ) -> v1.WatchDiscoveryResponseChanges:
+    kind, changes = "heartbeat", None
     async with asyncio.timeout(DEADLINE_S):
-        message = await anext(stream)
-    kind, changes = betterproto.which_one_of(message, "event")
+        while kind == "heartbeat":  # one may come before, on a busy machine
+            kind, changes = betterproto.which_one_of(await anext(stream), "event")
     assert kind == "changes"
     assert isinstance(changes, v1.WatchDiscoveryResponseChanges)
     return changes
@@ -89,7 +90,7 @@ async def test_a_watch_gets_changes_and_heartbeats_and_ends_when_left() -> None:
             assert betterproto.which_one_of(message, "event")[0] == "heartbeat"
             assert message.heartbeat.etag == second.etag
             assert served.watchers == 1
-        await until(lambda: served.watchers == 0, within_s=2)
+        await until(lambda: served.watchers == 0)
 
 
 async def test_watch_ends_with_unavailable_when_the_server_stops() -> None:

@@ -102,6 +102,7 @@ async def fixture_run() -> AsyncGenerator[Remembered]:
             (),
         )
         await run.until_written(7)
+        await asyncio.sleep(0.002)  # another millisecond
         run.history.clusters_changed([cluster("east", group("a.test", "Widget", "Gadget"))], ())
         await run.until_written(8)
         yield run
