@@ -259,7 +259,7 @@ async def test_values_are_counted_before_they_are_made(stub: Stub) -> None:
     error = await refusal(stub.Apply(apply(content)))
     (message,) = violations_of(error).values()
     assert message.endswith("more than 1000000 values")
-    assert time.monotonic() - begun < 3
+    assert time.monotonic() - begun < 10
 
 
 async def test_manifests_are_applied_and_answered_as_json(stub: Stub) -> None:
@@ -374,7 +374,7 @@ async def test_calls_are_counted_with_the_code_they_end_with(served: Served, stu
         )
 
     # A caller hears of a refusal before the call is over here, and counted.
-    await until(counted, within_s=3.0)
+    await until(counted)
 
 
 def failing_at(error: Exception, *operations: str) -> DisturbedStore:

@@ -80,7 +80,7 @@ async def test_a_watch_of_health_follows_a_server_from_start_to_stop(service: st
         assert await next_status(call) == NOT_SERVING
         await served.server.set_ready()
         assert await next_status(call) == SERVING
-        stopping = asyncio.create_task(served.server.stop(0.5))
+        stopping = asyncio.create_task(served.server.stop(DEADLINE_S))
         assert await next_status(call) == NOT_SERVING
         call.cancel()
         await stopping
@@ -170,8 +170,8 @@ async def test_stopping_ends_watches_at_once_with_unavailable() -> None:
             assert error.code() == grpc.StatusCode.UNAVAILABLE
             assert error.details() == "the server is stopping"
         await stopping
-        assert loop.time() - since < 2
-        await until(lambda: ended(served, "WatchDiscovery", code="UNAVAILABLE") == 10, within_s=2)
+        assert loop.time() - since < DEADLINE_S / 2
+        await until(lambda: ended(served, "WatchDiscovery", code="UNAVAILABLE") == 10)
         assert served.watchers == 0
 
 
@@ -187,13 +187,13 @@ async def test_stopping_ends_a_watch_that_is_not_read_when_the_grace_is_over() -
                 await asyncio.sleep(0)
         since = loop.time()
         await served.server.stop(0.3)
-        assert loop.time() - since < 2
+        assert loop.time() - since < DEADLINE_S / 2
         with pytest.raises(grpc.aio.AioRpcError) as caught:  # noqa: PT012 - what was sent comes first
             async with asyncio.timeout(DEADLINE_S):
                 while await call.read() is not grpc.aio.EOF:
                     pass
         assert caught.value.code() == grpc.StatusCode.UNAVAILABLE
-        await until(lambda: served.watchers == 0, within_s=2)
+        await until(lambda: served.watchers == 0, within_s=10)
 
 
 async def test_calls_after_stopping_are_unavailable() -> None:
@@ -215,9 +215,7 @@ async def test_calls_are_counted_by_method_and_code(served: Served) -> None:
             await stub.GetDiscovery(discovery_pb2.GetDiscoveryRequest(), timeout=DEADLINE_S)
         await fail_each_way(served, stub)
     # A caller may hear of a failure a moment before it is counted.
-    await until(
-        lambda: ended(served, "GetDiscovery") + ended(served, "WatchDiscovery") == 9, within_s=2
-    )
+    await until(lambda: ended(served, "GetDiscovery") + ended(served, "WatchDiscovery") == 9)
     assert ended(served, "GetDiscovery", code="OK") == 3
     for method in ("GetDiscovery", "WatchDiscovery"):
         assert ended(served, method, code="INVALID_ARGUMENT") == 1
