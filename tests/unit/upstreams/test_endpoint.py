@@ -24,7 +24,7 @@ from upstream_setup import Reply, answer_of
 from waiting import until
 
 SECRET = "s3cr3t-0f-the-test"  # noqa: S105 - not one
-_LIMIT_S = 10.0
+_LIMIT_S = 30.0
 # More turns of the event loop than a request and its answer take.
 _TURNS_OF_A_REQUEST = 25
 OK = Answer(b"{}")
@@ -564,10 +564,10 @@ async def test_an_answer_in_the_smallest_pieces_does_not_block_the_event_loop(
     pauses: list[float] = []
 
     async def others() -> None:
-        before = time.perf_counter()
+        before = time.thread_time()  # other processes have theirs
         while True:
             await asyncio.sleep(0)
-            now = time.perf_counter()
+            now = time.thread_time()
             pauses.append(now - before)
             before = now
 
@@ -577,7 +577,7 @@ async def test_an_answer_in_the_smallest_pieces_does_not_block_the_event_loop(
             beside = asyncio.create_task(others())
             await get(endpoint)
             beside.cancel()
-    # httpcore reads a quarter of it at once. The two longest pauses may be other processes'.
+    # httpcore reads a quarter of it at once. The two longest steps may collect garbage.
     assert sorted(pauses)[-3] < sum(pauses) / 6
 
 

@@ -6,6 +6,7 @@ import itertools
 import json
 import socket
 import time
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -18,7 +19,7 @@ from media_types import JSON_V2
 from upstream_setup import Ask, item, mirrored, running, spec_of
 from waiting import until
 
-_SMALL = UpstreamLimits(exchange_s=1.0, body_bytes=100_000)
+_SMALL = UpstreamLimits(exchange_s=30.0, body_bytes=100_000)
 _GOOD = aggregated(item("a.test"), etag='"A"')
 _PBAGG = JSON_V2.replace("json", "vnd.kubernetes.protobuf")
 _BOMB = gzip.compress(b" " * 10_000_000)
@@ -71,12 +72,13 @@ _FAULTS = {
 async def test_a_fault_keeps_the_last_state_and_ends_with_a_good_answer(
     ask: Ask, fault: Answer, reason: Reason
 ) -> None:
+    limits = replace(_SMALL, exchange_s=2.0) if reason is Reason.TIMEOUT else _SMALL
     async with FakeApiServer(conditional(_GOOD)) as server:
-        one = ask(spec_of(server.url, limits=_SMALL))
+        one = ask(spec_of(server.url, limits=limits))
         well = await one.round()
         server.answers = fault
         failed = await one.round()
-        service = spec_of(server.url, limits=_SMALL, kind=UpstreamKind.SERVICE)
+        service = spec_of(server.url, limits=limits, kind=UpstreamKind.SERVICE)
         new = await ask(service, frozenset({("a.test", "v1")})).round()
         # Connections that are in an odd state are not used again.
         server.answers = conditional(_GOOD)
@@ -173,8 +175,8 @@ async def test_a_slow_or_hostile_server_delays_no_other() -> None:
             assert run.state() == "Current"
             states = {run.state(f"upstream:bad{i}") for i in range(8)}
     assert states <= {"Stale", "Pending"}
-    # The longest pause may be another process's.
-    assert sorted(b - a for a, b in itertools.pairwise(polls))[-2] < 1.0
+    # The two longest pauses may be other processes'.
+    assert sorted(b - a for a, b in itertools.pairwise(polls))[-3] < 2.0
 
 
 async def test_flapping_never_loses_a_group() -> None:

@@ -122,11 +122,11 @@ async def test_a_version_that_is_listed_and_answers_404_is_no_failure(ask: Ask) 
 async def test_a_version_that_never_answered_is_stale_and_empty(ask: Ask) -> None:
     answers = {**_old("a.test/v1", "b.test/v1"), "/apis/b.test/v1": Answer(stalls=True)}
     async with FakeApiServer(answers) as server:
-        root = await ask(spec_of(server.url, limits=UpstreamLimits(exchange_s=0.1))).round()
+        root = await ask(spec_of(server.url, limits=UpstreamLimits(exchange_s=2.0))).round()
     a, b = root.groups
     assert a.versions[0].freshness == Freshness.CURRENT
     assert (b.versions[0].freshness, b.versions[0].resources) == (Freshness.STALE, ())
-    assert "no whole answer within 0.1 s" in root.error
+    assert "no whole answer within 2 s" in root.error
 
 
 async def test_requests_at_once_are_limited(ask: Ask) -> None:
@@ -138,10 +138,10 @@ async def test_requests_at_once_are_limited(ask: Ask) -> None:
         return answers["/apis"] if seen.path == "/apis" else gate
 
     async with FakeApiServer(answer) as server:
-        limits = UpstreamLimits(exchange_s=0.15, concurrent=5)
+        limits = UpstreamLimits(exchange_s=2.0, concurrent=5)
         spec = spec_of(server.url, limits=limits, filter=VersionFilter(allow=("g?.test",)))
         asking = asyncio.create_task(ask(spec).round())
-        await until(lambda: len(server.requests) > 1, "the list was read")
+        await until(lambda: len(server.requests) > 5, "the list was read")
         await asyncio.sleep(0.05)
         at_once = len(server.requests) - 1
         root = await asking
@@ -210,13 +210,13 @@ async def test_an_old_server_that_hangs_everywhere_does_not_prolong_a_round(ask:
         "/apis": document(group_list(*names)),
         "/apis/g00.test/v1": _old(names[0])[f"/apis/{names[0]}"],
     }
-    limits = UpstreamLimits(exchange_s=0.4, concurrent=2, versions_s=0.5)
+    limits = UpstreamLimits(exchange_s=2.0, concurrent=2, versions_s=2.5)
     async with FakeApiServer(answers) as server:
-        async with asyncio.timeout(4):
+        async with asyncio.timeout(30):
             root = await ask(spec_of(server.url, limits=limits)).round()
     fresh = [g.name for g in root.groups if g.versions[0].freshness == Freshness.CURRENT]
     assert (len(root.groups), fresh, len(root.failures)) == (40, ["g00.test"], 39)
-    assert dict(root.failures)["g39.test/v1"] == "g39.test/v1: not read within 0.5 s for all"
+    assert dict(root.failures)["g39.test/v1"] == "g39.test/v1: not read within 2.5 s for all"
 
 
 async def test_a_version_whose_apiservice_comes_back_has_its_resources_again(ask: Ask) -> None:

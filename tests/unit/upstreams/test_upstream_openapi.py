@@ -7,7 +7,7 @@ import pytest
 from apidiscovery_service.sources.upstreams.failure import UpstreamFailed
 from apidiscovery_service.sources.upstreams.openapi import answers, record
 from apidiscovery_service.sources.upstreams.openapi.answers import check, listed
-from apidiscovery_service.sources.upstreams.spec import VersionFilter
+from apidiscovery_service.sources.upstreams.spec import UpstreamLimits, VersionFilter
 from apidiscovery_service.store import Store
 from fake_api_server import (
     DOWN,
@@ -21,7 +21,6 @@ from fake_api_server import (
 )
 from upstream_setup import (
     QUICK,
-    TIGHT,
     Publisher,
     Running,
     api_service,
@@ -322,7 +321,7 @@ def test_a_document_that_is_malformed_or_refers_to_nothing_is_refused(
         (Answer(_with(info="x" * 40_000)), "more than 32000 bytes"),
         (Answer(b"\x1f\x8b", headers={"Content-Encoding": "gzip"}), "the gzip body is cut"),
         (Answer(_SOUND, length=100_000), "GET /openapi/v3/apis/a.test/v1"),
-        (Answer(_SOUND, stalls_after=10), "no whole answer within 0.4 s"),
+        (Answer(_SOUND, stalls_after=10), "no whole answer within 2 s"),
         (Answer(_SOUND, "text/html"), "got Content-Type 'text/html', want application/json"),
         (Answer(b"", status=301, headers={"Location": "/x"}), "got status 301 to /x"),
         (NOT_FOUND, "got status 404"),
@@ -332,7 +331,8 @@ async def test_a_refused_document_leaves_the_last_one(
     store: Store, reply: Answer, reason: str
 ) -> None:
     publisher = Publisher(A, B)
-    async with published(store, publisher, limits=replace(TIGHT, openapi_bytes=32_000)) as (_, run):
+    limits = UpstreamLimits(openapi_s=2.0, openapi_bytes=32_000)
+    async with published(store, publisher, limits=limits) as (_, run):
         await until(lambda: run.hash("b.test"), "both are there")
         publisher.hashes[A] = "bad"
         publisher.replies[f"{V3}/{A}?hash=bad"] = reply
@@ -351,7 +351,7 @@ async def test_a_refused_document_leaves_the_last_one(
 async def test_all_documents_together_are_bounded(store: Store) -> None:
     publisher = Publisher(A, B)
     room = len(record.pack(publisher.documents[A]).pieces[0]) + 50
-    async with published(store, publisher, limits=replace(TIGHT, openapi_kept_bytes=room)) as (
+    async with published(store, publisher, limits=UpstreamLimits(openapi_kept_bytes=room)) as (
         _,
         run,
     ):
@@ -404,7 +404,7 @@ async def test_harmless_faults_of_documents_are_accepted(store: Store) -> None:
         (document({"paths": None}), "want an object with paths"),
         (Answer(b"", "", 304), "got status 304"),
         (Answer(b'{"paths":{' + b" " * 40_000), "more than 32000 bytes"),
-        (Answer(b"{}", stalls=True), "no whole answer within 0.4 s"),
+        (Answer(b"{}", stalls=True), "no whole answer within 2 s"),
         (
             NOT_FOUND,
             "got status 404, as from /openapi/v2; accepted after 2 such answers, this is number 1",
@@ -415,7 +415,7 @@ async def test_a_failing_index_leaves_all_documents(
     store: Store, reply: Answer, reason: str
 ) -> None:
     publisher = Publisher(A)
-    limits = replace(TIGHT, openapi_bytes=32_000)
+    limits = UpstreamLimits(openapi_s=2.0, openapi_bytes=32_000)
     async with published(store, publisher, limits=limits) as (_, run):
         await until(lambda: run.hash("a.test"), "it is there")
         publisher.replies[V3] = reply
@@ -439,7 +439,7 @@ async def test_unwanted_documents_of_a_huge_index_are_ignored(store: Store) -> N
     paths = {f"apis/g{i}.test/v1": {"serverRelativeURL": "//evil"} for i in range(20_000)}
     paths[A] = {"serverRelativeURL": publisher.url(A)}
     publisher.replies[V3] = document({"paths": paths})
-    async with published(store, publisher, limits=replace(TIGHT, openapi_s=20.0)) as (server, run):
+    async with published(store, publisher, limits=UpstreamLimits()) as (server, run):
         await until(lambda: run.hash("a.test"), "it is there")
         assert run.upstreams.warnings() == []
     assert fetched(server) == [A]
@@ -448,7 +448,7 @@ async def test_unwanted_documents_of_a_huge_index_are_ignored(store: Store) -> N
 async def test_a_document_that_hangs_does_not_delay_discovery(store: Store) -> None:
     publisher = Publisher(A)
     publisher.replies[f"{V3}/{A}"] = Answer(b"{}", stalls=True)
-    async with published(store, publisher, limits=replace(TIGHT, openapi_s=30.0)) as (server, run):
+    async with published(store, publisher, limits=UpstreamLimits()) as (server, run):
         await until(lambda: fetched(server), "it is asked for")
         # Connections are renewed after fewer rounds.
         await polled(server, "/apis", 15)
@@ -467,7 +467,8 @@ async def test_failing_documents_do_not_slow_down_discovery(store: Store) -> Non
         asked = server.paths.count(V3)
         await polled(server, "/apis", 12)
     assert discovered > asked
-    assert server.paths.count(V3) <= asked + 2
+    # Without pauses that grow it would be as often.
+    assert server.paths.count(V3) <= asked + 6
 
 
 def _schemas(**schemas: object) -> bytes:

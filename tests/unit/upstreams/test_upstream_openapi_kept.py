@@ -13,6 +13,7 @@ from apidiscovery_service.sources.upstreams.failure import UpstreamFailed
 from apidiscovery_service.sources.upstreams.openapi import record, rounds
 from apidiscovery_service.sources.upstreams.openapi.answers import split_document
 from apidiscovery_service.sources.upstreams.poller import Poller
+from apidiscovery_service.sources.upstreams.spec import UpstreamLimits
 from apidiscovery_service.store import Fenced, Guard, Store
 from apidiscovery_service.store.sqlite import SqliteStore
 from fake_api_server import (
@@ -27,7 +28,6 @@ from fake_api_server import (
 )
 from upstream_setup import (
     QUICK,
-    TIGHT,
     Publisher,
     api_service,
     fetched,
@@ -113,7 +113,7 @@ async def test_a_refused_v2_document_leaves_the_last_one(
         V3: NOT_FOUND,
         V2: replace(document(_v2("/apis/a.test/v1/")), content_type="text/plain"),
     }
-    limits = replace(TIGHT, openapi_v2_bytes=32_000)
+    limits = UpstreamLimits(openapi_v2_bytes=32_000)
     async with published(store, publisher, limits=limits) as (_, run):
         await until(lambda: run.hash("a.test"), "it is there")
         before = run.hash("a.test")
@@ -329,7 +329,7 @@ async def test_a_poller_without_its_claim_writes_no_document(store: Store) -> No
 async def test_a_large_document_is_cut_and_read_whole(store: Store) -> None:
     publisher, random = Publisher(A), os.urandom(1_500_000)  # it can hardly be compressed
     publisher.documents[A] = json.dumps({"openapi": "3.0.0", "x": random.hex()}).encode()
-    async with published(store, publisher, limits=replace(TIGHT, openapi_s=20.0)) as (_, run):
+    async with published(store, publisher, limits=UpstreamLimits()) as (_, run):
         await until(lambda: run.hash("a.test"), "it is there")
         assert len((await store.list(record.DOCUMENTS)).entries) > 1
         assert await run.document("a.test") == publisher.documents[A]

@@ -14,12 +14,11 @@ from apidiscovery_service.sources.upstreams.openapi.cluster_documents import (
 )
 from apidiscovery_service.sources.upstreams.openapi.record import OwnV2, UpstreamForm
 from apidiscovery_service.sources.upstreams.record_store import BadRecord
-from apidiscovery_service.sources.upstreams.spec import VersionFilter
+from apidiscovery_service.sources.upstreams.spec import UpstreamLimits, VersionFilter
 from apidiscovery_service.store import Store
 from fake_api_server import DOWN, NOT_FOUND, Answer, Request, aggregated, document, sha512
 from upstream_setup import (
     QUICK,
-    TIGHT,
     Publisher,
     Running,
     item,
@@ -110,10 +109,15 @@ async def test_a_v2_document_that_follows_late_is_read(store: Store) -> None:
     """kube-apiserver makes it some seconds later."""
     publisher = Publisher(A)
     server_of = Conditional(publisher, v2_document("before"))
-    async with published(store, server_of) as (_, run):
-        await until(lambda: server_of.sent[0], "it was sent")
-        server_of.text = v2_document("a moment later")
-        await until(lambda: has(run, server_of.text), "the second request has it")
+    later = v2_document("a moment later")
+
+    def answer(seen: Request) -> Answer:
+        told = server_of(seen)
+        server_of.text = later if server_of.sent[0] else server_of.text
+        return told
+
+    async with published(store, answer) as (_, run):
+        await until(lambda: has(run, later), "the second request has it")
 
 
 async def test_the_v2_document_is_requested_from_time_to_time(
@@ -280,7 +284,7 @@ async def test_a_v2_document_above_the_limit_is_refused(store: Store) -> None:
     publisher = Publisher(A)
     title = "".join(sha512(bytes([number])) for number in range(9))  # hardly to be compressed
     publisher.replies[V2] = Answer(v2_document(title))
-    limits = replace(TIGHT, openapi_kept_bytes=500)
+    limits = UpstreamLimits(openapi_kept_bytes=500)
     async with published(store, publisher, limits=limits) as (_, run):
         words = "GET /openapi/v2: all documents together exceed 500 bytes"
         await until(lambda: words in str(list(run.upstreams.warnings())), "it is told of")
@@ -313,7 +317,7 @@ async def test_failures_of_the_v2_document_do_not_slow_down_v3_documents(store: 
         await until(lambda: server.paths.count(V2) > 1, "it fails")
         began = time.monotonic()
         await polled(server, V3, 3)
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 20
         text = run.metrics.text().decode()
     assert 'openapi_polls_total{result="Success"' in text
     assert 'openapi_polls_total{result="Status"' not in text

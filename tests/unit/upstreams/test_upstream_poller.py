@@ -289,8 +289,9 @@ async def test_pauses_grow_with_failures() -> None:
         await until(lambda: len(times) >= 12, "retries")
     pauses = [b - a for a, b in pairwise(times)]
     # A busy machine makes some longer, and none shorter.
-    assert min(pauses[:3]) < 0.1
-    assert 0.17 < min(pauses[-5:]) < 0.4
+    assert min(pauses[:3]) < 0.15
+    assert min(pauses[-5:]) > 0.17
+    assert min(pauses[-3:]) < 2.0  # the last of them would be more than 2.5, 5 and 10 s
 
 
 async def test_a_poller_without_its_claim_writes_nothing() -> None:
