@@ -143,7 +143,7 @@ async def test_200_writes_take_seconds(path: Path) -> None:
     for number in range(200):
         await store.put(f"registrations/crds/{number}", bytes(3000))
     # 0.1 s on a disk that syncs in 0.2 ms; a disk that takes 5 ms needs 1 s.
-    assert time.monotonic() - begun < 3
+    assert time.monotonic() - begun < 15
     await store.close()
 
 
@@ -292,7 +292,7 @@ async def test_a_long_lock_of_another_program_makes_the_store_unavailable(
 
 
 async def first(store: Store, after: int) -> tuple[Change, ...]:
-    async with contextlib.aclosing(store.watch("", after)) as batches, asyncio.timeout(5):
+    async with contextlib.aclosing(store.watch("", after)) as batches, asyncio.timeout(30):
         return (await anext(batches)).changes
 
 
@@ -391,7 +391,7 @@ async def test_own_writes_and_those_of_others_arrive_in_order_and_once(path: Pat
         await writer.put("b", b"beside")
         entry = await writer.put(f"a/{place % 5}", str(place).encode())
         latest[entry.key] = entry.revision
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         while dict(seen) != latest:  # noqa: ASYNC110 - what is watched has no event
             await asyncio.sleep(0.01)
     watching.cancel()

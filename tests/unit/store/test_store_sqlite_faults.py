@@ -105,7 +105,7 @@ async def test_a_store_on_a_full_disk_opens_and_reads(disk: SmallDisk, how: str)
     path = disk.folder / "store.sqlite"
     content = await filled(path)
     before = await SqliteStore.open(path)
-    lease = await before.lease(1)
+    lease = await before.lease(60)
     await before.put("leased", b"", lease=lease)
     if how == "killed":  # its log and the index of that are left beside the file
         copy = disk.folder / "killed.sqlite"
