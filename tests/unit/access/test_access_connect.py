@@ -15,7 +15,7 @@ STREAM = {"content-type": "application/connect+json"}
 WEB = {"content-type": "application/grpc-web"}
 READ = f"{GET}?connect=v1&encoding=json&message=%7B%7D"
 HEARTBEAT = "/apidiscovery.service.v1.StorageVersionService/Heartbeat"
-DEADLINE_S = 10.0
+DEADLINE_S = 30.0
 
 
 async def test_callers_are_identified(tmp_path: Path) -> None:

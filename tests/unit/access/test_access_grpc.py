@@ -25,8 +25,9 @@ from grpc_reflection.v1alpha import reflection, reflection_pb2
 from metrics_text import sample_sum
 from openapi_recipes import APPS_KEY
 from secured import TOKENS, Secured, bearer, secured
+from waiting import until
 
-DEADLINE_S = 5.0
+DEADLINE_S = 30.0
 OK, DENIED = grpc.StatusCode.OK, grpc.StatusCode.PERMISSION_DENIED
 NOBODY = grpc.StatusCode.UNAUTHENTICATED
 
@@ -156,8 +157,8 @@ def watchers(served: Secured) -> float:
 
 
 async def ended(call: Any) -> tuple[grpc.StatusCode, str]:  # noqa: ANN401 - a call
-    """Return the status of a stream that ends within a second and a half."""
-    async with asyncio.timeout(1.5):
+    """Return the status of a stream that ends."""
+    async with asyncio.timeout(DEADLINE_S):
         code, details = await call.code(), await call.details()
     return code, details
 
@@ -171,7 +172,7 @@ async def test_a_watch_ends_with_its_token(served: Secured) -> None:
         served.write_tokens(["ada"])
         assert await ended(rita) == (NOBODY, "the bearer token is not known")
         assert not ada.done()
-        assert watchers(served) == 1
+        await until(lambda: watchers(served) == 1)
         ada.cancel()
 
 
@@ -189,11 +190,9 @@ async def test_a_watch_whose_caller_does_not_read_ends_too(served: Secured) -> N
         calls = [watching(channel, given("rita")) for _ in range(3)]
         for call in calls:
             await call.initial_metadata()
-        assert watchers(served) == 3
+        await until(lambda: watchers(served) == 3)
         served.access.use_tokens(Tokens())
-        async with asyncio.timeout(1.5):
-            while watchers(served):  # noqa: ASYNC110 - it has no event
-                await asyncio.sleep(0.01)
+        await until(lambda: not watchers(served), within_s=10)
         for call in calls:
             call.cancel()
 
@@ -217,7 +216,7 @@ async def test_the_watches_of_a_caller_are_limited(tmp_path: Path) -> None:
 
 
 async def test_a_call_over_the_limit_is_told_when_to_retry(tmp_path: Path) -> None:
-    limits = CallerLimits(requests_per_second=0.5, burst_s=4.0)
+    limits = CallerLimits(requests_per_second=0.05, burst_s=40.0)
     async with secured(tmp_path, limits=limits) as served, served.channel() as channel:
         for _ in range(2):
             await get(channel, given("rita"))
@@ -226,7 +225,7 @@ async def test_a_call_over_the_limit_is_told_when_to_retry(tmp_path: Path) -> No
     assert error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
     (info,) = details_of(error)
     assert isinstance(info, error_details_pb2.RetryInfo)
-    assert 1.0 < info.retry_delay.ToTimedelta().total_seconds() <= 2.0
+    assert 1.0 < info.retry_delay.ToTimedelta().total_seconds() <= 20.0
 
 
 async def answer(_request: bytes, _context: object) -> bytes:

@@ -62,7 +62,7 @@ def given(user: str) -> dict[str, str]:
 
 async def until_status(client: httpx2.AsyncClient, path: str, status: int) -> None:
     """Ask again until the status is this; a reload takes half a second."""
-    async with asyncio.timeout(3):
+    async with asyncio.timeout(30):
         while (await client.get(path)).status_code != status:  # noqa: ASYNC110 - it has no event
             await asyncio.sleep(0.02)
 
@@ -201,7 +201,7 @@ async def test_a_revoked_token_is_refused_and_a_broken_file_changes_nothing(
         await until_status(client, "/apis", 200)
         with structlog.testing.capture_logs() as logs:
             served.token_file.write_text(f"{TOKENS['ada']},ada\n")
-            async with asyncio.timeout(3):
+            async with asyncio.timeout(30):
                 while not served.tokens.warnings():  # noqa: ASYNC110 - it has no event
                     await asyncio.sleep(0.02)
         assert (await client.get("/apis")).status_code == 200
@@ -216,7 +216,7 @@ async def test_a_revoked_token_is_refused_and_a_broken_file_changes_nothing(
 
 
 async def test_requests_are_limited_by_user_and_by_address(tmp_path: Path) -> None:
-    limits = CallerLimits(requests_per_second=0.5, burst_s=6.0)
+    limits = CallerLimits(requests_per_second=0.05, burst_s=60.0)
     async with secured(tmp_path, limits=limits) as served, served.client() as client:
         codes = [(await client.get("/apis", headers=given("rita"))).status_code for _ in range(4)]
         refused = await client.get("/apis", headers=given("rita"))
@@ -227,7 +227,7 @@ async def test_requests_are_limited_by_user_and_by_address(tmp_path: Path) -> No
     assert codes == [200, 200, 200, 429]
     assert refused.text == "Too many requests, please try again later.\n"
     assert refused.headers["content-type"] == "text/plain; charset=utf-8"
-    assert 1 <= int(refused.headers["retry-after"]) <= 2
+    assert 1 <= int(refused.headers["retry-after"]) <= 20
     assert other.status_code == 200
     assert guesses == [401, 401, 401, 429]
 

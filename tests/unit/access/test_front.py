@@ -50,7 +50,7 @@ class Fronted:
         )
 
     async def until_open(self, count: int) -> None:
-        await until(lambda: self.metrics.open.get("test", 0) == count, f"{count} connections", 3.0)
+        await until(lambda: self.metrics.open.get("test", 0) == count, f"{count} connections")
 
 
 @asynccontextmanager
@@ -109,7 +109,7 @@ async def served(tmp_path: Path) -> AsyncIterator[Fronted]:
 
 async def closed(reader: asyncio.StreamReader) -> bool:
     """Say whether the other side has ended the connection, in one way or another."""
-    async with asyncio.timeout(3):
+    async with asyncio.timeout(30):
         try:
             return await reader.read(1) == b""
         except (ConnectionError, ssl.SSLError):
@@ -131,7 +131,7 @@ async def test_every_byte_arrives_in_both_directions(served: Fronted) -> None:
             writer.write(data[start : start + 100_003])
             await writer.drain()
 
-    async with asyncio.timeout(10), asyncio.TaskGroup() as tasks:
+    async with asyncio.timeout(30), asyncio.TaskGroup() as tasks:
         tasks.create_task(send())
         back = await reader.readexactly(len(data))
     assert hashlib.sha256(back).digest() == hashlib.sha256(data).digest()
@@ -148,7 +148,7 @@ async def test_the_last_bytes_of_a_server_arrive(tmp_path: Path) -> None:
     async with fronted(tmp_path, speak) as served:
         reader, writer = await served.connect()
         writer.write(b"x")
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             assert len(await reader.read()) == MANY
         await close(writer)
 
@@ -168,7 +168,7 @@ async def test_a_server_learns_that_a_client_has_gone(tmp_path: Path) -> None:
         writer.write(b"x")
         assert await reader.readexactly(1) == b"x"
         writer.transport.abort()
-        async with asyncio.timeout(3):
+        async with asyncio.timeout(30):
             await ended.wait()
         await served.until_open(0)
 
@@ -244,10 +244,10 @@ async def test_ipv6(tmp_path: Path) -> None:
 
 async def test_a_handshake_that_takes_too_long_is_cut(tmp_path: Path) -> None:
     async with fronted(tmp_path, echo, limits=CallerLimits(handshake_s=0.2)) as served:
-        reader, writer = await asyncio.open_connection(served.host, served.front.port)
         started = time.monotonic()
+        reader, writer = await asyncio.open_connection(served.host, served.front.port)
         assert await closed(reader)
-        assert 0.1 < time.monotonic() - started < 5
+        assert 0.1 < time.monotonic() - started < CallerLimits().handshake_s
         assert served.metrics.cut == {("test", "handshake"): 1}
         await served.until_open(0)
         await close(writer)
@@ -256,7 +256,7 @@ async def test_a_handshake_that_takes_too_long_is_cut(tmp_path: Path) -> None:
 async def test_a_request_without_tls_gets_an_answer_in_plain_http(served: Fronted) -> None:
     reader, writer = await asyncio.open_connection(served.host, served.front.port)
     writer.write(b"GET /version HTTP/1.1\r\nHost: localhost\r\n\r\n")
-    answer = await asyncio.wait_for(reader.read(), 5)
+    answer = await asyncio.wait_for(reader.read(), 30)
     writer.close()
     assert answer.endswith(b"\r\n\r\nClient sent an HTTP request to an HTTPS server.\n")
     assert answer.startswith(b"HTTP/1.0 400 Bad Request\r\n")
@@ -265,12 +265,12 @@ async def test_a_request_without_tls_gets_an_answer_in_plain_http(served: Fronte
 
 
 async def test_an_idle_connection_is_cut_and_one_in_use_is_not(tmp_path: Path) -> None:
-    async with fronted(tmp_path, echo, limits=CallerLimits(idle_s=0.4)) as served:
+    async with fronted(tmp_path, echo, limits=CallerLimits(idle_s=2.0)) as served:
         idle, idle_writer = await served.connect()
         used, used_writer = await served.connect()
         cut = asyncio.create_task(closed(idle))
         for _ in range(10):
-            await asyncio.sleep(0.08)
+            await asyncio.sleep(0.3)
             used_writer.write(b"x")
             assert await used.readexactly(1) == b"x"
         assert await cut
@@ -280,23 +280,23 @@ async def test_an_idle_connection_is_cut_and_one_in_use_is_not(tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    ("limits", "reason"),
+    ("limits", "reason", "taken"),
     [
-        (CallerLimits(address_connections=2), "address"),
-        (CallerLimits(connections=2), "total"),
-        (CallerLimits(connections_per_second=1.0), "rate"),
+        (CallerLimits(address_connections=2), "address", 2),
+        (CallerLimits(connections=2), "total", 2),
+        (CallerLimits(connections_per_second=0.01), "rate", 1),
     ],
 )
 async def test_too_many_connections_are_refused(
-    tmp_path: Path, limits: CallerLimits, reason: str
+    tmp_path: Path, limits: CallerLimits, reason: str, taken: int
 ) -> None:
     async with fronted(tmp_path, echo, limits=limits) as served:
-        writers = [(await served.connect())[1] for _ in range(2)]
+        writers = [(await served.connect())[1] for _ in range(taken)]
         with pytest.raises((ConnectionError, ssl.SSLError)):
             await served.connect()
         assert served.metrics.cut == {("test", reason): 1}
         await close(writers.pop())
-        await served.until_open(1)
+        await served.until_open(taken - 1)
         if reason != "rate":
             writers.append((await served.connect())[1])
         for writer in writers:
@@ -325,7 +325,7 @@ async def test_a_front_without_certificates_does_the_same_without_tls(tmp_path: 
         reader, writer = streams[0]
         writer.write(b"x" * MANY)
         writer.write_eof()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             assert len(await reader.read()) == MANY
         writer = streams[1][1]
         writer.write(b"x")
@@ -400,7 +400,7 @@ def test_a_folder_that_cannot_be_used_is_named(
 async def test_stopping_lets_connections_end_and_then_cuts_them(served: Fronted) -> None:
     first, first_writer = await served.connect()
     second, second_writer = await served.connect()
-    stopping = asyncio.create_task(served.front.stop(0.4))
+    stopping = asyncio.create_task(served.front.stop(2.0))
     await asyncio.sleep(0.05)
     with pytest.raises(OSError, match=r"refused|Connect call failed"):
         await served.connect()
@@ -415,10 +415,10 @@ async def test_stopping_lets_connections_end_and_then_cuts_them(served: Fronted)
 
 async def test_stopping_is_over_when_the_last_connection_is(served: Fronted) -> None:
     _, writer = await served.connect()
-    stopping = asyncio.create_task(served.front.stop(5))
+    stopping = asyncio.create_task(served.front.stop(30))
     await asyncio.sleep(0.05)
     await close(writer)
-    async with asyncio.timeout(1):
+    async with asyncio.timeout(15):
         await stopping
     assert served.metrics.cut == {}
 
@@ -434,14 +434,14 @@ async def test_certificates_are_read_again_without_ending_a_connection(served: F
     renewed = served.authority.server([served.host])
     with structlog.testing.capture_logs() as logs:
         shutil.copy(renewed.cert_file, served.pair.cert_file)
-        await until(served.certificates.warnings, within_s=3.0)
+        await until(served.certificates.warnings)
         (warning,) = served.certificates.warnings()
         assert "not the key of the certificate" in warning
         assert served.metrics.broken == {"tls-cert-file": True}
         _, between = await served.connect()
         assert serial(between) == old
         shutil.copy(renewed.key_file, served.pair.key_file)
-        await until(lambda: not served.certificates.warnings(), within_s=3.0)
+        await until(lambda: not served.certificates.warnings())
     _, after = await served.connect()
     assert serial(after) != old
     writer.write(b"still there")
@@ -468,7 +468,7 @@ async def test_clients_of_a_removed_authority_are_cut(served: Fronted, tmp_path:
     context = served.context(client)
     reads = served.metrics.reloads
     file.write_bytes(mine + other.ca_file.read_bytes())
-    await until(lambda: reads.get(("tls-cert-file", True)) == 1, within_s=3.0)
+    await until(lambda: reads.get(("tls-cert-file", True)) == 1)
     known_writer.write(b"x")
     assert await known.readexactly(1) == b"x"
     file.write_bytes(other.ca_file.read_bytes())
