@@ -275,7 +275,7 @@ async def test_concurrent_applies_of_several_groups_do_not_deadlock() -> None:
         return with_metadata(crd(group=group), name=f"widgets.{group}")
 
     groups = [f"g{number}.example" for number in range(5)]
-    async with following(Replica()) as (replica,), asyncio.timeout(10):
+    async with following(Replica()) as (replica,), asyncio.timeout(30):
         await asyncio.gather(
             *(apply(replica, *map(of, random.sample(groups, 5))) for _ in range(20))
         )

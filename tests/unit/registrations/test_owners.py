@@ -151,7 +151,7 @@ async def test_an_owner_that_stops_renewing_is_stale_and_then_removed(replica: R
     replica.registry.subscribe(lambda _: seen.append(replica.served()))
     await replica.registrations.publish(publication("east", lease=LONG), ALICE)
     await replica.registrations.publish(publication("west", ""), ALICE)
-    await rewrite(replica, 0.1, 0.1)
+    await rewrite(replica, 0.1, 0.5)
     async with expiring(replica):
         await until(lambda: replica.served().get("east.example.com") == STALE)
         (page,) = (await replica.registrations.list(Query(owner="me"))).registered
@@ -180,24 +180,24 @@ async def test_a_renewal_makes_a_stale_owner_current_at_once(replica: Replica) -
 
 async def test_an_owner_that_renews_never_becomes_stale(replica: Replica) -> None:
     await replica.registrations.publish(publication(lease=LONG), ALICE)
-    await rewrite(replica, 0.2, 60)
+    await rewrite(replica, 1.0, 60)
     stale: list[bool] = []
     replica.registry.subscribe(
         lambda _: stale.append(replica.served()["east.example.com"] == STALE)
     )
     async with expiring(replica):
         for _ in range(10):
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(0.2)
             await replica.registrations.renew("me", ALICE)
     assert stale == []
 
 
 async def test_a_process_that_takes_over_gives_every_owner_a_full_period(replica: Replica) -> None:
     await replica.registrations.publish(publication(lease=LONG), ALICE)
-    await rewrite(replica, 0.4, 60)
+    await rewrite(replica, 2.0, 60)
     for _ in range(4):
         async with expiring(replica):
-            await asyncio.sleep(0.2)
+            await asyncio.sleep(0.6)
     assert replica.served() == {"east.example.com": CURRENT}
 
 
@@ -208,7 +208,7 @@ async def test_a_former_holder_of_the_claim_cannot_mark_owners(replica: Replica)
     await replica.store.delete("claims/owners")
     await replica.store.put("claims/owners", b"two")
     with pytest.raises(Fenced):
-        async with asyncio.timeout(2):
+        async with asyncio.timeout(30):
             await replica.registrations.expire_owners(Guard(entry.key, entry.created))
     assert (await owner_of(replica)).stale_since == ""
 
@@ -290,12 +290,12 @@ async def test_an_unreadable_owner_keeps_its_registrations() -> None:
 
 async def test_a_stale_owner_that_is_unreadable_keeps_its_registrations(replica: Replica) -> None:
     await replica.registrations.publish(publication(lease=LONG), ALICE)
-    await rewrite(replica, 0.05, 0.4)
+    await rewrite(replica, 0.05, 1.0)
     async with expiring(replica):
         await until(lambda: replica.served()["east.example.com"] == STALE)
         await replica.store.put(owner_key("me"), b"nonsense")
         await until(lambda: replica.served()["east.example.com"] == CURRENT)
-        await asyncio.sleep(0.5)
+        await asyncio.sleep(1.2)
         assert replica.served()["east.example.com"] == CURRENT
 
 

@@ -1,6 +1,7 @@
 """Registrations on a store in memory: publish, withdraw, list, and faults of the store."""
 
 import asyncio
+import re
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import cast
@@ -427,7 +428,7 @@ async def test_a_store_that_refuses_for_a_while_is_followed_again(
         await store.put("registrations/other", b"ends the watch")
         await until(store.warnings)
         warning = store.warnings()[0]
-        assert warning.startswith("store: following fails, 1 times since 2")
+        assert re.match(r"store: following fails, \d+ times since 2", warning)
         assert warning.endswith("Z: authentication failed")
         assert [*replica.served()] == ["east.example.com"]
         await store.delete("registrations/other")

@@ -71,7 +71,7 @@ async def followed(collection: Collection) -> AsyncGenerator[None]:
     """Let a collection follow its store."""
     task = asyncio.create_task(collection.follow())
     try:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             yield
     finally:
         task.cancel()
@@ -87,7 +87,7 @@ async def created(collection: Collection, name: str = NAME) -> StoredObject:
 
 
 async def take(events: AsyncGenerator[Event], count: int) -> list[Event]:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         return [await anext(events) for _ in range(count)]
 
 

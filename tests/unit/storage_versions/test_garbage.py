@@ -196,7 +196,7 @@ async def test_nothing_is_removed_after_the_claim_is_lost(
     assert await only(replica, a, b)
     async with replica.following():
         with pytest.raises(Fenced):
-            await asyncio.wait_for(replica.garbage.collect(guard), 10)
+            await asyncio.wait_for(replica.garbage.collect(guard), 30)
 
 
 # Finalizers.
