@@ -132,8 +132,9 @@ async def test_the_first_of_two_equal_names_counts_with_a_warning(ask: Ask) -> N
 async def test_20_000_groups_block_neither_the_event_loop_nor_other_servers(ask: Ask) -> None:
     many = aggregated(*(item(f"g{number}.example.com") for number in range(20_000)))
     async with FakeApiServer(many) as server, FakeApiServer({"/apis": _GOOD}) as other:
-        large = asyncio.create_task(ask(spec_of(server.url, limits=UpstreamLimits())).round())
-        good = ask(spec_of(other.url, limits=UpstreamLimits()))
+        limits = UpstreamLimits(exchange_s=30.0)
+        large = asyncio.create_task(ask(spec_of(server.url, limits=limits)).round())
+        good = ask(spec_of(other.url, limits=limits))
         rounds = 0
         while not large.done():
             assert (await good.round()).is_current
