@@ -42,6 +42,6 @@ def ask(  # noqa: PLR0913 - the parts of a request
     """Return the answer to one request, on a connection of its own."""
     host = server.url.removeprefix("http://")
     sent = {**({} if accept is None else {"Accept": accept}), **(headers or {})}
-    with closing(http.client.HTTPConnection(host, timeout=10)) as connection:
+    with closing(http.client.HTTPConnection(host, timeout=30)) as connection:
         connection.request(method, path, body=body, headers=sent)
         return Reply(connection.getresponse())

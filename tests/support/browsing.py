@@ -8,7 +8,14 @@ from pathlib import Path
 from typing import Any, Literal, cast
 from urllib.parse import urlsplit
 
-from playwright.sync_api import Browser, BrowserContext, Page, Playwright, sync_playwright
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    Page,
+    Playwright,
+    expect,
+    sync_playwright,
+)
 
 from tools import find_browser
 
@@ -95,6 +102,7 @@ def visiting(browser: Browser, origin: str, **options: Any) -> Generator[Visit]:
     """Open a page in a context of its own; options are those of `Browser.new_context`."""
     context: BrowserContext = browser.new_context(reduced_motion="reduce", **options)
     context.set_default_timeout(PATIENCE_MS)
+    expect.set_options(timeout=PATIENCE_MS)  # it has a timeout of its own
     try:
         visit = Visit(context.new_page(), origin)
         page = visit.page

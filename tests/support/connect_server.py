@@ -33,7 +33,7 @@ WATCH = f"{DISCOVERY}/WatchDiscovery"
 DOCUMENT = "/apidiscovery.service.v1.OpenAPIService/GetDocument"
 
 # An upper bound for anything here.
-DEADLINE_S = 10.0
+DEADLINE_S = 30.0
 
 END, TRAILERS = 0x02, 0x80
 

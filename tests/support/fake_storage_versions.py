@@ -26,7 +26,7 @@ from apidiscovery_client.storage_versions import (
 from grpc_fakes import aio_server
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
-WITHIN_S = 10.0
+WITHIN_S = 30.0
 
 WIDGETS = StoredResource(
     group="example.dev",

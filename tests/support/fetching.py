@@ -92,7 +92,7 @@ def fetching(
 
     `closes_first` is called before the transport is closed.
     """
-    server = Server(url=server, request_timeout_s=10) if isinstance(server, str) else server
+    server = Server(url=server, request_timeout_s=30) if isinstance(server, str) else server
     before = client_threads()
     made = _Blocking(server, options) if kind == "blocking" else _Asyncio(server, options)
     try:

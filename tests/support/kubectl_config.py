@@ -12,7 +12,7 @@ from command_line import Outcome
 from tools import find_tool
 
 EXEC = "client.authentication.k8s.io"
-_LIMIT_S = 30
+_LIMIT_S = 60
 
 Content = Mapping[str, object]
 

@@ -10,7 +10,7 @@ from fake_api_server import Answer, Request
 
 _FORWARDED = ("accept", "if-none-match", "authorization")
 _SENT_BACK = ("etag", "retry-after")
-_TIMEOUT_S = 10.0
+_TIMEOUT_S = 30.0
 
 
 class ObjectCluster(fake_api_server.FakeApiServer):

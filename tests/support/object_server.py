@@ -38,7 +38,7 @@ LEASES = "/apis/coordination.k8s.io/v1/leases"
 NAMESPACED_LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
 
 JSON = "application/json"
-_TIMEOUT_S = 10.0
+_TIMEOUT_S = 30.0
 
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 TABLE = f"{JSON};as=Table;v=v1;g=meta.k8s.io"

@@ -14,7 +14,7 @@ from server import Server
 
 INDEX = "/openapi/v3"
 PROTOBUF = "application/com.github.proto-openapi.spec.v3.v1.0+protobuf"
-DEADLINE_S = 10.0
+DEADLINE_S = 30.0
 
 
 # Reading.

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import cast
 
 _STATUS_LINE = re.compile(r"HTTP/1\.[01] ([0-9]{3}) .+")
-_TIMEOUT_S = 10.0
+_TIMEOUT_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,6 +94,7 @@ class Secured:
             http2=http2,
             headers=bearer(user),
             trust_env=False,
+            timeout=30,
         )
 
     def channel(self, certificate: KeyPair | None = None) -> grpc.aio.Channel:

@@ -29,8 +29,8 @@ from waiting import until
 
 EXTENSION_SERVER = EXAMPLES / "extension_server.py"
 COMPONENT = "widget-server"
-STOP_S = 8.0
-MIGRATED_S = 15.0
+STOP_S = 20.0
+MIGRATED_S = 30.0
 _SUPPORT = Path(__file__).parent
 
 

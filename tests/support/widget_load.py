@@ -16,7 +16,7 @@ WIDGETS = "example.dev.widgets"
 _PATH = "/apis/example.dev/v1/widgets"
 _PAUSE_S = 0.05
 _TIMEOUT_S = 5.0
-_ACCEPTED_WITHIN_S = 20.0
+_ACCEPTED_WITHIN_S = 40.0
 _CREATED = 201
 _REFUSED = 503
 
