@@ -20,6 +20,9 @@ Kubectl = Callable[..., Outcome]
 
 _LIMIT_S = 60.0
 _given = set[int]()
+# Each worker of a run has ports of its own: one is not taken yet when another worker looks.
+_WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+_WORKERS = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
 
 
 def run_apidiscovery(folder: Path, *args: str) -> Outcome:
@@ -134,7 +137,7 @@ def free_port(candidates: Sequence[int] = range(20_000, 32_768)) -> int:
     32768), so that it is still free when a server is restarted.
     """
     while True:
-        port = secrets.choice(candidates)
+        port = secrets.choice(candidates[_WORKER::_WORKERS])
         with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
             if port not in _given:
                 _given.add(port)
