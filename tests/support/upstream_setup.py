@@ -44,7 +44,9 @@ QUICK = Timing(
     openapi_last_retry_s=0.1,
     openapi_after_s=0.01,
 )
-TIGHT = UpstreamLimits(exchange_s=0.4, openapi_s=0.4)
+PATIENT = UpstreamLimits(exchange_s=20.0, openapi_s=20.0)
+# For documents that do not come.
+TIGHT = UpstreamLimits(exchange_s=20.0, openapi_s=0.4)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +71,7 @@ def spec_of(url: str, name: str = "east", **fields: object) -> UpstreamSpec:
     """Return the specification of a server that is polled at short intervals."""
     defaults: dict[str, object] = {
         "timing": QUICK,
-        "limits": TIGHT,
+        "limits": PATIENT,
         "core_paths": (),
         "openapi": False,
     }
@@ -199,7 +201,7 @@ async def running(  # noqa: PLR0913 - all by name
 ) -> AsyncGenerator[Running]:
     """Load and follow upstreams, and poll them unless `polls` is false."""
     registry, metrics, declarations = Registry(), Metrics(), DeclaredServices(*services)
-    claims = (Claims if polls else _Onlooker)(store, "test", 1.0, pause_s=0.02)
+    claims = (Claims if polls else _Onlooker)(store, "test", 10.0, pause_s=0.02)
     upstreams = Upstreams(
         store,
         registry,
@@ -244,7 +246,7 @@ def published(
 
 def service_settings(url: str, **fields: object) -> ServiceSettings:
     """Return settings that map the service of `api_service` to a URL."""
-    defaults: dict[str, object] = {"timing": QUICK, "limits": TIGHT, "openapi": False}
+    defaults: dict[str, object] = {"timing": QUICK, "limits": PATIENT, "openapi": False}
     return ServiceSettings({"default/remote": url}, **{**defaults, **fields})  # type: ignore[arg-type] # fields are ServiceSettings'
 
 
