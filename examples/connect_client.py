@@ -46,8 +46,8 @@ async def main(url: str = "http://127.0.0.1:8080") -> None:
         watch = discovery_pb2.WatchDiscoveryRequest(
             known_groups=discovery_pb2.KnownGroups(hashes=known)
         )
-        # For a second; a real client goes on, and continues after an error.
-        stream = client.execute_server_stream(request=watch, method=WATCH, timeout_ms=1000)
+        # For three seconds; a real client goes on, and continues after an error.
+        stream = client.execute_server_stream(request=watch, method=WATCH, timeout_ms=3000)
         try:
             async for message in stream:
                 print("changed:", [group.name for group in message.changes.delta.changed])

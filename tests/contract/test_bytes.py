@@ -76,7 +76,7 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Serv
 @pytest.fixture(scope="module")
 def h2() -> Iterator[httpx2.Client]:
     """Return a client that speaks HTTP/2 by prior knowledge."""
-    with httpx2.Client(http1=False, http2=True, trust_env=False) as client:
+    with httpx2.Client(http1=False, http2=True, trust_env=False, timeout=30) as client:
         yield client
 
 

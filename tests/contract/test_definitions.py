@@ -44,8 +44,9 @@ GROUP, KIND = "stable.example.com", "com.example.stable.v1.CronTab"
 CRONTAB = f"apis/{GROUP}/v1"
 # Packaged ones are read one by one, which takes a fifth of a second of a core each.
 OF_EACH_KIND = ("api", "api/v1", "apis/apps", "apis/apps/v1", CRONTAB, "version")
-SEEN_WITHIN_S = 2.0
-MADE_WITHIN_S = 30.0  # on a loaded machine
+# On a loaded machine.
+SEEN_WITHIN_S = 20.0
+MADE_WITHIN_S = 30.0
 
 
 @pytest.fixture(scope="module", name="packages")

@@ -339,7 +339,7 @@ def test_only_json_has_an_indented_form(port: int, suffix: str) -> None:
 
 def test_over_http_2_too(port: int) -> None:
     with httpx2.Client(
-        http1=False, http2=True, trust_env=False, base_url=f"http://127.0.0.1:{port}"
+        http1=False, http2=True, trust_env=False, base_url=f"http://127.0.0.1:{port}", timeout=30
     ) as client:
         statuses = [
             client.get("/apis/%zz").status_code,

@@ -56,7 +56,9 @@ async def port(registry: Registry) -> AsyncIterator[int]:
 
 def client(port: int, *, http2: bool = False) -> httpx2.AsyncClient:
     base = f"http://127.0.0.1:{port}"
-    return httpx2.AsyncClient(base_url=base, http1=not http2, http2=http2, trust_env=False)
+    return httpx2.AsyncClient(
+        base_url=base, http1=not http2, http2=http2, trust_env=False, timeout=30
+    )
 
 
 def fields(response: httpx2.Response) -> dict[str, str]:

@@ -110,7 +110,7 @@ def test_the_reference_has_each_command(site: Path) -> None:
 
 
 def test_the_reference_has_each_metric_of_a_server(site: Path, server: Server) -> None:
-    exposed = httpx2.get(f"{server.url}/metrics").text
+    exposed = httpx2.get(f"{server.url}/metrics", timeout=30).text
     names = set(re.findall(r"^# TYPE (\S+)", exposed, re.MULTILINE))
     text = _text(site / "reference/metrics.html")
     assert {name for name in names if name.removesuffix("_created") not in text} == set()

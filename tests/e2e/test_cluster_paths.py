@@ -168,7 +168,7 @@ def test_documents_that_change_alone_are_served_at_once(fakes: Fakes, server: Se
     """Answers are cached, but not beyond a change, though discovery is the same."""
     port, name = server.http_port, "eu"
     path = f"/clusters/{name}/openapi/v3/apis/{group_of(name)}/v1"
-    assert get(port, path).body == openapi_document(name)
+    eventually(lambda: get(port, path).body == openapi_document(name), SEEN_S, "it is read")
     fakes.servers[name].answers = routes(name, "other")
     eventually(lambda: get(port, path).body == openapi_document("other"), SEEN_S, "it changes")
     eventually(partial(has_v2, server, name, "other"), SEEN_S, "v2 too")

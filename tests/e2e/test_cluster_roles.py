@@ -23,7 +23,7 @@ from media_types import JSON_V2
 from server import Server, serving
 from waiting import eventually
 
-SEEN_S = 15.0
+SEEN_S = 30.0
 TOKENS = {"rita": "secret-of-rita", "ada": "secret-of-ada", "eve": "secret-of-eve"}
 GRANTS = [
     {"role": "reader", "users": ["rita"], "clusters": ["east", "shared-*"]},

@@ -9,13 +9,13 @@ from typing import Any
 from command_line import Outcome
 from fake_api_server import Answer, FakeApiServer, Request, status
 from media_types import JSON_V2, aggregated_type
-from programs import kubectl, run_apidiscovery
+from programs import free_port, kubectl, run_apidiscovery
 from raw_http import RawResponse, get
 from server import Serve, Server
 from waiting import eventually
 
 NONE = ("--catalog", "none", "--store", "memory")
-SEEN_S = 15.0
+SEEN_S = 30.0
 VERSION = b'{\n  "major": "1",\n  "minor": "31",\n  "gitVersion": "v1.31.1"\n}'
 
 
@@ -102,7 +102,7 @@ def test_a_cluster_is_served_as_it_answers_and_after_it_died(serve: Serve, tmp_p
         url = f"{server.url}/clusters/east"
         return kubectl(tmp_path, "api-resources", "--server", url, "--api-group", "a.test")
 
-    with FakeApiServer(east) as upstream:
+    with FakeApiServer(east, port=free_port()) as upstream:
         server = serve(*NONE, "--config", config(tmp_path, upstream.url))
         alive = followed(server, "/clusters/east/apis", east.document("v2"))
         assert alive.etag == f'"{east.etag}"'

@@ -147,7 +147,7 @@ def test_names_are_resolved_in_each_cluster(steady: Clusters) -> None:
 def test_a_cluster_and_then_the_service_die_and_empty_nothing(
     clusters: Clusters, capsys: Capture
 ) -> None:
-    with over_both(clusters, timeout_s=2) as fleets:
+    with over_both(clusters, timeout_s=10) as fleets:
         before = [fleet.matrix() for fleet in fleets]
         clusters.west.down()
         clusters.until("Stale")

@@ -26,7 +26,9 @@ def write(path: Path, size: str) -> None:
     (version,) = crd["spec"]["versions"]
     spec = {"type": "object", "properties": {"size": {"type": size}}}
     version["schema"] = {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}}
-    path.write_text(json.dumps(crd))
+    beside = path.with_name(".new")  # nothing is read that is half written
+    beside.write_text(json.dumps(crd))
+    beside.replace(path)
 
 
 def size_of(server: Server, path: str) -> str:

@@ -60,7 +60,7 @@ def listed(server: Server, cluster: str = "east") -> list[history_pb2.HistoryCha
     request = history_pb2.ListChangesRequest(selection=selection, with_groups=True)
     with grpc.insecure_channel(server.grpc) as channel:
         stub = history_pb2_grpc.HistoryServiceStub(channel)
-        return list(stub.ListChanges(request, timeout=10).changes)[::-1]
+        return list(stub.ListChanges(request, timeout=30).changes)[::-1]
 
 
 def kinds(change: history_pb2.HistoryChange) -> list[str]:

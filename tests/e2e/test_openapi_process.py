@@ -35,8 +35,8 @@ from server import Serve, Server, serving
 from waiting import eventually
 
 GENERATED = "x-apidiscovery-generated"
-# Until what one process has written is served by another.
-SHARED_S = 1.0
+# Until what one process has written is served by another: a moment, and longer on a busy machine.
+SHARED_S = 20.0
 
 CRONTAB = "apis/stable.example.com/v1"
 NONE = ("--catalog", "none")
@@ -100,7 +100,7 @@ def test_the_document_of_an_owner_who_is_silent_stays(server: Server) -> None:
     group = "silent.example.com"
     request = publication(group, describing(group))
     request.owner = "silent"
-    request.lease.duration.FromTimedelta(timedelta(seconds=1))
+    request.lease.duration.FromTimedelta(timedelta(seconds=3))
     request.lease.removal_after.FromTimedelta(timedelta(seconds=60))
     with registry(server) as stub:
         stub.Publish(request, timeout=DEADLINE_S)
@@ -113,7 +113,7 @@ def test_the_document_of_an_owner_who_is_silent_stays(server: Server) -> None:
         return str(item["versions"][0]["freshness"])
 
     assert freshness() == "Current"
-    eventually(lambda: freshness() == "Stale", 4, "the owner is missed")
+    eventually(lambda: freshness() == "Stale", 20, "the owner is missed")
     answer = document(server, key)
     assert (answer.body, index(server)[key]) == (canonical(describing(group)), before)
 

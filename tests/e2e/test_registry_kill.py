@@ -31,7 +31,7 @@ async def publish_until_it_ends(target: str, prefix: str, acknowledged: dict[str
         stub = registry_pb2_grpc.RegistryServiceStub(channel)
         with contextlib.suppress(grpc.aio.AioRpcError):
             for number in range(100_000):
-                answer = await stub.Publish(request(f"{prefix}-{number}"), timeout=10)
+                answer = await stub.Publish(request(f"{prefix}-{number}"), timeout=30)
                 acknowledged[answer.registration.name] = answer.registration.revision
 
 

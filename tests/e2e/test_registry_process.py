@@ -17,7 +17,8 @@ from server import Server, serving
 from waiting import eventually
 
 RECORDED = GOLDEN / "crds"
-VISIBLE_S = 1.0
+# A second, and longer on a busy machine.
+VISIBLE_S = 20.0
 
 LIST = """\
 apiVersion: apidiscovery.k8s.io/v2
@@ -242,7 +243,7 @@ def test_an_api_service_and_a_discovery_list_are_served_with_where_they_come_fro
     assert "shop.example.com/v1" in table
     eventually(
         lambda: "False (FailedDiscoveryCheck)" in call("get", "apiservices").stdout,
-        VISIBLE_S + 5,
+        VISIBLE_S,
         "the APIService is not available",
     )
 
@@ -306,7 +307,7 @@ def test_what_an_owner_registered_is_stale_when_it_is_silent_and_then_gone(
 ) -> None:
     group = "leased.example.com"
     write(tmp_path, "leased.yaml", group_list(group))
-    lease = ("--owner", "silent.example.com", "--lease", "1s", "--removal-after", "1s")
+    lease = ("--owner", "silent.example.com", "--lease", "3s", "--removal-after", "3s")
     began = time.monotonic()
     assert call("apply", "-f", "leased.yaml", *lease).exit_code == 0
     seen: list[str] = []
@@ -317,7 +318,7 @@ def test_what_an_owner_registered_is_stale_when_it_is_silent_and_then_gone(
             seen.append(now)
         return seen[-2:] == ["Stale", ""]
 
-    eventually(is_gone, 6, "Stale and then gone")
+    eventually(is_gone, 30, "Stale and then gone")
     assert seen == ["Current", "Stale", ""]
-    assert time.monotonic() - began > 2
+    assert time.monotonic() - began > 6
     assert call("get", "groups", "leased").exit_code == 1

@@ -21,8 +21,8 @@ from server import Serve, Server
 from waiting import eventually
 
 # The lease of a claim, and what finding out and taking over may take besides.
-TAKEOVER_S = 12.0
-VISIBLE_S = 5.0
+TAKEOVER_S = 30.0
+VISIBLE_S = 15.0
 
 
 @pytest.fixture(name="etcd")
@@ -44,7 +44,7 @@ def apply(server: Server, *plurals: str) -> None:
         manifests = [
             registry_pb2.ApplyRequest.Manifest(content=json.dumps(crd).encode()) for crd in crds
         ]
-        stub.Apply(registry_pb2.ApplyRequest(manifests=manifests), timeout=10)
+        stub.Apply(registry_pb2.ApplyRequest(manifests=manifests), timeout=30)
 
 
 def document(server: Server) -> RawResponse:

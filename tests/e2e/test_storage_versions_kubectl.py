@@ -170,7 +170,7 @@ def test_wait(gated: Server, created: Kubectl) -> None:
     wait = ("wait", "--for=condition=AllEncodingVersionsEqual", f"storageversion/{NAME}")
     assert "timed out" in created(*wait, "--timeout=1s", fails=True).stderr
     server_id = report(gated)
-    assert created(*wait, "--timeout=10s").stdout.endswith("condition met\n")
+    assert created(*wait, "--timeout=30s").stdout.endswith("condition met\n")
     row = created("get", "storageversions", "--no-headers").stdout.split()
     assert row[:3] == [NAME, "apps/v1", f"{server_id}=apps/v1"]
     leases = created("get", "leases", "-n", "kube-system", "--no-headers").stdout.split()
@@ -183,7 +183,7 @@ def test_a_status_of_nobody(created: Kubectl) -> None:
     status = {"status": {"storageVersions": [entry], "commonEncodingVersion": "v1"}}
     patch = ("patch", "storageversion", NAME, "--subresource=status", "--type=merge")
     assert created(*patch, "-p", json.dumps(status)).stdout.endswith("patched\n")
-    done = created("wait", "--for=delete", f"storageversion/{NAME}", "--timeout=20s")
+    done = created("wait", "--for=delete", f"storageversion/{NAME}", "--timeout=50s")
     assert done.exit_code == 0
 
 

@@ -13,7 +13,7 @@ from metrics_text import total
 from openapi_process import groups, publish
 from programs import beginning, free_port
 from raw_http import get
-from server import START_S, Serve, Server
+from server import START_S, STOP_S, Serve, Server
 from small_disk import small_disk
 from waiting import eventually
 
@@ -73,7 +73,7 @@ def test_on_a_full_disk_a_server_serves_starts_and_says_why_it_takes_no_writes(
         publish(server, "kept.example.com")
         disk.fill()
         names = (f"more-{number}" for number in range(1000))
-        told = eventually(lambda: is_refused_for_space(server, next(names)), 20, "it is full")
+        told = eventually(lambda: is_refused_for_space(server, next(names)), 30, "it is full")
         assert told.startswith("no space left on device: the store of the server takes no writes")
         assert "kept" in groups(server)
         failing = {"operation": "writing", "reason": "full"}
@@ -89,7 +89,7 @@ def test_on_a_full_disk_a_server_serves_starts_and_says_why_it_takes_no_writes(
         assert "kept" in groups(again)
         assert is_refused_for_space(again, "later") == told
         disk.free()
-        eventually(lambda: is_acknowledged(again, "later"), 10, "there is room")
+        eventually(lambda: is_acknowledged(again, "later"), 30, "there is room")
         assert total(again.http_port, "apidiscovery_store_failing", **failing) == 0
         again.stop()
 
@@ -121,4 +121,4 @@ def test_a_registration_that_cannot_be_read_holds_readiness(tmp_path: Path) -> N
         asyncio.run(remove(path, key))
         eventually(lambda: get(http, "/readyz").status == 200, START_S, "it is ready")
         process.send_signal(signal.SIGTERM)
-        assert process.wait(10) == 0
+        assert process.wait(STOP_S) == 0

@@ -3,7 +3,6 @@
 import base64
 import json
 import ssl
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -31,7 +30,7 @@ from server import Serve, Server, serving
 from waiting import eventually
 
 NONE = ("--catalog", "none", "--store", "memory")
-SEEN_S = 5.0
+SEEN_S = 30.0
 TOKEN = "token-of-this-server"  # noqa: S105 - made up
 SERVICE_DOWN = Answer(b"try again later\n", "text/plain", 503)
 
@@ -81,10 +80,10 @@ def freshness(server: Server, group_version: str) -> str:
     return str(version["freshness"]) if version else ""
 
 
-def is_current(server: Server, group_version: str, within_s: float = SEEN_S) -> None:
+def is_current(server: Server, group_version: str) -> None:
     eventually(
         lambda: freshness(server, group_version) == "Current",
-        within_s,
+        SEEN_S,
         f"{group_version} is served",
     )
 
@@ -172,18 +171,13 @@ def test_there_is_no_answer_until_an_upstream_has_given_one(
 
 @dataclass(frozen=True, slots=True)
 class Configured:
-    """A server with an upstream for each option, and some of the upstreams.
-
-    Attributes:
-        began: When the server was ready.
-    """
+    """A server with an upstream for each option, and some of the upstreams."""
 
     server: Server
     secure: FakeApiServer
     openshift: FakeApiServer
     often: FakeApiServer
     often_routes: dict[str, Answer]
-    began: float
 
 
 def openshift() -> dict[str, Answer]:
@@ -225,6 +219,7 @@ def fixture_configured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Con
         "openshift": openshift(),
         "large": {"/apis": large},
         "hanging": {"/apis": Answer(stalls=True), "/api": Answer(stalls=True)},
+        "silent": {"/apis": Answer(stalls=True), "/api": Answer(stalls=True)},
         "cluster": {"/apis": aggregated(served_group("cluster.example.com", "ones"))},
         "often": often_routes,
     }
@@ -253,6 +248,9 @@ upstreams:
   hanging:
     url: {fakes["hanging"].url}
     timeout: 500ms
+  silent:
+    url: {fakes["silent"].url}
+    timeout: 10m
   cluster:
     kubeconfig: {file}
     context: second
@@ -262,17 +260,13 @@ upstreams:
 """
         )
         with serving(folder, *NONE, "--config", str(config)) as server:
-            began = time.monotonic()
-            yield Configured(
-                server, secure, fakes["openshift"], fakes["often"], often_routes, began
-            )
+            yield Configured(server, secure, fakes["openshift"], fakes["often"], often_routes)
 
 
 def test_a_hanging_upstream_keeps_no_other_waiting(configured: Configured) -> None:
-    """First of this file that uses the server: it has just started."""
-    left_s = 1.0 - (time.monotonic() - configured.began)
-    is_current(configured.server, "cluster.example.com/v1", left_s)
-    is_current(configured.server, "often.example.com/v1", left_s)
+    """They would wait for ten minutes."""
+    is_current(configured.server, "cluster.example.com/v1")
+    is_current(configured.server, "often.example.com/v1")
 
 
 def test_authority_token_and_filter_hold(configured: Configured) -> None:
@@ -298,7 +292,7 @@ def test_the_poll_interval_holds(configured: Configured) -> None:
     is_current(server, "often.example.com/v1")
     configured.often_routes["/apis"] = aggregated(served_group("often.example.com", "twos"))
     eventually(
-        lambda: resources(served(server)["often.example.com/v1"]) == ["twos"], 1.0, "it is asked"
+        lambda: resources(served(server)["often.example.com/v1"]) == ["twos"], SEEN_S, "it is asked"
     )
 
 
@@ -320,7 +314,7 @@ def test_what_fails_is_told_of_and_blocks_nothing(configured: Configured) -> Non
     assert total(port, state, source="upstream:secure", state="Current") == 1
     assert total(port, "apidiscovery_upstream_polls_total", upstream="often", result="Success") > 1
     assert total(port, "apidiscovery_upstream_received_bytes_total", upstream="secure") > 100
-    assert total(port, "apidiscovery_upstream_seconds_since_success", upstream="often") < 5
+    assert total(port, "apidiscovery_upstream_seconds_since_success", upstream="often") < 30
 
 
 def test_every_source_is_listed_with_its_address(
@@ -365,7 +359,8 @@ def test_an_api_service_is_served_with_its_priorities_and_known_through_a_restar
         one = served_group("remote.example.com", "ones")
         one["versions"] += served_group("remote.example.com", "twos", version="v2")["versions"]
         routes["/apis"] = aggregated(one, served_group("hidden.example.com", "any"))
-        is_current(server, "remote.example.com/v1")
+        for version in ("v1", "v2"):
+            is_current(server, f"remote.example.com/{version}")
         assert "hidden.example.com/v1" not in served(server)
         assert warnings(server) == []
         ordered = list(served(server))

@@ -37,6 +37,7 @@ class Member:
     Attributes:
         server_id: Its identity; empty before the first heartbeat.
         joined: How often it has joined.
+        lease_s: The duration of its lease from the next heartbeat on.
     """
 
     def __init__(  # noqa: PLR0913 - all by name
@@ -55,7 +56,7 @@ class Member:
         self._history = history
         self._addresses = addresses
         self._resources = resources
-        self._lease_s = lease_s
+        self.lease_s = lease_s
         self._dice = random.Random(f"{seed} {name}")  # noqa: S311 - to be repeated
         self._stack = AsyncExitStack()
         self._stubs: list[Stub] = []
@@ -73,7 +74,7 @@ class Member:
     async def beat(self) -> None:
         """Send a heartbeat until it is acknowledged."""
         request = pb.HeartbeatRequest(
-            hostname=self.name, instance=self.name, lease_duration=Duration(seconds=self._lease_s)
+            hostname=self.name, instance=self.name, lease_duration=Duration(seconds=self.lease_s)
         )
         answer = await self._until_done(
             lambda stub: self._history.heartbeat(stub, request, _CALL_S)
@@ -103,7 +104,7 @@ class Member:
         """Send heartbeats until cancelled."""
         while True:
             await self.beat()
-            await asyncio.sleep(self._lease_s / 4)
+            await asyncio.sleep(self.lease_s / 4)
 
     async def live(self, until: float) -> None:
         """Join, report, and depart or stop without departing, again and again until a time."""
@@ -117,7 +118,7 @@ class Member:
             if self._dice.random() < 0.5:
                 await self.depart()
             else:
-                await asyncio.sleep(self._lease_s * self._dice.uniform(0, 2))
+                await asyncio.sleep(self.lease_s * self._dice.uniform(0, 2))
 
     async def flap(self, until: float) -> None:
         """Depart and join at once with the same report, again and again until a time.

@@ -74,5 +74,5 @@ def _ran(folder: Path, name: str, target: str) -> "subprocess.CompletedProcess[s
         check=False,
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=60,
     )

@@ -100,7 +100,7 @@ def test_another_user_cannot_connect(secured: Server) -> None:
                 extra_groups=[],
                 capture_output=True,
                 check=False,
-                timeout=10,
+                timeout=30,
             )
             for user in (os.geteuid(), NOBODY)
         )
@@ -138,7 +138,7 @@ class Reading:
         there = len(self.peers)
         _, writer = await asyncio.open_connection("127.0.0.1", self.front.port, ssl=context)
         writer.write(f"POST {path} HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n".encode())
-        await until(lambda: len(self.peers) == there + 1, within_s=5.0)
+        await until(lambda: len(self.peers) == there + 1, within_s=30.0)
         return writer
 
 
@@ -171,10 +171,10 @@ async def test_a_request_that_is_read_late_is_nobody_s(tmp_path: Path) -> None:
         for number in range(20):
             stale = await served.ask(f"/stale-{number}")
             stale.transport.abort()
-            await until(lambda: not len(served.peers), within_s=5.0)
+            await until(lambda: not len(served.peers), within_s=30.0)
         kept = [await served.ask("/admin", "ada"), await served.ask("/no-one")]
         served.accepting.set()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             while not {"/admin", "/no-one"} <= served.read.keys():  # noqa: ASYNC110 - no event
                 await asyncio.sleep(0.005)
         assert served.read.pop("/admin") == Caller("ada")
@@ -195,7 +195,7 @@ async def test_who_connects_beside_the_front_is_nobody(tmp_path: Path) -> None:
             own.setblocking(False)  # noqa: FBT003 - its only argument
             own.connect(str(served.front.server_path))
             own.sendall(b"GET /own HTTP/1.1\r\nHost: a\r\n\r\n")
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(30):
                 while "/own" not in served.read:  # noqa: ASYNC110 - it has no event
                     await asyncio.sleep(0.005)
         assert served.read["/own"] == "not of the front"

@@ -45,7 +45,7 @@ def half_open(port: int) -> Generator[None]:
 
 def ask(port: int, path: str) -> RawResponse:
     """Return what another address is answered."""
-    with socket.create_connection(("127.0.0.1", port), 5, source_address=(GOOD, 0)) as connection:
+    with socket.create_connection(("127.0.0.1", port), 30, source_address=(GOOD, 0)) as connection:
         connection.sendall(f"GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n".encode())
         received = b""
         while some := connection.recv(1 << 16):

@@ -6,9 +6,11 @@ from storage_version_checks import transitions, wrong_of, wrong_writes
 from storage_version_cluster import ApiServer, Cluster
 from widget_load import WIDGETS, Load
 
-STEP_S = 20.0
-# How long a server may take to hear that its report was acknowledged, and to open its gate.
-OPENS_S = 3.0
+STEP_S = 40.0
+# How long a server may take to hear that its report was acknowledged, and to open its gate: less
+# than until its next heartbeat, a third of its lease later.
+OPENS_S = 8.0
+LEASE_S = 30
 
 
 def late_refusals(cluster: Cluster, load: Load, *servers: ApiServer) -> list[str]:
@@ -32,7 +34,7 @@ async def test_a_rolling_upgrade_under_load(cluster: Cluster) -> None:
     await cluster.start(0, 0)
     # Several, so that one is under way whenever the servers begin to differ.
     migrations = cluster.migrating(*[WIDGETS] * 4)
-    servers = [cluster.api_server(f"server-{number}") for number in range(2)]
+    servers = [cluster.api_server(f"server-{number}", lease_s=LEASE_S) for number in range(2)]
     load = Load()
     for server in servers:
         server.start("v1")

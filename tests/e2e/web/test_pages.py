@@ -128,7 +128,7 @@ def test_a_dead_cluster_is_told_with_its_reason(served: Mapping[str, Server]) ->
     url = served["fleet"].url
 
     def told(path: str) -> bool:
-        text = httpx2.get(url + path, trust_env=False).raise_for_status().text
+        text = httpx2.get(url + path, trust_env=False, timeout=30).raise_for_status().text
         return "gone" in text and ("refused" in text or "not answer" in text)
 
     for path in ("/ui/", "/ui/sources"):
@@ -193,11 +193,11 @@ def test_on_a_phone_the_fleet_shows_two_clusters_beside_a_kind(
 def test_an_installation_without_the_extra_says_what_it_lacks(tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['jinja2'] = None\n")
     with serving(tmp_path, "--store", "memory", env={"PYTHONPATH": str(tmp_path)}) as server:
-        page = httpx2.get(f"{server.url}/ui/kinds", trust_env=False)
+        page = httpx2.get(f"{server.url}/ui/kinds", trust_env=False, timeout=30)
         assert page.status_code == 404
         assert "need jinja2" in page.text
         assert "pip install 'apidiscovery[web]'" in page.text
-        assert httpx2.get(server.url, trust_env=False).json()["paths"]
+        assert httpx2.get(server.url, trust_env=False, timeout=30).json()["paths"]
 
 
 def test_a_chosen_theme_stays(browser: Browser, served: Mapping[str, Server]) -> None:
@@ -218,8 +218,10 @@ def test_a_chosen_theme_stays(browser: Browser, served: Mapping[str, Server]) ->
 def test_a_page_that_the_browser_has_is_not_sent_again(served: Mapping[str, Server]) -> None:
     for path in ("/ui/groups", "/ui/kinds/apps/v1/Deployment", "/ui/storage-versions"):
         url = served["catalogue"].url + path
-        first = httpx2.get(url, trust_env=False)
-        again = httpx2.get(url, headers={"if-none-match": first.headers["etag"]}, trust_env=False)
+        first = httpx2.get(url, trust_env=False, timeout=30)
+        again = httpx2.get(
+            url, headers={"if-none-match": first.headers["etag"]}, trust_env=False, timeout=30
+        )
         assert (first.status_code, again.status_code, again.content) == (200, 304, b""), path
         assert again.headers["etag"] == first.headers["etag"]
 
@@ -293,8 +295,9 @@ def test_what_is_not_served_is_not_found(served: Mapping[str, Server], path: str
 
 
 def test_clusters_with_and_without_a_kind_are_told(served: Mapping[str, Server]) -> None:
+    link = f'<a href="{DEPLOYMENT}?cluster=east">east</a>'
+    eventually(lambda: link in text(served["fleet"], DEPLOYMENT), BUILT_S, "east is read")
     shown = text(served["fleet"], DEPLOYMENT)
-    assert f'<a href="{DEPLOYMENT}?cluster=east">east</a>' in shown
     assert re.search(r"<dt>Not known in</dt>\s*<dd>gone</dd>", shown)
     other = text(served["fleet"], f"{DEPLOYMENT}?cluster=east")
     assert "as cluster <strong>east</strong> serves it" in other
