@@ -3,12 +3,14 @@
 import asyncio
 import time
 
+import pytest
 from proxies import TcpProxy
 from storage_version_checks import wrong_of, wrong_writes
 from storage_version_cluster import ApiServer, Cluster, Listed
 from waiting import until
 from widget_load import WIDGETS, Load
 
+pytestmark = pytest.mark.timeout(300)
 LEASE_S = 4
 STEP_S = 40.0
 # A lease that nobody renews is seen unchanged for its duration, by whoever holds the claim then.

@@ -24,6 +24,8 @@ BUILT_S = 60.0
 _FRAGMENT = ("HX-Request", "true")
 _CRDS = GOLDEN / "crds" / "manifests" / "cert-manager.yaml.gz"
 _DIFF = "/ui/diff?from=kubernetes%3A1.34&to=kubernetes%3A1.36"
+# Chromium looks at sixteen pages in one test.
+pytestmark = pytest.mark.timeout(300)
 # Fixed paths, which people keep and share.
 PATHS = {
     "catalogue": (
