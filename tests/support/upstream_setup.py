@@ -44,9 +44,7 @@ QUICK = Timing(
     openapi_last_retry_s=0.1,
     openapi_after_s=0.01,
 )
-PATIENT = UpstreamLimits(exchange_s=20.0, openapi_s=20.0)
-# For documents that do not come.
-TIGHT = UpstreamLimits(exchange_s=20.0, openapi_s=0.4)
+PATIENT = UpstreamLimits(exchange_s=20.0)
 
 
 @dataclass(frozen=True, slots=True)
