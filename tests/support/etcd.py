@@ -14,7 +14,7 @@ from programs import free_port
 
 from tools import find_tool
 
-_START_S = 20.0
+_START_S = 60.0
 
 
 class EtcdServer:

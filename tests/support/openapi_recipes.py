@@ -141,7 +141,7 @@ class FakeWorkers:
     ) -> Merged:
         assert not packaged
         self.merging.set()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             await self.go_on.wait()
         parts: list[bytes] = []
         for key, packed in documents:
