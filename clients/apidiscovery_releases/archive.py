@@ -1,7 +1,8 @@
 """Reads the archive of a release: files in a tar, compressed by xz.
 
-Discovery comes first in it, and is read without unpacking the OpenAPI documents behind it. Those of
-one release share so much that they are compressed together, and are unpacked together: 0.1 s.
+Discovery and the index of OpenAPI come first in it, and are read without unpacking the OpenAPI
+documents behind them. Those of one release share so much that they are compressed together, and are
+unpacked together: 0.1 s.
 """
 
 import functools
@@ -15,7 +16,8 @@ from types import MappingProxyType
 from typing import Final
 
 SUFFIX: Final = ".tar.xz"
-OPENAPI: Final = "openapi/"  # the folder of what comes last
+OPENAPI: Final = "openapi/"  # the folder of what comes last, the index first
+INDEX: Final = "openapi/v3/index.json"
 
 _DATA: Final = files("apidiscovery_releases") / "data"
 _UNPACKING: Final = threading.Lock()
@@ -36,10 +38,10 @@ def archive_of(release: str) -> Traversable:
 
 @functools.cache
 def discovery(release: str) -> Mapping[str, bytes]:
-    """Return the files of an archive but those of OpenAPI, by name: up to 100 kB."""
+    """Return the files of an archive but the OpenAPI documents, by name: up to 100 kB."""
     found: dict[str, bytes] = {}
     for name, content in _contents(release):
-        if name.startswith(OPENAPI):
+        if name.startswith(OPENAPI) and name != INDEX:
             break
         found[name] = content
     return MappingProxyType(found)

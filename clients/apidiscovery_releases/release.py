@@ -10,7 +10,6 @@ from typing import Final, Self, cast
 from apidiscovery_releases import archive
 from apidiscovery_releases.names import UnknownRelease, minor_of, wire_versions
 
-_INDEX: Final = "openapi/v3/index.json"
 _V2: Final = "openapi/v2.json"
 _LISTS: Final = "lists/"
 _ROOTS: Final = ("/api", "/apis")
@@ -31,8 +30,8 @@ def newest() -> "Release":
 class Release:
     """The answers of one kube-apiserver with default settings, byte for byte.
 
-    Paths are those of the server, such as `/apis/apps/v1`. Discovery is read once and kept (up to
-    100 kB); OpenAPI documents, 8 MB in all, are unpacked each time.
+    Paths are those of the server, such as `/apis/apps/v1`. Discovery and the index of OpenAPI are
+    read once and kept (up to 100 kB); OpenAPI documents, 8 MB in all, are unpacked each time.
 
     Attributes:
         name: Such as `1.31`, one of `releases`; `read` makes one from any spelling.
@@ -130,7 +129,7 @@ class Release:
     @property
     def openapi_index(self) -> bytes:
         """Return the body of `/openapi/v3`."""
-        return archive.openapi(self.name, {_INDEX})[_INDEX]
+        return archive.discovery(self.name)[archive.INDEX]
 
     @property
     def openapi_hashes(self) -> Mapping[str, str]:
