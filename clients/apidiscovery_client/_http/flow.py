@@ -404,8 +404,7 @@ def _freshness(
     if not reason:
         return CURRENT
     before = fetched.snapshot.freshness if fetched else CURRENT
-    since = before.since if isinstance(before, Stale) and not before.retained else now
-    return Stale(since, reason)
+    return Stale(before.since if isinstance(before, Stale) else now, reason)
 
 
 def _joined(states: Iterable[_PathState]) -> tuple[Group, ...]:

@@ -20,7 +20,7 @@ from apidiscovery_client._errors import (
 from apidiscovery_client._interfaces import FetchedSnapshot
 from apidiscovery_client._package import Log
 from apidiscovery_client._sans_io.options import ClientOptions, Clock
-from apidiscovery_client.model import PATHS, Freshness, Snapshot, Stale, Unknown, Version
+from apidiscovery_client.model import PATHS, Snapshot, Stale, Unknown, Version
 
 if TYPE_CHECKING:  # made when the first name is resolved
     from apidiscovery_client.resolving import Resolver
@@ -361,16 +361,15 @@ def _is_outage(error: Exception) -> bool:
 
 
 def _outage_of(snapshot: Snapshot) -> Stale | None:
-    """Return since when and why the server does not answer; None where it does.
-
-    A server that marks its answer as an old one does answer.
-    """
+    """Return since when and why the server does not answer; None where it does."""
     freshness = snapshot.freshness
     return freshness if isinstance(freshness, Stale) and freshness.retained else None
 
 
-def _is_old_answer(freshness: Freshness) -> bool:
-    return isinstance(freshness, Stale) and not freshness.retained
+def _old_answer(snapshot: Snapshot | None) -> Stale | None:
+    """Return since when and why the server marks its answers as old; None where it does not."""
+    freshness = snapshot.freshness if snapshot else None
+    return freshness if isinstance(freshness, Stale) and not freshness.retained else None
 
 
 def _says_the_same(before: Snapshot, after: Snapshot) -> bool:
@@ -383,11 +382,9 @@ def _line(error: Exception) -> str:
 
 def _log_age(before: Snapshot | None, after: Snapshot) -> None:
     """Log that the server's answer is an old one, and that it is current again."""
-    was_old = before is not None and _is_old_answer(before.freshness)
-    is_old = _is_old_answer(after.freshness)
+    was_old, is_old = _old_answer(before), _old_answer(after)
     if is_old and not was_old:
-        reason = getattr(after.freshness, "reason", "")
-        logger.warning("%s answers with an old state: %s", after.server, reason)
+        logger.warning("%s answers with an old state: %s", after.server, is_old.reason)
     elif was_old and not is_old:
         logger.info("%s is current again", after.server)
 
