@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import textwrap
+import time
 from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -25,7 +26,7 @@ from raw_http import get
 from server import DRAIN_S, Serve, Server, serving
 from waiting import eventually
 
-# Until an edit is served: a second, and longer on a busy machine.
+# Until an edit is served on a busy machine.
 VISIBLE_S = 20.0
 
 H2_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes.fromhex("000000040000000000")
@@ -252,9 +253,13 @@ def test_an_edit_shows_within_a_second(watched: tuple[Server, Path]) -> None:
         (path.unlink, ["more", "one"]),
         (path.with_name("more.yml").unlink, ["one"]),
     ]
+    took: list[float] = []
     for edit, names in steps:
         edit()
+        began = time.monotonic()
         _serves(server, [f"{name}.example.com" for name in names])
+        took.append(time.monotonic() - began)
+    assert min(took) < 1.0  # a busy machine may delay the others
 
 
 def _serves(server: Server, want: list[str]) -> None:

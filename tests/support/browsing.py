@@ -22,6 +22,7 @@ from tools import find_browser
 WIDTHS = (360, 768, 1440)
 # An upper bound for a busy machine.
 PATIENCE_MS = 60_000
+expect.set_options(timeout=PATIENCE_MS)  # it does not have that of pages
 _AXE = Path(__file__).with_name("axe-core") / "axe-4.14.1.min.js"
 _HEIGHT = 900
 # The default rules: WCAG 2 A and AA, and best practices. Only one of them depends on colours.
@@ -102,7 +103,6 @@ def visiting(browser: Browser, origin: str, **options: Any) -> Generator[Visit]:
     """Open a page in a context of its own; options are those of `Browser.new_context`."""
     context: BrowserContext = browser.new_context(reduced_motion="reduce", **options)
     context.set_default_timeout(PATIENCE_MS)
-    expect.set_options(timeout=PATIENCE_MS)  # it has a timeout of its own
     try:
         visit = Visit(context.new_page(), origin)
         page = visit.page

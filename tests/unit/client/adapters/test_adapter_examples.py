@@ -7,6 +7,9 @@ from pathlib import Path
 from repository import EXAMPLES
 from server import Server, environment
 
+# A name that is not found is asked for again where the answer is older than half a second.
+FEW = ("2 requests", "4 requests")
+
 
 def run(name: str, url: str, folder: Path) -> list[str]:
     """Return the lines that an example prints."""
@@ -20,32 +23,31 @@ def run(name: str, url: str, folder: Path) -> list[str]:
         timeout=60,
     )
     assert done.returncode == 0, done.stderr
-    *lines, last = done.stdout.splitlines()
-    # A name that is not found is asked for again where the answer is older than half a second.
-    return [*lines, last.replace("4 requests", "2 requests")]
+    return done.stdout.splitlines()
 
 
 def test_the_example_with_kubernetes_runs(server: Server, tmp_path: Path) -> None:
-    assert run("with_kubernetes.py", server.url, tmp_path) == [
+    *lines, last = run("with_kubernetes.py", server.url, tmp_path)
+    assert lines == [
         "/apis/apps/v1/namespaces/default/deployments/web",
         "autoscaling/v2",
         "No matches found for {'kind': 'Depoyment'}",
-        "2 requests",
     ]
+    assert last in FEW
 
 
 def test_the_example_with_kr8s_runs(server: Server, tmp_path: Path) -> None:
     lines = run("with_kr8s.py", server.url, tmp_path)
     assert lines[0] == "deploy deployment.apps/v1 deployments True"
     assert "did you mean deployments" in lines[3]
-    assert lines[-1].endswith("resources, 2 requests")
+    assert lines[-1].partition("resources, ")[2] in FEW
 
 
 def test_the_example_with_lightkube_runs(server: Server, tmp_path: Path) -> None:
     lines = run("with_lightkube.py", server.url, tmp_path)
-    assert lines[-4:] == [
+    assert lines[-4:-1] == [
         "deploy Deployment",
         "deployments/scale DeploymentScale",
         "no Node",
-        "2 requests",
     ]
+    assert lines[-1] in FEW
