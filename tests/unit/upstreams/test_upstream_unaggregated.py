@@ -82,7 +82,10 @@ def _hash(run: Running) -> str:
     return version.resources[0].storage_version_hash if version and version.resources else ""
 
 
-async def test_a_storage_version_that_changes_alone_is_seen() -> None:
+async def test_a_storage_version_that_changes_alone_is_seen(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(list_details, "EVERYTHING_AFTER_S", 0)
     answers = {"/apis": aggregated(item("a.test")), "/apis/a.test/v1": _with_hash("one")}
     async with mirrored(MemoryStore(), answers) as (server, run):
         await until(lambda: _hash(run) == "one", "the hash is there")
@@ -105,6 +108,7 @@ async def test_an_unchanged_list_is_requested_again_and_not_parsed_again(
         return read_resource_list(version, body)
 
     monkeypatch.setattr(list_reader, "read_resource_list", counted)
+    monkeypatch.setattr(list_details, "EVERYTHING_AFTER_S", 0)
     answers = {"/apis": aggregated(item("a.test")), "/apis/a.test/v1": _with_hash("one")}
     async with mirrored(MemoryStore(), answers) as (server, run):
         await until(lambda: server.paths.count("/apis/a.test/v1") >= 3, "it is asked for again")
@@ -129,4 +133,9 @@ async def test_a_server_without_lists_is_left_alone_and_is_current() -> None:
     ("upstreams", "rounds"), [(0, 10), (1, 10), (100, 10), (150, 15), (1000, 100)]
 )
 def test_lists_of_many_upstreams_are_requested_less_often(upstreams: int, rounds: int) -> None:
-    assert list_details.rounds_for_all_lists(upstreams) == rounds
+    assert list_details.rounds_for_all_lists(upstreams, poll_s=60) == rounds
+
+
+@pytest.mark.parametrize(("poll_s", "rounds"), [(600, 10), (6, 10), (5, 12), (1, 60), (0.5, 120)])
+def test_short_intervals_do_not_request_lists_more_often(poll_s: float, rounds: int) -> None:
+    assert list_details.rounds_for_all_lists(1, poll_s) == rounds

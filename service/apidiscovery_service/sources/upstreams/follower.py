@@ -326,7 +326,7 @@ class Upstreams(Source):
                 group_versions,
                 order=self._order,
                 documents=self._document_rounds,
-                rounds=lambda: rounds_for_all_lists(len(self._followed)),
+                rounds=lambda poll_s: rounds_for_all_lists(len(self._followed), poll_s),
             )
             followed = self._followed[spec_id] = _Followed(spec, poller)
             self._claims.register(KNOWN_RECORDS.key(spec_id), poller.work)

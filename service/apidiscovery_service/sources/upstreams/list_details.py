@@ -43,8 +43,9 @@ from apidiscovery_service.sources.upstreams.state import Known, Root
 
 # Lists have no ETag, and a storage version may change without a change of the aggregated document.
 # So each round requests some lists. All are requested within so many rounds, and within more in a
-# large fleet, since lists are most of the cost of an unchanged cluster.
+# large fleet or at short intervals, since lists are most of the cost of an unchanged cluster.
 EVERYTHING_WITHIN_ROUNDS = 10
+EVERYTHING_AFTER_S = 60.0
 _MORE_ROUNDS_ABOVE_UPSTREAMS = 100
 # As many connections as are kept.
 _AT_ONCE = 4
@@ -83,14 +84,15 @@ def _with_list(version: Version, of_list: Version, order: tuple[str, ...]) -> Ve
     return replace(version, resources=tuple(map(one, version.resources)), listed=order)
 
 
-def rounds_for_all_lists(upstreams: int) -> int:
+def rounds_for_all_lists(upstreams: int, poll_s: float) -> int:
     """Return within how many rounds all lists of an upstream are requested.
 
     Args:
         upstreams: The number of upstreams.
+        poll_s: The interval of its rounds.
     """
     factor = max(upstreams / _MORE_ROUNDS_ABOVE_UPSTREAMS, 1)
-    return int(EVERYTHING_WITHIN_ROUNDS * factor)
+    return int(max(EVERYTHING_WITHIN_ROUNDS * factor, EVERYTHING_AFTER_S / poll_s))
 
 
 @dataclass(slots=True)

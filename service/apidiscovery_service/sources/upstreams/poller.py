@@ -10,6 +10,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from functools import partial
 
 import structlog
 
@@ -21,8 +22,8 @@ from apidiscovery_service.sources.upstreams.dialect import DialectReader
 from apidiscovery_service.sources.upstreams.failure import Reason, attempt, shown
 from apidiscovery_service.sources.upstreams.fetch import Exchange
 from apidiscovery_service.sources.upstreams.list_details import (
-    EVERYTHING_WITHIN_ROUNDS,
     UnaggregatedLists,
+    rounds_for_all_lists,
 )
 from apidiscovery_service.sources.upstreams.list_reader import GroupVersion, versions_of
 from apidiscovery_service.sources.upstreams.openapi.record import DocumentsWriter
@@ -66,7 +67,8 @@ class Poller:
         wanted: The group-versions of a service that have an APIService now.
         order: The order of requests to the servers of this process.
         documents: Limits concurrent rounds for OpenAPI documents; None for no such rounds.
-        rounds: Returns the number of rounds within which all unaggregated lists are requested.
+        rounds: Returns the number of rounds within which all unaggregated lists are requested, by
+            the interval of the rounds in seconds.
     """
 
     def __init__(  # noqa: PLR0913 - those behind the star have names
@@ -78,7 +80,7 @@ class Poller:
         *,
         order: RequestOrder | None = None,
         documents: asyncio.Semaphore | None = None,
-        rounds: Callable[[], int] = lambda: EVERYTHING_WITHIN_ROUNDS,
+        rounds: Callable[[float], int] = partial(rounds_for_all_lists, 1),
     ) -> None:
         self._spec = spec
         self._store = store
@@ -147,7 +149,7 @@ class Poller:
             record=RecordWriter(KNOWN_RECORDS, self._store, spec.id, guard),
             documents=documents,
             wanted=lambda: self._wanted,
-            rounds=self._rounds,
+            rounds=partial(self._rounds, spec.timing.poll_s),
             order=self._order,
         )
         self._loops = (discovery, documents) if documents else (discovery,)
