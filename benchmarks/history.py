@@ -7,12 +7,14 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 from apidiscovery_service.core.model import Group, GroupVersionKind, Resource, Version
-from apidiscovery_service.history.contents import group_content, group_or_damage
-from apidiscovery_service.history.file import HistoryFile
+from apidiscovery_service.history.contents import group_or_damage
+from apidiscovery_service.history.file import HistoryFile, hash_of
 from apidiscovery_service.history.model import ChangeFilter, ChangeKind, NewChange, Retention
+from apidiscovery_service.sources.upstreams.state import written_group
 from report import Clock, Row
 
 SECTION = "history"
@@ -85,7 +87,8 @@ def _written(file: HistoryFile, clock: _OwnClock) -> list[float]:
     for number in range(_CHANGES):
         cluster = f"c{number // 2 % _CLUSTERS}" if number % 2 else "c"
         name = f"g{number // 2 % _GROUPS}.test"
-        digest, content = group_content(_group(name, number))
+        content = written_group(_group(name, number))
+        digest = hash_of(content)
         before = known.get((cluster, name), "")
         etags = [os.urandom(_ETAG_BYTES).hex().upper() for _ in range(2)]
         change = NewChange(
@@ -93,7 +96,7 @@ def _written(file: HistoryFile, clock: _OwnClock) -> list[float]:
         )
         clock.now_s += 1
         began = time.perf_counter()
-        file.append([change], {digest: content})
+        file.append([change], {digest: partial(bytes, content)})
         took_ms.append((time.perf_counter() - began) * 1000)
         known[cluster, name] = digest
     return took_ms

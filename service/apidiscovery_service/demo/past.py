@@ -8,6 +8,7 @@ import hashlib
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TypeAlias, cast
 
@@ -199,7 +200,8 @@ class _Past:
             if known.get(key) != after.get(key)
         ]
         self._file.append(
-            [*found.changes, *changes], {**found.contents, **dict(documents.values())}
+            [*found.changes, *changes],
+            {**found.contents, **{h: partial(bytes, made) for h, made in documents.values()}},
         )
         self._written[step.name] = found.written[step.name]
         self._written[step.name].take(changes)

@@ -20,24 +20,15 @@ from apidiscovery_service.sources.upstreams.state import (
     dialect_value,
     read_dialect,
     read_group,
-    written_group,
 )
-
-GroupContent = tuple[str, bytes]
 
 # What the content of a change of state says, by its hash.
 STATES = {hash_of(state.encode()): state for state in SourceState}
 
 
-def group_content(group: Group) -> GroupContent:
-    """Return the hash and the content of a group."""
-    content = written_group(group)
-    return hash_of(content), content
-
-
-def surroundings(cluster: Cluster) -> GroupContent:
-    """Return the hash and the content of what surrounds the groups of a cluster."""
-    content = orjson.dumps(
+def surroundings(cluster: Cluster) -> bytes:
+    """Return the content of what surrounds the groups of a cluster."""
+    return orjson.dumps(
         {
             "knowsCore": cluster.core is not None,
             "named": None if cluster.named is None else [group.name for group in cluster.named],
@@ -46,7 +37,6 @@ def surroundings(cluster: Cluster) -> GroupContent:
             "dialect": dialect_value(cluster.dialect),
         }
     )
-    return hash_of(content), content
 
 
 def is_completed(before: Group | None, after: Group | None) -> bool:

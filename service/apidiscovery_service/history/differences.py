@@ -3,20 +3,17 @@
 Clusters of a fleet share the objects of equal groups, so each group is written out once for all.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import partial
 
 from apidiscovery_service.core.cluster import Cluster
 from apidiscovery_service.core.model import Group
 from apidiscovery_service.core.source import SourceState
-from apidiscovery_service.history.contents import (
-    GroupContent,
-    group_content,
-    is_completed,
-    surroundings,
-)
+from apidiscovery_service.history.contents import is_completed, surroundings
 from apidiscovery_service.history.file import hash_of
 from apidiscovery_service.history.model import MERGED, ChangeKind, NewChange
+from apidiscovery_service.sources.upstreams.state import written_group
 
 Key = tuple[ChangeKind, str]
 
@@ -49,16 +46,16 @@ class Differences:
 
     Attributes:
         changes: By cluster, then by kind and name.
-        contents: Those that may be new, by their hashes.
+        contents: Make those that may be new, by their hashes.
         written: What the file has of each cluster once the changes are written.
     """
 
     def __init__(self) -> None:
         self.changes: list[NewChange] = []
-        self.contents: dict[str, bytes] = {}
+        self.contents: dict[str, Callable[[], bytes]] = {}
         self.written: dict[str, Written] = {}
         # By the identity of groups, which the clusters hold as long as this is used.
-        self._contents_of: dict[int, GroupContent] = {}
+        self._hashes: dict[int, str] = {}
         self._completed: dict[tuple[int, int], bool] = {}
 
     def add(
@@ -100,8 +97,8 @@ class Differences:
         if cluster.core is not None or cluster.named is not None:
             self._take(cluster, before, after)
         if cluster.name != MERGED:
-            content = cluster.status.state.encode()
-            self._put(after, (ChangeKind.STATE, ""), (hash_of(content), content))
+            state = cluster.status.state.encode()
+            self._put(after, (ChangeKind.STATE, ""), hash_of(state), lambda: state)
         return after
 
     def _take(self, cluster: Cluster, before: Written, after: Written) -> None:
@@ -113,19 +110,20 @@ class Differences:
         after.groups = groups
         for name, group in groups.items():
             if before.groups.get(name) != group:
-                self._put(after, (ChangeKind.GROUP, name), self._content(group))
-        self._put(after, (ChangeKind.DOCUMENT, ""), surroundings(cluster))
+                digest, content = self._hash(group), partial(written_group, group)
+                self._put(after, (ChangeKind.GROUP, name), digest, content)
+        around = surroundings(cluster)
+        self._put(after, (ChangeKind.DOCUMENT, ""), hash_of(around), lambda: around)
 
-    def _put(self, after: Written, key: Key, found: GroupContent) -> None:
-        digest, content = found
+    def _put(self, after: Written, key: Key, digest: str, content: Callable[[], bytes]) -> None:
         if after.hashes.get(key) != digest:
             after.hashes[key] = digest
             self.contents[digest] = content
 
-    def _content(self, group: Group) -> GroupContent:
-        found = self._contents_of.get(id(group))
+    def _hash(self, group: Group) -> str:
+        found = self._hashes.get(id(group))
         if found is None:
-            found = self._contents_of[id(group)] = group_content(group)
+            found = self._hashes[id(group)] = hash_of(written_group(group))
         return found
 
     def _is_completed(self, before: Group | None, after: Group | None) -> bool:

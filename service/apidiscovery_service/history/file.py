@@ -204,17 +204,23 @@ class HistoryFile:
         return found
 
     def append(
-        self, changes: Sequence[NewChange], contents: Mapping[str, bytes]
+        self, changes: Sequence[NewChange], contents: Mapping[str, Callable[[], bytes]]
     ) -> tuple[Change, ...]:
-        """Write changes and the contents that are new, all or none; return them with their ids.
+        """Write changes and the contents that are new, all or none.
 
-        Those that complete the last one are not returned.
+        Args:
+            changes: The changes.
+            contents: Make contents that may be new, by their hashes. A new fleet has so many that
+                only their packed forms are in memory together.
+
+        Returns:
+            The changes with their ids, but for those that complete the last one.
 
         Raises:
             HistoryError: Nothing was written.
         """
         packed = {
-            key: self._packer.compress(contents[key]) for key in sorted(self.missing(contents))
+            key: self._packer.compress(contents[key]()) for key in sorted(self.missing(contents))
         }
         with self._writing():
             (last,) = self._connection.execute("SELECT max(time) FROM changes").fetchone()

@@ -58,6 +58,8 @@ _LONGEST_PAUSE_S = 5.0
 _RETRY_S = 5.0
 _COMPACT_EVERY_S = 600.0
 _COMPACT_PAUSE_S = 0.02
+# OpenAPI documents are written together until there are so many bytes of them.
+_STEP_BYTES = 2**20
 # So many clusters are looked at without a pause.
 _AT_ONCE = 20
 # Other processes may write.
@@ -294,23 +296,33 @@ class History:
         changes = [_of_document(name, key, cause, before, after) for key in known]
         if changes:
             await self._take(name, changes, {})
+        pending: list[NewChange] = []
+        made: dict[str, bytes] = {}
         for key in (key for key in changed if after.get(key) in missing):
             try:
                 content = await recipes[key].make()
             except (DiscoveryError, OSError) as error:
                 _log.info("document not remembered", cluster=name, key=key, reason=str(error))
                 continue
-            change = _of_document(name, key, cause, before, after)
-            await self._take(name, [change], {change.after: content})
+            pending.append(_of_document(name, key, cause, before, after))
+            made[after[key]] = content
+            if sum(map(len, made.values())) >= _STEP_BYTES:
+                await self._take(name, pending, made)
+                pending, made = [], {}
+        if pending:
+            await self._take(name, pending, made)
 
     async def _take(
-        self, name: str, changes: Sequence[NewChange], contents: Mapping[str, bytes]
+        self, name: str, changes: Sequence[NewChange], documents: Mapping[str, bytes]
     ) -> None:
+        contents = {digest: partial(bytes, content) for digest, content in documents.items()}
         async with self._writing:
             await self._append(changes, contents)
             self._written[name].take(changes)
 
-    async def _append(self, changes: Sequence[NewChange], contents: Mapping[str, bytes]) -> None:
+    async def _append(
+        self, changes: Sequence[NewChange], contents: Mapping[str, Callable[[], bytes]]
+    ) -> None:
         await self._until_it_works(lambda: self._file.append(changes, contents))
         self.news.ring()
 

@@ -11,6 +11,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -50,7 +51,7 @@ def change(file: HistoryFile, before: str, after: str, name: str = "apps") -> No
     """Write another content of a group of the cluster `east`."""
     digests = [hash_of(text.encode()) if text else "" for text in (before, after)]
     new = NewChange("east", ChangeKind.GROUP, name, "poll", digests[0], digests[1])
-    file.append([new], {digests[1]: after.encode()} if after else {})
+    file.append([new], {digests[1]: after.encode} if after else {})
 
 
 def state(file: HistoryFile, when: datetime) -> Mapping[str, str]:
@@ -169,7 +170,7 @@ def test_a_clock_that_goes_back_does_not_confuse_the_order() -> None:
 
 def test_a_change_that_completes_the_last_one_of_its_name_is_not_another() -> None:
     file = HistoryFile(None)
-    contents = {hash_of(text): text for text in (b"short", b"full")}
+    contents = {hash_of(text): partial(bytes, text) for text in (b"short", b"full")}
     short, full = contents
 
     def new(name: str, before: str, after: str, *, completes: bool = False) -> NewChange:
@@ -250,13 +251,14 @@ def test_a_file_of_another_release_is_left_as_it_is(tmp_path: Path) -> None:
 
 _WRITER = """
 import os, sys
+from functools import partial
 from pathlib import Path
 from apidiscovery_service.history.file import HistoryFile, hash_of
 from apidiscovery_service.history.model import ChangeKind, NewChange
 file = HistoryFile(Path(sys.argv[1]))
 before = ""
 while True:
-    contents = {hash_of(c): c for c in (os.urandom(500) for _ in range(20))}
+    contents = {hash_of(c): partial(bytes, c) for c in (os.urandom(500) for _ in range(20))}
     names = [str(number) for number in range(20)]
     file.append(
         [NewChange("east", ChangeKind.GROUP, n, "poll", "", d) for n, d in zip(names, contents)],
@@ -313,7 +315,8 @@ def test_only_the_clusters_that_may_be_read_about_are_listed() -> None:
     # Names of groups that sort before and after those of clusters.
     for cluster, group in itertools.product(names, ["", "c", "zzz"]):
         file.append(
-            [NewChange(cluster, ChangeKind.GROUP, group, "poll", "", digest)], {digest: b"x"}
+            [NewChange(cluster, ChangeKind.GROUP, group, "poll", "", digest)],
+            {digest: lambda: b"x"},
         )
     seen = ChangeFilter(may_read=lambda name: name in {"", "b", "m"})
     assert {one.cluster for one in file.changes(seen)} == {"", "b", "m"}
@@ -333,7 +336,7 @@ def test_groups_select_their_openapi_documents_too() -> None:
         (ChangeKind.GROUP, ""),
         (ChangeKind.STATE, ""),
     ]
-    file.append([NewChange("c", *key, "poll", "", digest) for key in keys], {digest: b"x"})
+    file.append([NewChange("c", *key, "poll", "", digest) for key in keys], {digest: lambda: b"x"})
     found = file.changes(ChangeFilter(groups=("a",)), newest_first=False)
     assert [(one.kind, one.name) for one in found] == keys[:2]
     found = file.changes(ChangeFilter(groups=("",)), newest_first=False)

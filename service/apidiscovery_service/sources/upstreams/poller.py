@@ -80,7 +80,7 @@ class Poller:
         *,
         order: RequestOrder | None = None,
         documents: asyncio.Semaphore | None = None,
-        rounds: Callable[[float], int] = partial(rounds_for_all_lists, 1),
+        rounds: Callable[[float], int] = lambda poll_s: rounds_for_all_lists(1, poll_s),
     ) -> None:
         self._spec = spec
         self._store = store
