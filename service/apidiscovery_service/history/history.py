@@ -275,7 +275,7 @@ class History:
 
     async def _write_openapi(self, name: str, causes: Iterable[str]) -> None:
         """Write which OpenAPI documents of a cluster have changed."""
-        is_there = self._now(name) is not None
+        is_there = name == MERGED or name in self._current
         recipes: Mapping[str, Recipe] = {}
         if is_there:
             recipes = await self._openapi_of(name)
