@@ -13,6 +13,7 @@ from apidiscovery_releases import newest
 from raw_http import RawResponse, get
 from repository import GOLDEN
 from server import Server, serving
+from waiting import WITHIN_S
 
 MIN_COMPRESSED_BYTES = 1024
 
@@ -76,7 +77,7 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Serv
 @pytest.fixture(scope="module")
 def h2() -> Iterator[httpx2.Client]:
     """Return a client that speaks HTTP/2 by prior knowledge."""
-    with httpx2.Client(http1=False, http2=True, trust_env=False, timeout=30) as client:
+    with httpx2.Client(http1=False, http2=True, trust_env=False, timeout=WITHIN_S) as client:
         yield client
 
 

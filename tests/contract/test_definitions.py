@@ -45,7 +45,6 @@ CRONTAB = f"apis/{GROUP}/v1"
 # Packaged ones are read one by one, which takes a fifth of a second of a core each.
 OF_EACH_KIND = ("api", "api/v1", "apis/apps", "apis/apps/v1", CRONTAB, "version")
 # On a loaded machine.
-SEEN_WITHIN_S = 20.0
 MADE_WITHIN_S = 30.0
 
 
@@ -89,12 +88,12 @@ class Edited:
         """Put documents in the place of what is in the file, and wait until that is served."""
         before = self.aggregated.etag
         self.write(*documents)
-        eventually(lambda: self.aggregated.etag != before, SEEN_WITHIN_S, "another ETag")
+        eventually(lambda: self.aggregated.etag != before, "another ETag")
 
     def reset(self) -> None:
         """Put back what was there first, and wait until nothing else is served or warned of."""
         self.write(CRONTABS)
-        eventually(self._is_as_first, SEEN_WITHIN_S, "the first document")
+        eventually(self._is_as_first, "the first document")
 
     def _is_as_first(self) -> bool:
         report = get(self.port, "/readyz?verbose").body
@@ -225,7 +224,7 @@ def assert_same_message(answer: bytes, golden: bytes) -> None:
 
 def index(server: Server) -> dict[str, str]:
     """Return the URL of each document by key, once all are made: before, some have no hash."""
-    return eventually(lambda: _urls(server), MADE_WITHIN_S, "every document has a hash")
+    return eventually(lambda: _urls(server), "every document has a hash", MADE_WITHIN_S)
 
 
 def _urls(server: Server) -> dict[str, str] | None:
@@ -445,7 +444,7 @@ def test_an_edit_that_breaks_keeps_what_was_there_and_is_told(crontabs: Edited) 
         text = get(crontabs.port, "/readyz?verbose").body.decode()
         return text if "manifests: " in text else ""
 
-    text = eventually(told, SEEN_WITHIN_S, "a warning")
+    text = eventually(told, "a warning")
     assert 'spec.scope: Unsupported value: "Everywhere": supported values: "Cluster", "Na' in text
     assert 'spec.group: Invalid value: "example": should be a domain with at least one dot' in text
     assert text.endswith("readyz check passed\n")
@@ -466,7 +465,7 @@ def test_only_the_document_of_a_changed_definition_changes(crontabs: Edited) -> 
         now = index(server)
         return now if now != before else None
 
-    after = eventually(changed, SEEN_WITHIN_S, "the index tells of another document")
+    after = eventually(changed, "the index tells of another document")
     assert [key for key in after if after[key] != before.get(key)] == [CRONTAB]
     assert before.keys() == after.keys()
     assert "changed by a test" in json.dumps(document(server, CRONTAB))
@@ -475,6 +474,6 @@ def test_only_the_document_of_a_changed_definition_changes(crontabs: Edited) -> 
     assert get(server.http_port, before[CRONTAB]).values("location") == [after[CRONTAB]]
 
     crontabs.change()
-    eventually(lambda: CRONTAB not in index(server), SEEN_WITHIN_S, "the document is gone")
+    eventually(lambda: CRONTAB not in index(server), "the document is gone")
     gone = get(server.http_port, after[CRONTAB])
     assert (gone.status, gone.json()["reason"]) == (404, "NotFound")

@@ -8,6 +8,7 @@ import pytest
 from media_types import JSON_V2, PROTOBUF_V2
 from raw_http import exchange, get, parse, request
 from server import Server
+from waiting import WITHIN_S
 
 TEXT_404 = b"404 page not found\n"
 LEFT = b'{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure",'
@@ -339,7 +340,11 @@ def test_only_json_has_an_indented_form(port: int, suffix: str) -> None:
 
 def test_over_http_2_too(port: int) -> None:
     with httpx2.Client(
-        http1=False, http2=True, trust_env=False, base_url=f"http://127.0.0.1:{port}", timeout=30
+        http1=False,
+        http2=True,
+        trust_env=False,
+        base_url=f"http://127.0.0.1:{port}",
+        timeout=WITHIN_S,
     ) as client:
         statuses = [
             client.get("/apis/%zz").status_code,

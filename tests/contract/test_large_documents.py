@@ -25,6 +25,7 @@ from apidiscovery_service.serving.http import Gateway, HttpServer, Site
 from apidiscovery_service.serving.http.sending import PIECE_BYTES
 from http_server import running
 from media_types import JSON_V2, JSON_V2BETA1
+from waiting import WITHIN_S
 
 GROUPS = 2500
 HEADERS = {"accept": JSON_V2, "accept-encoding": "identity"}
@@ -57,7 +58,7 @@ async def port(registry: Registry) -> AsyncIterator[int]:
 def client(port: int, *, http2: bool = False) -> httpx2.AsyncClient:
     base = f"http://127.0.0.1:{port}"
     return httpx2.AsyncClient(
-        base_url=base, http1=not http2, http2=http2, trust_env=False, timeout=30
+        base_url=base, http1=not http2, http2=http2, trust_env=False, timeout=WITHIN_S
     )
 
 

@@ -104,7 +104,7 @@ def current(server: Server, name: str) -> dict[str, Any]:
         (version,) = groups(server)[f"{name}.example.com"]
         return version if version["freshness"] == "Current" else None
 
-    return eventually(look, 30, f"{name} is current")
+    return eventually(look, f"{name} is current")
 
 
 def test_the_versions_of_a_remote_that_is_down_are_stale(remotes: Remotes) -> None:

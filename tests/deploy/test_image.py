@@ -133,7 +133,7 @@ def test_serves_without_rights_and_with_a_root_that_is_read_only(
         )
     try:
         ready = state / "ready"
-        eventually(lambda: ready.exists() or process.poll() is not None, START_S, "it is ready")
+        eventually(lambda: ready.exists() or process.poll() is not None, "it is ready", START_S)
         assert ready.exists(), (tmp_path / "log").read_text()
         addresses = cast("dict[str, str]", json.loads(ready.read_text()))
         status = Path(f"/proc/{process.pid}/status").read_text()

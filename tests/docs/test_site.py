@@ -17,6 +17,7 @@ from apidiscovery_client.diffing import findings
 from apidiscovery_client.upgrading import model as upgrading
 from repository import ROOT
 from server import Server
+from waiting import WITHIN_S
 
 from tools import find_browser
 
@@ -110,7 +111,7 @@ def test_the_reference_has_each_command(site: Path) -> None:
 
 
 def test_the_reference_has_each_metric_of_a_server(site: Path, server: Server) -> None:
-    exposed = httpx2.get(f"{server.url}/metrics", timeout=30).text
+    exposed = httpx2.get(f"{server.url}/metrics", timeout=WITHIN_S).text
     names = set(re.findall(r"^# TYPE (\S+)", exposed, re.MULTILINE))
     text = _text(site / "reference/metrics.html")
     assert {name for name in names if name.removesuffix("_created") not in text} == set()

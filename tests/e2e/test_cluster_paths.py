@@ -13,9 +13,8 @@ from media_types import JSON_V2
 from raw_http import get
 from server import Server, serving
 from upstream_setup import item, openapi_document
-from waiting import eventually
+from waiting import WITHIN_S, eventually
 
-SEEN_S = 20.0
 # Names that are prefixes of others, also by whole segments.
 NAMES = ("east", "east-1", "east/1", "east/1/a", "eu", "api", "apis", "e" * 200, "a.b_c:d")
 # A cluster without a document in v2.
@@ -75,7 +74,7 @@ def fixture_server(fakes: Fakes, tmp_path_factory: pytest.TempPathFactory) -> It
     config.write_text(fakes.config(), encoding="utf-8")
     with serving(folder, "--config", str(config)) as server:
         for name in NAMES:
-            eventually(partial(has_v2, server, name), SEEN_S, f"the document of {name}")
+            eventually(partial(has_v2, server, name), f"the document of {name}")
         yield server
 
 
@@ -87,7 +86,7 @@ def has_v2(server: Server, name: str, title: str = "") -> bool:
 
 def ask(server: Server, target: str, method: str = "GET") -> tuple[int, bytes]:
     """Send a request target as it is, and return status and body."""
-    connection = http.client.HTTPConnection("127.0.0.1", server.http_port, timeout=30)
+    connection = http.client.HTTPConnection("127.0.0.1", server.http_port, timeout=WITHIN_S)
     try:
         connection.putrequest(method, target)
         connection.putheader("Accept", JSON_V2 + ",application/json")
@@ -168,14 +167,12 @@ def test_documents_that_change_alone_are_served_at_once(fakes: Fakes, server: Se
     """Answers are cached, but not beyond a change, though discovery is the same."""
     port, name = server.http_port, "eu"
     path = f"/clusters/{name}/openapi/v3/apis/{group_of(name)}/v1"
-    eventually(lambda: get(port, path).body == openapi_document(name), SEEN_S, "it is read")
+    eventually(lambda: get(port, path).body == openapi_document(name), "it is read")
     fakes.servers[name].answers = routes(name, "other")
-    eventually(lambda: get(port, path).body == openapi_document("other"), SEEN_S, "it changes")
-    eventually(partial(has_v2, server, name, "other"), SEEN_S, "v2 too")
+    eventually(lambda: get(port, path).body == openapi_document("other"), "it changes")
+    eventually(partial(has_v2, server, name, "other"), "v2 too")
 
 
 def test_a_cluster_without_v2_document_has_none(server: Server) -> None:
     path = f"/clusters/{BARE}/openapi/v2"
-    eventually(
-        lambda: get(server.http_port, path).status == 404, SEEN_S, "it is known to have none"
-    )
+    eventually(lambda: get(server.http_port, path).status == 404, "it is known to have none")

@@ -21,9 +21,8 @@ from certificates import Authority
 from fake_api_server import FakeApiServer, aggregated, served_group
 from media_types import JSON_V2
 from server import Server, serving
-from waiting import eventually
+from waiting import WITHIN_S, eventually
 
-SEEN_S = 30.0
 TOKENS = {"rita": "secret-of-rita", "ada": "secret-of-ada", "eve": "secret-of-eve"}
 GRANTS = [
     {"role": "reader", "users": ["rita"], "clusters": ["east", "shared-*"]},
@@ -128,9 +127,9 @@ def fixture_served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]
         flags = ("--store", "memory", "--config", str(path))
         server = stack.enter_context(serving(folder, *flags))
         trusting = ssl.create_default_context(cafile=authority.ca_file)
-        client = stack.enter_context(httpx2.Client(verify=trusting, timeout=30))
+        client = stack.enter_context(httpx2.Client(verify=trusting, timeout=WITHIN_S))
         served = Served(server, authority, client)
-        eventually(lambda: _all_known(served), SEEN_S, "every cluster is known")
+        eventually(lambda: _all_known(served), "every cluster is known")
         yield served
 
 
@@ -242,7 +241,7 @@ def test_the_history_of_hidden_clusters_is_hidden(served: Served) -> None:
         def seen_by_ada() -> bool:
             return {"east", "west", "shared-1"} <= clusters("ada")
 
-        eventually(seen_by_ada, SEEN_S, "every cluster is remembered")
+        eventually(seen_by_ada, "every cluster is remembered")
         assert clusters("rita") - {""} == {"east", "shared-1"}
         assert clusters("rita", "west") == set()
         assert clusters("eve") - {""} == set()

@@ -15,7 +15,6 @@ from server import Serve, Server
 from waiting import eventually
 
 NONE = ("--catalog", "none", "--store", "memory")
-SEEN_S = 30.0
 VERSION = b'{\n  "major": "1",\n  "minor": "31",\n  "gitVersion": "v1.31.1"\n}'
 
 
@@ -86,7 +85,7 @@ def ask(server: Server, path: str, accept: str = JSON_V2, *lines: tuple[str, str
 
 def followed(server: Server, path: str, wanted: bytes) -> RawResponse:
     """Return the answer once it has a body."""
-    eventually(lambda: ask(server, path).body == wanted, SEEN_S, f"{path} is as wanted")
+    eventually(lambda: ask(server, path).body == wanted, f"{path} is as wanted")
     return ask(server, path)
 
 
@@ -115,7 +114,7 @@ def test_a_cluster_is_served_as_it_answers_and_after_it_died(serve: Serve, tmp_p
         shown = listed()
         assert "widgets" in shown.stdout
         assert shown.stderr == ""
-    eventually(lambda: ask(server, "/clusters/east/apis").values("warning"), SEEN_S, "it is dead")
+    eventually(lambda: ask(server, "/clusters/east/apis").values("warning"), "it is dead")
     dead = ask(server, "/clusters/east/apis")
     assert (dead.status, dead.body) == (200, alive.body)
     assert dead.etag == alive.etag
@@ -138,9 +137,7 @@ def test_a_cluster_is_served_as_it_answers_and_after_it_died(serve: Serve, tmp_p
     assert "error: a.test/v1 has been stale since " in strict.stderr
     # kubectl keeps the headers of a 304 in its cache; a warning must not stay there.
     with FakeApiServer(east, port=upstream.port):
-        eventually(
-            lambda: not ask(server, "/clusters/east/apis").values("warning"), SEEN_S, "it is back"
-        )
+        eventually(lambda: not ask(server, "/clusters/east/apis").values("warning"), "it is back")
         assert listed() == shown
         assert resolve(tmp_path, server, "--strict").stderr == ""
 
@@ -161,7 +158,6 @@ def test_a_cluster_that_has_never_answered_is_no_empty_one(serve: Serve) -> None
         assert f"{unknown} is not known yet" in str(answer.json()["message"])
     eventually(
         lambda: b"connection refused by 127.0.0.1:1" in ask(server, "/readyz?verbose").body,
-        SEEN_S,
         "it is warned of",
     )
 
@@ -172,7 +168,7 @@ def test_a_time_in_the_past_is_served_as_it_was(serve: Serve, tmp_path: Path) ->
         server = serve(*NONE, "--config", config(tmp_path, upstream.url))
         before = followed(server, "/clusters/east/apis", east.document("v2"))
         merged = ask(server, "/apis")
-        eventually(lambda: past(server).body == before.body, SEEN_S, "it is remembered")
+        eventually(lambda: past(server).body == before.body, "it is remembered")
         then = _now()
         upstream.answers = after = Cluster("widgets", "gadgets")
         followed(server, "/clusters/east/apis", after.document("v2"))

@@ -22,8 +22,8 @@ from openapi_process import publication
 from programs import curl, run_shell
 from repository import EXAMPLES
 from server import Server, serving
+from waiting import WITHIN_S
 
-DEADLINE_S = 20.0
 PAGE = "http://localhost:5173"
 DISCOVERY = "apidiscovery.service.v1.DiscoveryService"
 READ = f"/{DISCOVERY}/GetDiscovery?connect=v1&encoding=json&message=%7B%7D"
@@ -70,7 +70,7 @@ async def client_of(
     server: Server, protocol: ProtocolType, codec: Codec
 ) -> AsyncGenerator[ConnectClient]:
     """Return a client that gives up before it hangs."""
-    async with asyncio.timeout(DEADLINE_S):
+    async with asyncio.timeout(WITHIN_S):
         client = ConnectClient(server.url, protocol=protocol, codec=codec)
         try:
             yield client

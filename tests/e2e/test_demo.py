@@ -16,7 +16,7 @@ from apidiscovery_service.app.settings import Address
 from command_line import run
 from programs import kubectl, run_apidiscovery
 from server import COMMAND, environment
-from waiting import eventually
+from waiting import WITHIN_S, eventually
 
 _READY_S = 90.0  # it takes some seconds on a machine that does nothing else
 
@@ -44,7 +44,7 @@ def demo(folder: Path) -> Iterator[httpx2.Client]:
             assert process.stderr is not None
             url = re.search(r"http://[0-9.:]+", process.stdout.readline())
             assert url is not None, process.stderr.read()
-            with httpx2.Client(base_url=url[0], trust_env=False, timeout=30) as client:
+            with httpx2.Client(base_url=url[0], trust_env=False, timeout=WITHIN_S) as client:
                 yield client
             process.send_signal(signal.SIGINT)
             assert process.wait(_READY_S) == 0
@@ -62,7 +62,7 @@ def _resources(folder: Path, url: str) -> str:
 def test_it_has_three_releases_of_which_one_lacks_a_kind(demo: httpx2.Client, folder: Path) -> None:
     def read(name: str) -> str:
         url = f"{demo.base_url}/clusters/{name}"
-        return eventually(lambda: _resources(folder, url), _READY_S, f"{name} answers")
+        return eventually(lambda: _resources(folder, url), f"{name} answers", _READY_S)
 
     assert "certificates " in read("east")
     assert "certificates " in read("north")
@@ -82,8 +82,8 @@ def test_something_changes_while_it_runs(demo: httpx2.Client) -> None:
     before = demo.get("/clusters/east/apis").text
     eventually(
         lambda: demo.get("/clusters/east/apis").text != before,
-        _READY_S,
         "a definition of east changes",
+        _READY_S,
     )
 
 
@@ -133,7 +133,7 @@ def test_no_server_outlives_a_demo_that_is_killed(tmp_path: Path) -> None:
         host, _, port = process.stdout.readline().strip().rpartition(":")
         socket.create_connection((host, int(port))).close()
         process.kill()
-    eventually(lambda: not _listens(host, int(port)), _READY_S, "the server ends")
+    eventually(lambda: not _listens(host, int(port)), "the server ends", _READY_S)
 
 
 def _listens(host: str, port: int) -> bool:

@@ -20,7 +20,7 @@ from grpc_reflection.v1alpha.proto_reflection_descriptor_database import (
 )
 from programs import free_port
 from server import Server, serving
-from waiting import eventually
+from waiting import WITHIN_S, eventually
 
 PODS = group("", v1=[resource("pods", "Pod")])
 WIDGETS = group("example.com", v1=[resource("widgets", "Widget", short_names=["wd"])])
@@ -30,7 +30,6 @@ NEWER = group(
     v1=[resource("widgets", "Widget", short_names=["wd"])],
 )
 CRONTABS = group("stable.example.com", v1=[resource("crontabs", "CronTab")])
-SEEN_S = 30.0
 COMMON = (
     "KIND     NAME      GROUP         VERSIONS\n"
     "Pod      pods                    v1\n"
@@ -62,7 +61,7 @@ class Clusters:
             wanted = {"east": "Current", "west": condition}
             return seen == wanted and (not resource or resource in rows)
 
-        eventually(look, SEEN_S, f"west is {condition}, with {resource}")
+        eventually(look, f"west is {condition}, with {resource}")
 
 
 @contextmanager
@@ -353,7 +352,7 @@ def test_the_service_is_in_health_and_reflection(steady: Clusters) -> None:
             health_pb2.HealthCheckRequest.SerializeToString,
             health_pb2.HealthCheckResponse.FromString,
         )
-        status = check(health_pb2.HealthCheckRequest(service=service), timeout=SEEN_S).status
+        status = check(health_pb2.HealthCheckRequest(service=service), timeout=WITHIN_S).status
         listed = ProtoReflectionDescriptorDatabase(channel).get_services()
 
     assert status == health_pb2.HealthCheckResponse.SERVING

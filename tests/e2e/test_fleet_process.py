@@ -13,7 +13,6 @@ from raw_http import get
 from server import Server, serving
 from waiting import eventually
 
-SEEN_S = 20.0
 DOWN = Answer(b"try again later\n", "text/plain", 503)
 
 
@@ -72,7 +71,7 @@ def fixture_server(
     }
     (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
     with serving(folder, "--config", str(folder / "config.json")) as server:
-        eventually(lambda: states(server) == ["Current", "Current"], SEEN_S, "both are read")
+        eventually(lambda: states(server) == ["Current", "Current"], "both are read")
         yield server
 
 
@@ -100,7 +99,6 @@ def test_the_fleet_is_served_side_by_side(server: Server) -> None:
     assert kinds(server, "?different=true") == {"Own": "Different"}
     eventually(
         lambda: [each.get("version") for each in columns(server)] == ["v1.36.2", "v1.31.0"],
-        SEEN_S,
         "the releases are known",
     )
     assert served(server, "union") == ["shared.test", "own.test"]
@@ -123,7 +121,7 @@ def test_kubectl_reads_a_view(server: Server, kubectl: Kubectl) -> None:
         listed = kubectl(url, view, "api-resources", "-o", "name")
         assert listed.exit_code == 0, listed.stderr
         assert set(listed.stdout.split()) == names
-        eventually(partial(documents, server, view), SEEN_S, "a document is read")
+        eventually(partial(documents, server, view), "a document is read")
         told = kubectl(url, view, "explain", "shared")
         assert told.exit_code == 0, told.stderr
         assert "As east tells it." in told.stdout
@@ -137,12 +135,12 @@ def test_a_change_is_seen_and_a_failure_empties_nothing(
     answers = cast("dict[str, Answer]", clusters["west"].answers)
     shared, new = served_group("shared.test", "shareds"), served_group("new.test", "news")
     clusters["west"].answers = {**answers, "/apis": aggregated(shared, new)}
-    eventually(lambda: "New" in kinds(server), SEEN_S, "the new kind is in the matrix")
+    eventually(lambda: "New" in kinds(server), "the new kind is in the matrix")
     assert get(server.http_port, "/fleet/matrix").etag != etag
     assert "new.test" in served(server, "union")
 
     clusters["west"].answers = DOWN
-    eventually(lambda: states(server) == ["Current", "Stale"], SEEN_S, "one is stale")
+    eventually(lambda: states(server) == ["Current", "Stale"], "one is stale")
     west = columns(server)[1]
     assert west["since"]
     assert "503" in west["reason"]

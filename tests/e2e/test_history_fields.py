@@ -16,7 +16,6 @@ from server import Server, serving
 from upstream_setup import item
 from waiting import eventually
 
-SEEN_S = 20.0
 GROUP, KEY = "a.example.com", "apis/a.example.com/v1"
 META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 GVK = "x-kubernetes-group-version-kind"
@@ -77,13 +76,9 @@ def fixture_served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[S
         )
         own = ("--catalog", "none", "--store", "memory", "--config", str(folder / "config.json"))
         with serving(folder, *own) as server:
-            between = eventually(
-                lambda: remembered(server, b'"integer"', b"v1"), SEEN_S, "as it was"
-            )
+            between = eventually(lambda: remembered(server, b'"integer"', b"v1"), "as it was")
             east.answers = routes("v1", "v2", size={"type": "string"})
-            eventually(
-                lambda: remembered(server, b'{"size": {"type": "string"', b"v2"), SEEN_S, "as it is"
-            )
+            eventually(lambda: remembered(server, b'{"size": {"type": "string"', b"v2"), "as it is")
             yield server, between
 
 

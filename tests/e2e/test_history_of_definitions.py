@@ -14,7 +14,6 @@ from waiting import eventually
 
 Capture = pytest.CaptureFixture[str]
 
-SEEN_S = 20.0
 KEY = "apis/example.com/v1"
 SCHEMA = "/schemas/example.com/widget_v1.json"
 
@@ -61,16 +60,16 @@ def test_a_changed_schema_is_told_field_by_field_and_was_what_it_was(
     with serving(tmp_path, *own) as server:
         nothing = get(server.http_port, f"{SCHEMA}?at={now()}")
         assert nothing.status == 404  # nobody has asked for documents, so none are remembered
-        eventually(lambda: size_of(server, SCHEMA) == "integer", SEEN_S, "as it was")
+        eventually(lambda: size_of(server, SCHEMA) == "integer", "as it was")
 
         def as_it_was() -> str | None:
             time = now()
             return time if size_of(server, f"{SCHEMA}?at={time}") == "integer" else None
 
-        then = eventually(as_it_was, SEEN_S, "it is remembered")
+        then = eventually(as_it_was, "it is remembered")
         write(path, "string")
-        eventually(lambda: size_of(server, SCHEMA) == "string", SEEN_S, "as it is")
-        eventually(lambda: len(changes(server, capsys)) == 2, SEEN_S, "it is told")
+        eventually(lambda: size_of(server, SCHEMA) == "string", "as it is")
+        eventually(lambda: len(changes(server, capsys)) == 2, "it is told")
         last, first = changes(server, capsys)
         assert first["changes"] == [f"{KEY}: schemas added"]
         assert last["changes"] == [f"{KEY}: schemas changed: 1 breaking in 1 kind"]
@@ -92,6 +91,6 @@ def test_a_changed_schema_is_told_field_by_field_and_was_what_it_was(
         assert page.status == 200
         assert b"spec.size" in page.body
     with serving(tmp_path, *own) as server:
-        eventually(lambda: size_of(server, SCHEMA) == "string", SEEN_S, "it serves again")
+        eventually(lambda: size_of(server, SCHEMA) == "string", "it serves again")
         assert len(changes(server, capsys)) == 2
         assert size_of(server, f"{SCHEMA}?at={then}") == "integer"

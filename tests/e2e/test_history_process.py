@@ -16,11 +16,10 @@ from fake_api_server import FakeApiServer, aggregated
 from programs import running
 from raw_http import get
 from server import Server, serving
-from waiting import eventually
+from waiting import WITHIN_S, eventually
 
 Capture = pytest.CaptureFixture[str]
 
-SEEN_S = 20.0
 GROUP = history_pb2.HISTORY_CHANGE_KIND_GROUP
 
 
@@ -60,7 +59,7 @@ def listed(server: Server, cluster: str = "east") -> list[history_pb2.HistoryCha
     request = history_pb2.ListChangesRequest(selection=selection, with_groups=True)
     with grpc.insecure_channel(server.grpc) as channel:
         stub = history_pb2_grpc.HistoryServiceStub(channel)
-        return list(stub.ListChanges(request, timeout=30).changes)[::-1]
+        return list(stub.ListChanges(request, timeout=WITHIN_S).changes)[::-1]
 
 
 def kinds(change: history_pb2.HistoryChange) -> list[str]:
@@ -81,7 +80,7 @@ def until(server: Server, wanted: Sequence[str]) -> None:
         changes = listed(server)
         return bool(changes) and kinds(changes[-1]) == list(wanted)
 
-    eventually(is_there, SEEN_S, f"{wanted} are remembered")
+    eventually(is_there, f"{wanted} are remembered")
 
 
 def test_a_change_is_told_in_words_in_every_format_and_to_a_watch(
@@ -133,7 +132,7 @@ def test_the_page_leaves_out_what_no_client_sees(tmp_path: Path) -> None:
     ):
         until(server, ["Widget"])
         upstream.answers = ordered("b", "a")
-        eventually(lambda: len(listed(server)) == 2, SEEN_S, "another order is remembered")
+        eventually(lambda: len(listed(server)) == 2, "another order is remembered")
         path = "/ui/history?cluster=east&group=a.test"
         page = get(server.http_port, path).body
         assert b"1 change left out" in page

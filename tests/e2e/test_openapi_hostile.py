@@ -15,10 +15,10 @@ from apidiscovery_service.openapi.body import WHOLE_BYTES
 from apidiscovery_service.openapi.crd.problems import MAX_DEPTH, MAX_VALUES
 from crd_manifests import simple
 from fake_api_server import FakeApiServer, aggregated, openapi_routes, served_group, sha512
-from openapi_process import DEADLINE_S, apply, describing, document, index, publication, registry
+from openapi_process import apply, describing, document, index, publication, registry
 from raw_http import RawResponse, get, request
 from server import Server, serving
-from waiting import eventually
+from waiting import WITHIN_S, eventually
 
 # Of all its memory, in KiB; an idle one has 100 MiB.
 MAX_RSS_KIB = 600 * 1024
@@ -91,7 +91,7 @@ def polled(server: Server) -> Generator[list[RawResponse]]:
         yield answers
     finally:
         over.set()
-        thread.join(DEADLINE_S)
+        thread.join(WITHIN_S)
 
 
 def rss_kib(server: Server) -> int:
@@ -136,7 +136,7 @@ def test_a_hostile_document_is_refused(server: Server, schema: object, reason: s
     carried = describing(group)
     carried["components"]["schemas"]["com.example.Thing"] = schema
     with registry(server) as stub, pytest.raises(grpc.RpcError) as caught:
-        stub.Publish(publication(group, carried), timeout=DEADLINE_S)
+        stub.Publish(publication(group, carried), timeout=WITHIN_S)
     assert reason in (cast("grpc.Call", caught.value).details() or "")
 
 
@@ -155,7 +155,7 @@ def test_a_carried_document_with_a_key_twice_is_refused_with_the_key(server: Ser
         assert doubled != text
         request.groups.groups[0].openapi_v3["v1"] = doubled
         with registry(server) as stub, pytest.raises(grpc.RpcError) as caught:
-            stub.Publish(request, timeout=DEADLINE_S)
+            stub.Publish(request, timeout=WITHIN_S)
         error = cast("grpc.Call", caught.value)
         assert error.code() is grpc.StatusCode.INVALID_ARGUMENT
         assert "stands more than once" in (error.details() or "")
@@ -203,13 +203,13 @@ def test_hostile_documents_of_an_upstream_are_passed_on_or_said_to_be_refused(
         FakeApiServer(routes) as fake,
         serving(tmp_path, *flags, "--upstream", f"far={fake.url}") as mirror,
     ):
-        eventually(lambda: get(mirror.http_port, "/readyz").status == 200, SEEN_S, "it is ready")
+        eventually(lambda: get(mirror.http_port, "/readyz").status == 200, "it is ready", SEEN_S)
         with polled(mirror) as answers:
             for name, body in UPSTREAM_TAKEN.items():
-                eventually(partial(has_hash, mirror, sha512(body)), SEEN_S, f"{name} is taken")
+                eventually(partial(has_hash, mirror, sha512(body)), f"{name} is taken", SEEN_S)
             for name, (_, reason) in UPSTREAM_REFUSED.items():
                 group = f"{name}.up.example.com"
-                eventually(partial(is_refused, mirror, group, reason), SEEN_S, f"{name} is refused")
+                eventually(partial(is_refused, mirror, group, reason), f"{name} is refused", SEEN_S)
                 # Something is served in its place.
                 assert "x-apidiscovery-generated" in document(mirror, f"apis/{group}/v1").json()
             for name, body in UPSTREAM_TAKEN.items():

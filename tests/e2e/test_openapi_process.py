@@ -14,7 +14,6 @@ from crd_manifests import edited, simple
 from fake_api_server import sha512
 from media_types import JSON_V2
 from openapi_process import (
-    DEADLINE_S,
     INDEX,
     PROTOBUF,
     apply,
@@ -32,7 +31,7 @@ from openapi_process import (
 from programs import kubectl
 from raw_http import get
 from server import Serve, Server, serving
-from waiting import eventually
+from waiting import WITHIN_S, eventually
 
 GENERATED = "x-apidiscovery-generated"
 # Until what one process has written is served by another, as docs/reliability.md guarantees.
@@ -103,7 +102,7 @@ def test_the_document_of_an_owner_who_is_silent_stays(server: Server) -> None:
     request.lease.duration.FromTimedelta(timedelta(seconds=3))
     request.lease.removal_after.FromTimedelta(timedelta(seconds=60))
     with registry(server) as stub:
-        stub.Publish(request, timeout=DEADLINE_S)
+        stub.Publish(request, timeout=WITHIN_S)
     key = f"apis/{group}/v1"
     before = index(server)[key]
 
@@ -113,7 +112,7 @@ def test_the_document_of_an_owner_who_is_silent_stays(server: Server) -> None:
         return str(item["versions"][0]["freshness"])
 
     assert freshness() == "Current"
-    eventually(lambda: freshness() == "Stale", 20, "the owner is missed")
+    eventually(lambda: freshness() == "Stale", "the owner is missed")
     answer = document(server, key)
     assert (answer.body, index(server)[key]) == (canonical(describing(group)), before)
 
@@ -198,8 +197,8 @@ def test_servers_of_one_store_state_the_same(serve: Serve, tmp_path: Path) -> No
     one, other = (serve(*NONE, *store) for _ in range(2))
     key = publish(one, "shop.example.com", describing("shop.example.com"))
     apply(other, crontabs("stable.example.com"))
-    eventually(lambda: CRONTAB in index(one), SHARED_S, "what the other wrote is described")
-    eventually(lambda: key in index(other), SHARED_S, "what the one wrote is described")
+    eventually(lambda: CRONTAB in index(one), "what the other wrote is described", SHARED_S)
+    eventually(lambda: key in index(other), "what the one wrote is described", SHARED_S)
     for path, accept in ((INDEX, None), ("/apis", JSON_V2)):
         answers = [get(server.http_port, path, accept) for server in (one, other)]
         assert answers[0].body == answers[1].body

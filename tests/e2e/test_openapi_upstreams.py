@@ -31,7 +31,6 @@ KEY = "apis/batch/v1"
 MADE = "apis/far.example.com/v1"
 PACKAGE = "cert-manager"
 
-SEEN_S = 20.0
 VISIBLE_S = 1.0
 
 NONE = ("--catalog", "none")
@@ -58,7 +57,7 @@ def hashes(server: Server) -> dict[str, str]:
 
 def has_documents(server: Server, *wanted: str) -> None:
     """Wait until the index has these hashes, of whatever keys."""
-    eventually(lambda: set(wanted) <= set(hashes(server).values()), SEEN_S, "all are listed")
+    eventually(lambda: set(wanted) <= set(hashes(server).values()), "all are listed")
 
 
 def explain(folder: Path, url: str, what: str) -> str:
@@ -150,7 +149,7 @@ def fixture_upstream(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serve
     with FakeApiServer(routes) as fake:
         own = ("--manifests", str(manifests), "--upstream", f"far={fake.url}")
         with serving(folder, *NONE, "--store", "memory", *own) as started:
-            eventually(lambda: MADE in urls(started.http_port), SEEN_S, "all are listed")
+            eventually(lambda: MADE in urls(started.http_port), "all are listed")
             yield started
 
 
@@ -210,7 +209,7 @@ def test_an_old_servers_one_document_becomes_those_of_group_versions(
             body = cast("dict[str, Any]", json.loads(found.body)) if found.status == 200 else {}
             return {} if "x-apidiscovery-generated" in body else body
 
-        body = eventually(converted, SEEN_S, "it is converted")
+        body = eventually(converted, "it is converted")
         assert body["paths"] == json.loads(reference)["paths"]
         assert dangling(body) == []
         assert "io.k8s.api.batch.v1.CronJob" in body["components"]["schemas"]
@@ -275,7 +274,7 @@ def test_of_one_change_one_document_is_downloaded(serve: Serve, tmp_path: Path) 
 
         # What is in no document any more is not asked for either.
         asked = fake.paths.count(INDEX)
-        eventually(lambda: fake.paths.count(INDEX) > asked + 2, SEEN_S, "it is asked again")
+        eventually(lambda: fake.paths.count(INDEX) > asked + 2, "it is asked again")
         assert len(downloads(fake)) == 4
 
 
@@ -344,13 +343,9 @@ def test_a_server_behind_an_apiservice_has_its_documents_passed_on(
         before = len([path for path in fake.paths if path.startswith("/openapi")])
         upstream = ("--upstream", f"east={fake.url}")
         without = serve(*NONE, *flags, *upstream, *config_off)
-        eventually(
-            lambda: b"other.example.com" in get(without.http_port, "/apis").body, SEEN_S, "served"
-        )
+        eventually(lambda: b"other.example.com" in get(without.http_port, "/apis").body, "served")
         polls = "apidiscovery_upstream_polls_total"
-        eventually(
-            lambda: total(without.http_port, polls, upstream="default/remote:443"), SEEN_S, "asked"
-        )
+        eventually(lambda: total(without.http_port, polls, upstream="default/remote:443"), "asked")
         for path in (INDEX, f"{INDEX}/api/v1", "/openapi/v2"):
             answer = get(without.http_port, path)
             assert (answer.status, answer.body) == (404, b"404 page not found\n")
@@ -375,7 +370,6 @@ def test_a_server_ends_in_the_middle_of_reading(serve: Serve) -> None:
         received = "apidiscovery_upstream_received_bytes_total"
         eventually(
             lambda: total(server.http_port, received, upstream="far") > len(routes[key].body),
-            SEEN_S,
             "it has come",
         )
         assert not total(server.http_port, "apidiscovery_upstream_openapi_polls_total")

@@ -24,10 +24,9 @@ from metrics_text import total
 from programs import refused
 from raw_http import get
 from server import DRAIN_S, Serve, Server, serving
-from waiting import eventually
+from waiting import WITHIN_S, eventually
 
 # Until an edit is served on a busy machine.
-VISIBLE_S = 20.0
 
 H2_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes.fromhex("000000040000000000")
 
@@ -77,7 +76,7 @@ async def test_idle_connections_do_not_delay_the_end_and_a_watch_ends_with_unava
     assert server.ready_file.read_bytes().endswith(b"\n")
     async with (
         grpc.aio.insecure_channel(server.grpc) as channel,
-        httpx2.AsyncClient(base_url=server.url, trust_env=False, timeout=30) as client,
+        httpx2.AsyncClient(base_url=server.url, trust_env=False, timeout=WITHIN_S) as client,
     ):
         assert (await client.get("/livez")).text == "ok"
         stub = discovery_pb2_grpc.DiscoveryServiceStub(channel)
@@ -104,7 +103,9 @@ def test_clients_that_never_read_are_cut_off(serve: Serve) -> None:
     address = ("127.0.0.1", server.http_port)
     with ExitStack() as stack:
         idle = stack.enter_context(
-            httpx2.Client(base_url=server.url, http1=False, http2=True, trust_env=False, timeout=30)
+            httpx2.Client(
+                base_url=server.url, http1=False, http2=True, trust_env=False, timeout=WITHIN_S
+            )
         )
         assert idle.get("/livez").http_version == "HTTP/2"
         for sent in (b"", b"GET /api", H2_PREFACE, H2_PREFACE[:10]):
@@ -263,7 +264,7 @@ def test_an_edit_shows_within_a_second(watched: tuple[Server, Path]) -> None:
 
 
 def _serves(server: Server, want: list[str]) -> None:
-    eventually(lambda: sorted(groups(server)) == want, VISIBLE_S, f"{want} are served")
+    eventually(lambda: sorted(groups(server)) == want, f"{want} are served")
 
 
 def test_a_broken_manifest_keeps_its_last_good_content(watched: tuple[Server, Path]) -> None:
@@ -278,7 +279,7 @@ def test_a_broken_manifest_keeps_its_last_good_content(watched: tuple[Server, Pa
 
     assert warning() == ""
     write(path, manifest("one.example.com").replace("Cluster", "Galaxy"))
-    shown = eventually(warning, VISIBLE_S, "the problem is shown")
+    shown = eventually(warning, "the problem is shown")
     assert shown.startswith(f"warn: manifests: {path}:11, document 1, items[0]")
     assert get(port, "/readyz").status == 200
     assert total(port, "apidiscovery_manifest_file_error", **labels) == 1
@@ -286,10 +287,10 @@ def test_a_broken_manifest_keeps_its_last_good_content(watched: tuple[Server, Pa
     assert get(port, "/apis", JSON_V2).body == good.body
 
     write(path, manifest("one.example.com", "two.example.com"))
-    eventually(lambda: not warning(), VISIBLE_S, "the problem is gone")
+    eventually(lambda: not warning(), "the problem is gone")
     assert groups(server) == ["one.example.com", "two.example.com"]
     assert total(port, "apidiscovery_manifest_file_error", **labels) == 0
 
     write(path, manifest("one.example.com"))
-    eventually(lambda: len(groups(server)) == 1, VISIBLE_S, "the first content is back")
+    eventually(lambda: len(groups(server)) == 1, "the first content is back")
     assert get(port, "/apis", JSON_V2).etag == good.etag

@@ -11,6 +11,7 @@ from apidiscovery.service.v1 import registry_pb2, registry_pb2_grpc
 from openapi_process import apply, crontabs, describing, document, publication, publish
 from raw_http import get
 from server import Serve, Server
+from waiting import WITHIN_S
 
 _ROUNDS = 2
 _WORKERS = 4
@@ -31,7 +32,7 @@ async def publish_until_it_ends(target: str, prefix: str, acknowledged: dict[str
         stub = registry_pb2_grpc.RegistryServiceStub(channel)
         with contextlib.suppress(grpc.aio.AioRpcError):
             for number in range(100_000):
-                answer = await stub.Publish(request(f"{prefix}-{number}"), timeout=30)
+                answer = await stub.Publish(request(f"{prefix}-{number}"), timeout=WITHIN_S)
                 acknowledged[answer.registration.name] = answer.registration.revision
 
 

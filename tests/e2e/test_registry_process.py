@@ -14,11 +14,10 @@ from programs import kubectl
 from raw_http import get, request
 from repository import GOLDEN
 from server import Server, serving
-from waiting import eventually
+from waiting import WITHIN_S, eventually
 
 RECORDED = GOLDEN / "crds"
 # A second, and longer on a busy machine.
-VISIBLE_S = 20.0
 
 LIST = """\
 apiVersion: apidiscovery.k8s.io/v2
@@ -100,8 +99,8 @@ def freshness(server: Server, group: str) -> str:
     return str(item["versions"][0]["freshness"]) if item else ""
 
 
-def is_served(server: Server, group: str, *, within_s: float = VISIBLE_S) -> None:
-    eventually(lambda: group in groups(server), within_s, f"{group} is served")
+def is_served(server: Server, group: str, *, within_s: float = WITHIN_S) -> None:
+    eventually(lambda: group in groups(server), f"{group} is served", within_s)
 
 
 def resources(listed: dict[str, Any]) -> dict[str, Any]:
@@ -135,7 +134,7 @@ def test_crds_that_are_applied_are_served_as_kubernetes_serves_them(
 
     gone = call("withdraw", "-f", "crds.yaml")
     assert (gone.exit_code, gone.stderr) == (0, "")
-    eventually(lambda: "cert-manager.io" not in groups(server), VISIBLE_S, "the group is gone")
+    eventually(lambda: "cert-manager.io" not in groups(server), "the group is gone")
 
 
 def test_a_definition_of_the_community_has_the_fields_that_kubernetes_fills_in(
@@ -181,7 +180,6 @@ def test_a_definition_whose_names_are_taken_is_named_wherever_one_looks(
     call("withdraw", "-f", "first.yaml")
     eventually(
         lambda: name not in get(server.http_port, "/readyz?verbose").body.decode(),
-        VISIBLE_S,
         "its names are free",
     )
     assert f"CustomResourceDefinition {name} has its names" in server.log()
@@ -243,14 +241,12 @@ def test_an_api_service_and_a_discovery_list_are_served_with_where_they_come_fro
     assert "shop.example.com/v1" in table
     eventually(
         lambda: "False (FailedDiscoveryCheck)" in call("get", "apiservices").stdout,
-        VISIBLE_S,
         "the APIService is not available",
     )
 
     assert call("withdraw", "-f", "service.yaml", "-f", "shop.yaml").exit_code == 0
     eventually(
         lambda: not {"remote.example.com", "shop.example.com"} & set(groups(server)),
-        VISIBLE_S,
         "both are gone",
     )
 
@@ -281,7 +277,7 @@ def test_an_unexpected_revision_is_a_conflict(server: Server, call: Call, tmp_pa
     assert shown["spec"]["names"]["shortNames"] == ["gr"]
     revision = shown["metadata"]["resourceVersion"]
     assert call("apply", "-f", "gear.yaml", "--expect-revision", revision).exit_code == 0
-    eventually(lambda: short_names(server) == ["cog"], VISIBLE_S, "the new name is served")
+    eventually(lambda: short_names(server) == ["cog"], "the new name is served")
 
 
 def short_names(server: Server) -> list[str]:
@@ -318,7 +314,7 @@ def test_what_an_owner_registered_is_stale_when_it_is_silent_and_then_gone(
             seen.append(now)
         return seen[-2:] == ["Stale", ""]
 
-    eventually(is_gone, 30, "Stale and then gone")
+    eventually(is_gone, "Stale and then gone")
     assert seen == ["Current", "Stale", ""]
     assert time.monotonic() - began > 6
     assert call("get", "groups", "leased").exit_code == 1

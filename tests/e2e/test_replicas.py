@@ -85,7 +85,7 @@ def pollers(servers: list[Server]) -> list[Server]:
 
 def everywhere(servers: list[Server], resource: str, within_s: float) -> None:
     for server in servers:
-        eventually(partial(shows, server, resource), within_s, f"{resource} on {server.http}")
+        eventually(partial(shows, server, resource), f"{resource} on {server.http}", within_s)
 
 
 def test_one_replica_polls_and_when_it_hangs_or_dies_another_does_and_all_come_back(
@@ -160,7 +160,7 @@ def test_a_change_is_on_every_replica_without_etcd_and_through_a_rolling_restart
     assert get(servers[0].http_port, "/readyz").status == 200
 
     etcd.start()
-    eventually(lambda: can_apply(servers[0], "gadgets"), TAKEOVER_S, "writes are taken again")
+    eventually(lambda: can_apply(servers[0], "gadgets"), "writes are taken again", TAKEOVER_S)
     everywhere(servers, "gadgets", TAKEOVER_S)
     assert shows(servers[1], "widgets0")
     restart_one_by_one(serve, etcd, servers)

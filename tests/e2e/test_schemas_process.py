@@ -17,7 +17,6 @@ from upstream_setup import item
 from waiting import eventually
 
 DRAFT7: Any = Draft7Validator
-SEEN_S = 20.0
 SPEC: dict[str, Any] = {
     "replicas": 3,
     "selector": {"matchLabels": {"app": "web"}},
@@ -107,7 +106,7 @@ def test_clusters_views_and_former_times(serve: Serve, tmp_path: Path) -> None:
             return set(properties["spec"]["properties"]) if answer.status == 200 else set()
 
         def becomes(path: str, *wanted: str) -> None:
-            eventually(lambda: fields(path) == set(wanted), SEEN_S, f"{path} has {wanted}")
+            eventually(lambda: fields(path) == set(wanted), f"{path} has {wanted}")
 
         becomes(f"/clusters/east{WIDGET}", "size")
         becomes(f"/clusters/west{WIDGET}", "west")
@@ -116,7 +115,7 @@ def test_clusters_views_and_former_times(serve: Serve, tmp_path: Path) -> None:
             index: Any = ask(server, f"{prefix}/schemas/").json()
             assert [each["url"] for each in index["schemas"]] == ["a.example.com/widget_v1.json"]
             assert ask(server, f"{prefix}/facts/kubernetes.json").status == 404
-        then = eventually(lambda: remembered(server, {"size"}), SEEN_S, "it is remembered")
+        then = eventually(lambda: remembered(server, {"size"}), "it is remembered")
         east.answers = routes(colour={"type": "string"})
         becomes(f"/clusters/east{WIDGET}", "colour")
         becomes(f"/views/all{WIDGET}", "colour")

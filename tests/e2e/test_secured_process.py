@@ -20,7 +20,7 @@ from etcd import EtcdServer
 from fake_api_server import FakeApiServer, builtin
 from programs import curl, kubectl, refused
 from server import STOP_S, Serve, Server, serving
-from waiting import eventually
+from waiting import WITHIN_S, eventually
 
 TOKENS = {
     "rita": "secret-of-rita",
@@ -52,8 +52,6 @@ items:
 """
 SERVER_NAMES = ["127.0.0.1", "localhost"]
 # Files are looked at twice a second.
-RELOADED_S = 20.0
-VISIBLE_S = 20.0
 # Sooner than the lease of a server that is gone can expire.
 HANDED_OVER_S = 3.0
 
@@ -271,7 +269,6 @@ def test_who_may_publish_a_group_publishes_it(
     assert apply(group, who) == Outcome(0, f"groups/{name} created\n", "")
     eventually(
         lambda: f'"{group}"' in secured.get("/apis", "rita").stdout,
-        VISIBLE_S,
         f"{group} is served",
     )
 
@@ -321,7 +318,7 @@ def statuses(secured: Secured, who: str, method: str, paths: Iterable[str]) -> l
     elif who:
         headers["authorization"] = f"Bearer {TOKENS[who]}"
     with httpx2.Client(
-        base_url=secured.url, verify=tls, headers=headers, trust_env=False, timeout=30
+        base_url=secured.url, verify=tls, headers=headers, trust_env=False, timeout=WITHIN_S
     ) as http:
         return [http.request(method, path).status_code for path in paths]
 
@@ -368,7 +365,7 @@ def test_a_token_that_is_taken_from_the_file_is_nobodys_from_then_on(secured: Se
     paths = ("/apis", *OPENAPI_PATHS)
     assert statuses(secured, "temp", "GET", paths) == [200] * len(paths)
     write_tokens(secured.folder / "tokens.csv", "rita", "paul", "ada")
-    eventually(lambda: secured.status("/apis", "temp") == 401, RELOADED_S, "temp is unknown")
+    eventually(lambda: secured.status("/apis", "temp") == 401, "temp is unknown")
     assert statuses(secured, "temp", "GET", paths) == [401] * len(paths)
     assert {code(secured, method, "temp") for method in OPENAPI_METHODS} == {UNKNOWN}
     assert secured.status("/apis", "rita") == 200
@@ -395,7 +392,6 @@ def test_a_certificate_that_is_replaced_is_shown_by_both_servers(secured: Secure
         new.replace(old)
     eventually(
         lambda: before.isdisjoint({serial(secured, port) for port in ports}),
-        RELOADED_S,
         "both show another",
     )
     assert secured.status("/apis", "rita") == 200
@@ -425,7 +421,7 @@ def test_one_caller_who_asks_too_often_waits_and_others_do_not(
     server = serve("--store", "memory", "--max-requests-per-second", "2", *flags)
     tls = ssl.create_default_context(cafile=authority.ca_file)
     with httpx2.Client(
-        base_url=f"https://{server.http}", verify=tls, trust_env=False, timeout=30
+        base_url=f"https://{server.http}", verify=tls, trust_env=False, timeout=WITHIN_S
     ) as client:
 
         def ask(user: str) -> httpx2.Response:
@@ -472,12 +468,12 @@ def test_a_server_that_is_told_to_end_ends_well_and_hands_over_at_once(
     ):
         flags += ("--store", f"etcd://{etcd.endpoint}/a", "--upstream", f"east={upstream.url}")
         first = serve(*flags)
-        eventually(lambda: upstream.requests, 30, "the first one asks")
+        eventually(lambda: upstream.requests, "the first one asks")
         second = serve(*flags)
         connect(clients, first, authority)
         upstream.requests.clear()
         first.process.send_signal(signal.SIGTERM)
-        eventually(lambda: upstream.requests, HANDED_OVER_S, "the second one asks")
+        eventually(lambda: upstream.requests, "the second one asks", HANDED_OVER_S)
         first.process.wait(STOP_S)
         assert (first.process.returncode, second.process.poll()) == (0, None)
         assert "Traceback" not in first.log()
@@ -499,7 +495,7 @@ def connect(clients: ExitStack, server: Server, authority: Authority) -> None:
                 http2=http2,
                 headers={"authorization": token},
                 trust_env=False,
-                timeout=30,
+                timeout=WITHIN_S,
             )
         )
         assert client.get("/apis").status_code == 200

@@ -12,7 +12,7 @@ import h2.connection
 from grpc_health.v1 import health_pb2
 from raw_http import get
 from server import STOP_S, Serve
-from waiting import eventually
+from waiting import WITHIN_S, eventually
 
 # Far longer than the test takes: a second signal ends it.
 LONG = "60s"
@@ -22,12 +22,12 @@ NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
 
 def test_load_balancers_notice_before_the_listeners_close(serve: Serve) -> None:
     server = serve("--shutdown-delay", LONG)
-    kept = http.client.HTTPConnection("127.0.0.1", server.http_port, timeout=30)
+    kept = http.client.HTTPConnection("127.0.0.1", server.http_port, timeout=WITHIN_S)
     assert ask(kept, "/readyz") == (200, None)
     with grpc.insecure_channel(server.grpc) as channel:
         assert health(channel) == health_pb2.HealthCheckResponse.SERVING
         server.process.send_signal(signal.SIGTERM)
-        eventually(lambda: health(channel) == NOT_SERVING, 30, "health over gRPC says so")
+        eventually(lambda: health(channel) == NOT_SERVING, "health over gRPC says so")
     assert not server.ready_file.exists()
     # The connection that is there ends with its next answer, and says so.
     assert ask(kept, "/readyz") == (500, "close")
@@ -54,7 +54,7 @@ def health(channel: grpc.Channel) -> int:
         health_pb2.HealthCheckRequest.SerializeToString,
         health_pb2.HealthCheckResponse.FromString,
     )
-    return check(health_pb2.HealthCheckRequest(), timeout=30).status
+    return check(health_pb2.HealthCheckRequest(), timeout=WITHIN_S).status
 
 
 def frames(connection: socket.socket) -> Generator[tuple[int, int]]:

@@ -17,12 +17,11 @@ from object_server import PATH as OBJECTS
 from programs import free_port, on_a_terminal
 from raw_http import request
 from server import COMMAND, DRAIN_S, START_S, Serve, Server, environment, serving
-from waiting import eventually
+from waiting import WITHIN_S, eventually
 
 GATE = ("--feature-gates", "StorageVersionAPI=true")
 DEPLOYMENTS = "apps.deployments"
 LINE = f"storageversion.internal.apiserver.k8s.io/{DEPLOYMENTS}"
-LIMIT_S = 30.0
 # When an interrupted or refused command must have ended.
 END_S = 20.0
 
@@ -36,7 +35,7 @@ class ApiServer:
         self._channel = grpc.insecure_channel(address)
         self._stub = storage_version_pb2_grpc.StorageVersionServiceStub(self._channel)
         request = pb.HeartbeatRequest(hostname=hostname, instance="1")
-        self.id = self._stub.Heartbeat(request, timeout=LIMIT_S).api_server_id
+        self.id = self._stub.Heartbeat(request, timeout=WITHIN_S).api_server_id
 
     def writes(self, version: str, resource: str = "deployments") -> None:
         """Report that a resource of the group apps is written in a version of it."""
@@ -47,10 +46,10 @@ class ApiServer:
             decodable_versions=[f"apps/{version}"],
         )
         request = pb.ReportRequest(api_server_id=self.id, resources=[one])
-        self._stub.Report(request, timeout=LIMIT_S, wait_for_ready=True)
+        self._stub.Report(request, timeout=WITHIN_S, wait_for_ready=True)
 
     def departs(self) -> None:
-        self._stub.Depart(pb.DepartRequest(api_server_id=self.id), timeout=LIMIT_S)
+        self._stub.Depart(pb.DepartRequest(api_server_id=self.id), timeout=WITHIN_S)
 
     def __del__(self) -> None:
         self._channel.close()
@@ -109,7 +108,6 @@ class Running:
         """Wait until all of these have been printed."""
         eventually(
             lambda: all(text in self.stdout + self.stderr for text in texts),
-            LIMIT_S,
             f"{texts} in {self.stdout!r}, {self.stderr!r}",
         )
 
@@ -211,7 +209,7 @@ def test_a_watch_and_many_streams_end_with_their_server(serve: Serve, tmp_path: 
         for call in calls:
             assert call.code() is grpc.StatusCode.UNAVAILABLE
             assert call.details() == "the server is stopping"
-        assert command.process.wait(LIMIT_S) == 1
+        assert command.process.wait(WITHIN_S) == 1
         lines = command.stderr.splitlines()
     assert lines[0] == "warning: the server is stopping; trying again"
     assert lines[1].startswith("error: the connection to the server")
@@ -234,7 +232,7 @@ def test_wait(gated: Server, join: Join, cli: Cli, tmp_path: Path) -> None:
     with running(tmp_path, gated.grpc, "wait", target, "--timeout", "0") as command:
         command.prints("lagging node-2")
         second.writes("v1")
-        assert command.process.wait(LIMIT_S) == 0
+        assert command.process.wait(WITHIN_S) == 0
         assert command.stdout == f"{LINE} condition met: all write apps/v1\n"
     assert cli("wait", "-q", DEPLOYMENTS).exit_code == 0
     assert cli("wait").exit_code == 2
@@ -290,7 +288,6 @@ def test_a_server_that_departs_is_not_shown_for_long(join: Join, cli: Cli) -> No
     second.departs()
     eventually(
         lambda: "NODE-2" not in cli().stdout and "(gone)" not in cli().stdout,
-        LIMIT_S,
         "its entry has been collected",
     )
     assert cli().stdout.splitlines()[1].split() == [DEPLOYMENTS, "v1", "v1", "True", "same"]

@@ -15,6 +15,7 @@ from apidiscovery.service.v1.storage_version_pb2_grpc import StorageVersionServi
 from command_line import Outcome
 from raw_http import get, request
 from server import DRAIN_S, Server, environment, serving
+from waiting import WITHIN_S
 
 from tools import find_tool
 
@@ -31,7 +32,6 @@ metadata:
     color: red
 spec: {{}}
 """
-LIMIT_S = 30.0
 
 Kubectl = Callable[..., Outcome]
 
@@ -192,7 +192,7 @@ def report(server: Server) -> str:
     with grpc.insecure_channel(server.grpc) as channel:
         stub = StorageVersionServiceStub(channel)
         beat = storage_version_pb2.HeartbeatRequest(hostname="node-1", instance="test")
-        server_id = stub.Heartbeat(beat, timeout=LIMIT_S).api_server_id
+        server_id = stub.Heartbeat(beat, timeout=WITHIN_S).api_server_id
         resource = storage_version_pb2.ReportedResource(
             group="apps",
             resource="deployments",
@@ -200,7 +200,7 @@ def report(server: Server) -> str:
             decodable_versions=["apps/v1"],
         )
         said = storage_version_pb2.ReportRequest(api_server_id=server_id, resources=[resource])
-        stub.Report(said, timeout=LIMIT_S)
+        stub.Report(said, timeout=WITHIN_S)
     return server_id
 
 
@@ -233,7 +233,7 @@ def test_objects_outlive_the_server_whose_end_waits_for_no_watch(tmp_path: Path)
     body = json.dumps({"metadata": {"name": NAME}}).encode()
     with (
         serving(subfolder(tmp_path, "first"), *GATE, *store) as server,
-        socket.create_connection(("127.0.0.1", server.http_port), LIMIT_S) as connection,
+        socket.create_connection(("127.0.0.1", server.http_port), WITHIN_S) as connection,
     ):
         assert request(server.http_port, PATH, method="POST", body=body).status == 201
         before = get(server.http_port, f"{PATH}/{NAME}")

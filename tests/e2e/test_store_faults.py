@@ -43,13 +43,13 @@ def test_a_replica_whose_member_of_etcd_hangs_is_fresh_within_ten_seconds(
         deaf = serve(*NONE, "--store", url(first, *others))
         well = serve(*NONE, "--store", url(*others))
         # Members that were not heard for half a second elect another leader, also now.
-        eventually(lambda: is_acknowledged(deaf, "before"), FRESH_S, "there is a leader")
+        eventually(lambda: is_acknowledged(deaf, "before"), "there is a leader", FRESH_S)
         first.pause()
         hung = time.monotonic()
         # Where the one that hangs led, another is elected first.
-        eventually(lambda: is_acknowledged(well, "after"), FRESH_S, "it is written")
+        eventually(lambda: is_acknowledged(well, "after"), "it is written", FRESH_S)
         assert not is_acknowledged(deaf, "own") or "own" in groups(deaf)
-        eventually(lambda: "after" in groups(deaf), FRESH_S, "it is fresh")
+        eventually(lambda: "after" in groups(deaf), "it is fresh", FRESH_S)
         assert time.monotonic() - hung < FRESH_S
         assert total(deaf.http_port, "apidiscovery_store_news_age_seconds") < FRESH_S
         assert total(deaf.http_port, "apidiscovery_store_failures_total", operation="following")
@@ -74,7 +74,7 @@ def test_on_a_full_disk_a_server_serves_starts_and_says_why_it_takes_no_writes(
         publish(server, "kept.example.com")
         disk.fill()
         names = (f"more-{number}" for number in range(1000))
-        told = eventually(lambda: is_refused_for_space(server, next(names)), 30, "it is full")
+        told = eventually(lambda: is_refused_for_space(server, next(names)), "it is full")
         assert told.startswith("no space left on device: the store of the server takes no writes")
         assert "kept" in groups(server)
         failing = {"operation": "writing", "reason": "full"}
@@ -90,7 +90,7 @@ def test_on_a_full_disk_a_server_serves_starts_and_says_why_it_takes_no_writes(
         assert "kept" in groups(again)
         assert is_refused_for_space(again, "later") == told
         disk.free()
-        eventually(lambda: is_acknowledged(again, "later"), 30, "there is room")
+        eventually(lambda: is_acknowledged(again, "later"), "there is room")
         assert total(again.http_port, "apidiscovery_store_failing", **failing) == 0
         again.stop()
 
@@ -113,13 +113,13 @@ def test_a_registration_that_cannot_be_read_holds_readiness(tmp_path: Path) -> N
     http = free_port()
     flags = ("--http", f"127.0.0.1:{http}", "--grpc", "127.0.0.1:0", *NONE)
     with beginning(tmp_path, *flags, "--store", f"sqlite:{path}") as (process, log):
-        eventually(lambda: key in log.read_text(), START_S, "the log names the key")
+        eventually(lambda: key in log.read_text(), "the log names the key", START_S)
         assert get(http, "/apis").status == 503
         ready = get(http, "/readyz?verbose")
         assert ready.status == 500
         assert "[-]store failed" in ready.body.decode()
         assert f"warn: store: {key}: no JSON" in ready.body.decode()
         asyncio.run(remove(path, key))
-        eventually(lambda: get(http, "/readyz").status == 200, START_S, "it is ready")
+        eventually(lambda: get(http, "/readyz").status == 200, "it is ready", START_S)
         process.send_signal(signal.SIGTERM)
         assert process.wait(STOP_S) == 0

@@ -23,7 +23,7 @@ from openapi_process import groups, publish
 from programs import beginning, free_port, refused, unprivileged
 from raw_http import get
 from server import START_S, STOP_S, Serve
-from waiting import eventually
+from waiting import WITHIN_S, eventually
 
 NONE = ("--catalog", "none")
 # Until what one process has written is served by another, as docs/reliability.md guarantees.
@@ -82,7 +82,7 @@ def test_a_server_without_its_etcd_listens_says_so_and_becomes_ready_when_it_com
     flags = ("--http", f"127.0.0.1:{http}", "--grpc", f"127.0.0.1:{rpc}")
     store = f"etcd://{etcd.endpoint}/absent"
     with beginning(tmp_path, *flags, "--store", store) as (process, log):
-        eventually(lambda: answer(http, "/livez") == 200, START_S, "it listens")
+        eventually(lambda: answer(http, "/livez") == 200, "it listens", START_S)
         assert answer(http, "/readyz") == 500
         early = get(http, "/apis", JSON_V2)
         assert early.status == 503
@@ -91,9 +91,9 @@ def test_a_server_without_its_etcd_listens_says_so_and_becomes_ready_when_it_com
         outcome = run(capsys, "get", "groups", "--grpc-server", f"127.0.0.1:{rpc}")
         assert outcome.exit_code == 1
         assert "ServiceUnavailable" in outcome.stderr
-        eventually(lambda: etcd.endpoint in log.read_text(), START_S, "the log names etcd")
+        eventually(lambda: etcd.endpoint in log.read_text(), "the log names etcd", START_S)
         with etcd:
-            eventually(lambda: answer(http, "/readyz") == 200, START_S, "it is ready")
+            eventually(lambda: answer(http, "/readyz") == 200, "it is ready", START_S)
             assert get(http, "/apis", JSON_V2).status == 200
             assert discovery_code(rpc) is grpc.StatusCode.OK
             process.send_signal(signal.SIGTERM)
@@ -113,7 +113,7 @@ def discovery_code(port: int) -> grpc.StatusCode:
     with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
         stub = discovery_pb2_grpc.DiscoveryServiceStub(channel)
         request = discovery_pb2.GetDiscoveryRequest()
-        return stub.GetDiscovery.future(request, timeout=30).code()
+        return stub.GetDiscovery.future(request, timeout=WITHIN_S).code()
 
 
 def test_a_server_that_waits_for_its_etcd_ends_when_it_is_told_to(tmp_path: Path) -> None:
@@ -121,7 +121,7 @@ def test_a_server_that_waits_for_its_etcd_ends_when_it_is_told_to(tmp_path: Path
     flags = ("--http", f"127.0.0.1:{http}", "--grpc", "127.0.0.1:0")
     store = f"etcd://127.0.0.1:{free_port()}/absent"
     with beginning(tmp_path, *flags, "--store", store) as (process, log):
-        eventually(lambda: answer(http, "/livez") == 200, START_S, "it listens")
+        eventually(lambda: answer(http, "/livez") == 200, "it listens", START_S)
         process.send_signal(signal.SIGTERM)
         assert process.wait(STOP_S) == 0
         assert "Traceback" not in log.read_text()
@@ -146,7 +146,7 @@ def test_etcd_with_tls_and_a_password_is_reached_by_flags(serve: Serve, tmp_path
         )
         server = serve(*NONE, *flags, str(password))
         publish(server, "kept.example.com")
-        eventually(lambda: groups(server) == {"kept"}, SHARED_S, "it is served")
+        eventually(lambda: groups(server) == {"kept"}, "it is served", SHARED_S)
         free = ("--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0")
         code, log = refused(tmp_path, *free, *NONE, *flags, str(wrong))
         assert code == 1, log

@@ -30,7 +30,6 @@ from server import Serve, Server, serving
 from waiting import eventually
 
 NONE = ("--catalog", "none", "--store", "memory")
-SEEN_S = 30.0
 TOKEN = "token-of-this-server"  # noqa: S105 - made up
 SERVICE_DOWN = Answer(b"try again later\n", "text/plain", 503)
 
@@ -83,7 +82,6 @@ def freshness(server: Server, group_version: str) -> str:
 def is_current(server: Server, group_version: str) -> None:
     eventually(
         lambda: freshness(server, group_version) == "Current",
-        SEEN_S,
         f"{group_version} is served",
     )
 
@@ -151,7 +149,6 @@ def test_there_is_no_answer_until_an_upstream_has_given_one(
             assert "no upstream has answered yet: " in answer.body.decode()
         eventually(
             lambda: "upstream:east is Stale since" in get(server.http_port, "/apis").body.decode(),
-            SEEN_S,
             "it says why",
         )
         ready = get(server.http_port, "/readyz/local-sources")
@@ -160,7 +157,7 @@ def test_there_is_no_answer_until_an_upstream_has_given_one(
         assert get(server.http_port, "/livez").status == 200
         assert "Stale" in run(capsys, "get", "sources", "--grpc-server", server.grpc).stdout
         routes["/apis"] = aggregated()
-        eventually(lambda: get(server.http_port, "/readyz").status == 200, SEEN_S, "it is ready")
+        eventually(lambda: get(server.http_port, "/readyz").status == 200, "it is ready")
         # Now it is known that there is nothing.
         assert items(server) == []
         assert get(server.http_port, "/apis", JSON_V2).status == 200
@@ -291,9 +288,7 @@ def test_the_poll_interval_holds(configured: Configured) -> None:
     server = configured.server
     is_current(server, "often.example.com/v1")
     configured.often_routes["/apis"] = aggregated(served_group("often.example.com", "twos"))
-    eventually(
-        lambda: resources(served(server)["often.example.com/v1"]) == ["twos"], SEEN_S, "it is asked"
-    )
+    eventually(lambda: resources(served(server)["often.example.com/v1"]) == ["twos"], "it is asked")
 
 
 def test_what_fails_is_told_of_and_blocks_nothing(configured: Configured) -> None:
@@ -303,7 +298,7 @@ def test_what_fails_is_told_of_and_blocks_nothing(configured: Configured) -> Non
         lines = {line.partition(" is ")[0]: line for line in warnings(server)}
         return lines if {"upstream:large", "upstream:hanging"} <= set(lines) else {}
 
-    lines = eventually(told, SEEN_S, "both are warned of")
+    lines = eventually(told, "both are warned of")
     assert "2000" in lines["upstream:large"]
     assert "Stale since" in lines["upstream:large"]
     assert "large.example.com/v1" not in served(server)
@@ -429,5 +424,5 @@ def test_a_server_is_served_byte_for_byte_and_at_once_after_a_restart(
     assert {version["freshness"] for version in versions.values()} == {"Stale"}
     stale = wanted.replace(b'"freshness":"Current"', b'"freshness":"Stale"')
     assert get(again.http_port, "/apis", JSON_V2).body == stale
-    (line,) = eventually(lambda: warnings(again), SEEN_S, "it is warned of")
+    (line,) = eventually(lambda: warnings(again), "it is warned of")
     assert line.startswith("upstream:east is Stale since ")

@@ -7,6 +7,7 @@ from contextlib import closing
 from typing import Any
 
 from apidiscovery_client.testing import FakeApiServer
+from waiting import WITHIN_S
 
 JSON = "application/json"
 PROTOBUF = "application/vnd.kubernetes.protobuf"
@@ -42,6 +43,6 @@ def ask(  # noqa: PLR0913 - the parts of a request
     """Return the answer to one request, on a connection of its own."""
     host = server.url.removeprefix("http://")
     sent = {**({} if accept is None else {"Accept": accept}), **(headers or {})}
-    with closing(http.client.HTTPConnection(host, timeout=30)) as connection:
+    with closing(http.client.HTTPConnection(host, timeout=WITHIN_S)) as connection:
         connection.request(method, path, body=body, headers=sent)
         return Reply(connection.getresponse())

@@ -26,6 +26,7 @@ from apidiscovery_service.sources.catalog import kubernetes_catalog
 from http_server import running
 from metrics_text import sample_sum
 from openapi_recipes import APPS_DOCUMENT, APPS_KEY, FakeRecipes
+from waiting import WITHIN_S
 
 DISCOVERY = "/apidiscovery.service.v1.DiscoveryService"
 GET = f"{DISCOVERY}/GetDiscovery"
@@ -33,7 +34,6 @@ WATCH = f"{DISCOVERY}/WatchDiscovery"
 DOCUMENT = "/apidiscovery.service.v1.OpenAPIService/GetDocument"
 
 # An upper bound for anything here.
-DEADLINE_S = 30.0
 
 END, TRAILERS = 0x02, 0x80
 
@@ -89,7 +89,7 @@ async def connected(
     served.port = server.port
     async with (
         running(server, grace_s=0.2),
-        httpx2.AsyncClient(base_url=served.url, trust_env=False, timeout=DEADLINE_S) as served.http,
+        httpx2.AsyncClient(base_url=served.url, trust_env=False, timeout=WITHIN_S) as served.http,
     ):
         try:
             yield served

@@ -24,9 +24,9 @@ from apidiscovery_client.storage_versions import (
     StoredResource,
 )
 from grpc_fakes import aio_server
+from waiting import WITHIN_S
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
-WITHIN_S = 30.0
 
 WIDGETS = StoredResource(
     group="example.dev",

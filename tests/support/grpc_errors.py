@@ -12,13 +12,13 @@ from google.rpc import (  # pyright: ignore[reportMissingTypeStubs] - typed, wit
     error_details_pb2,
     status_pb2,
 )
-from grpc_server import DEADLINE_S
 from grpc_status import rpc_status
+from waiting import WITHIN_S
 
 
 async def refusal(call: Awaitable[object]) -> grpc.aio.AioRpcError:
     """Return the error with which a call ends."""
-    async with asyncio.timeout(DEADLINE_S):
+    async with asyncio.timeout(WITHIN_S):
         with pytest.raises(grpc.aio.AioRpcError) as caught:
             await call
     return caught.value

@@ -20,11 +20,11 @@ from apidiscovery_service.serving.grpc.calls import Service
 from google.protobuf.message import Message
 from grpclib.client import Channel
 from metrics_text import sample_sum
+from waiting import WITHIN_S
 
 SERVICE = "apidiscovery.service.v1.DiscoveryService"
 
 # An upper bound for anything here; a busy machine is many times slower.
-DEADLINE_S = 30.0
 
 _LARGE_BYTES = 64 * 1024 * 1024
 
@@ -153,7 +153,7 @@ async def raw_get(channel: grpc.aio.Channel, request: discovery_pb2.GetDiscovery
     call = channel.unary_unary(
         f"/{SERVICE}/GetDiscovery", discovery_pb2.GetDiscoveryRequest.SerializeToString
     )
-    return await call(request, timeout=DEADLINE_S)
+    return await call(request, timeout=WITHIN_S)
 
 
 def raw_watch(
@@ -171,7 +171,7 @@ async def next_bytes(
     call: grpc.aio.UnaryStreamCall[discovery_pb2.WatchDiscoveryRequest, bytes],
 ) -> bytes:
     """Return the next message of a raw watch."""
-    async with asyncio.timeout(DEADLINE_S):
+    async with asyncio.timeout(WITHIN_S):
         message = await call.read()
     assert isinstance(message, bytes)
     return message
@@ -179,7 +179,7 @@ async def next_bytes(
 
 async def next_message(call: grpc.aio.UnaryStreamCall[Any, MessageT]) -> MessageT:
     """Return the next message of a stream, which must not end."""
-    async with asyncio.timeout(DEADLINE_S):
+    async with asyncio.timeout(WITHIN_S):
         message = await call.read()
     assert message is not grpc.aio.EOF, await call.code()
     return cast("MessageT", message)

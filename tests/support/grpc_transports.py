@@ -12,7 +12,7 @@ from apidiscovery_client.transports.async_betterproto import AsyncBetterprotoTra
 from apidiscovery_client.transports.async_grpc import AsyncGrpcTransport
 from apidiscovery_client.transports.betterproto import BetterprotoTransport
 from apidiscovery_client.transports.grpc import GrpcTransport
-from grpc_server import DEADLINE_S
+from waiting import WITHIN_S
 
 AnyTransport: TypeAlias = (
     AsyncGrpcTransport | AsyncBetterprotoTransport | GrpcTransport | BetterprotoTransport
@@ -32,7 +32,7 @@ class Listener:
     def __init__(self, transport: AnyTransport, held: FetchedSnapshot | None) -> None:
         self.telling = transport.listen(held)
 
-    async def next(self, within_s: float = DEADLINE_S) -> FetchedSnapshot:
+    async def next(self, within_s: float = WITHIN_S) -> FetchedSnapshot:
         """Return the next snapshot; raise `StopAsyncIteration` at the end."""
         async with asyncio.timeout(within_s):
             if isinstance(self.telling, AsyncGenerator):
@@ -43,7 +43,7 @@ class Listener:
         return told
 
     async def until(
-        self, condition: Callable[[FetchedSnapshot], bool], within_s: float = DEADLINE_S
+        self, condition: Callable[[FetchedSnapshot], bool], within_s: float = WITHIN_S
     ) -> FetchedSnapshot:
         """Return the next snapshot for which a condition is true."""
         async with asyncio.timeout(within_s):
@@ -66,7 +66,7 @@ class Driven:
         self.traffic = transport.traffic
 
     async def fetch(self, held: FetchedSnapshot | None = None) -> FetchedSnapshot:
-        async with asyncio.timeout(DEADLINE_S):
+        async with asyncio.timeout(WITHIN_S):
             if isinstance(self.transport, AsyncGrpcTransport | AsyncBetterprotoTransport):
                 return await self.transport.fetch(held)
             return await asyncio.to_thread(self.transport.fetch, held)
@@ -100,7 +100,7 @@ async def opened(family: str, server: GrpcServer | str, **options: float) -> Asy
         await driven.close()
 
 
-def local(address: str, timeout_s: float | None = DEADLINE_S, **more: str) -> GrpcServer:
+def local(address: str, timeout_s: float | None = WITHIN_S, **more: str) -> GrpcServer:
     """Return a server of this machine without TLS."""
     token = more.get("token")
     return GrpcServer(address=address, token=token, request_timeout_s=timeout_s)

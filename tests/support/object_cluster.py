@@ -7,10 +7,10 @@ from http.client import HTTPConnection
 import fake_api_server
 from apidiscovery_client.testing import FakeApiServer
 from fake_api_server import Answer, Request
+from waiting import WITHIN_S
 
 _FORWARDED = ("accept", "if-none-match", "authorization")
 _SENT_BACK = ("etag", "retry-after")
-_TIMEOUT_S = 30.0
 
 
 class ObjectCluster(fake_api_server.FakeApiServer):
@@ -36,7 +36,7 @@ class ObjectCluster(fake_api_server.FakeApiServer):
 
     def _forward(self, request: Request) -> Answer:
         host = self.fake.url.removeprefix("http://")
-        with closing(HTTPConnection(host, timeout=_TIMEOUT_S)) as connection:
+        with closing(HTTPConnection(host, timeout=WITHIN_S)) as connection:
             sent = {name: request.headers[name] for name in _FORWARDED if name in request.headers}
             connection.request(request.method, request.path, headers=sent)
             told = connection.getresponse()

@@ -31,6 +31,7 @@ from apidiscovery_service.store.memory import MemoryStore
 from http_server import running
 from openapi_recipes import FakeRecipes
 from raw_http import RawResponse, request
+from waiting import WITHIN_S
 
 PATH = "/apis/internal.apiserver.k8s.io/v1alpha1/storageversions"
 WATCH_PATH = "/apis/internal.apiserver.k8s.io/v1alpha1/watch/storageversions"
@@ -38,7 +39,6 @@ LEASES = "/apis/coordination.k8s.io/v1/leases"
 NAMESPACED_LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
 
 JSON = "application/json"
-_TIMEOUT_S = 30.0
 
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 TABLE = f"{JSON};as=Table;v=v1;g=meta.k8s.io"
@@ -75,7 +75,7 @@ class WatchConnection:
     """
 
     def __init__(self, port: int, target: str, headers: Sequence[tuple[str, str]]) -> None:
-        self.connection = socket.create_connection(("127.0.0.1", port), _TIMEOUT_S)
+        self.connection = socket.create_connection(("127.0.0.1", port), WITHIN_S)
         lines = [f"GET {target} HTTP/1.1", f"Host: 127.0.0.1:{port}"]
         lines += [f"{name}: {value}" for name, value in headers]
         self.connection.sendall("\r\n".join([*lines, "", ""]).encode())

@@ -11,10 +11,10 @@ from apidiscovery.service.v1.registry_pb2_grpc import RegistryServiceStub
 from crd_manifests import CRONTABS, edited
 from raw_http import RawResponse, get
 from server import Server
+from waiting import WITHIN_S
 
 INDEX = "/openapi/v3"
 PROTOBUF = "application/com.github.proto-openapi.spec.v3.v1.0+protobuf"
-DEADLINE_S = 30.0
 
 
 # Reading.
@@ -100,7 +100,7 @@ def publication(group: str, *documents: Mapping[str, Any]) -> registry_pb2.Publi
 def publish(server: Server, group: str, *documents: Mapping[str, Any]) -> str:
     """Publish a group; return the key of its document."""
     with registry(server) as stub:
-        stub.Publish(publication(group, *documents), timeout=DEADLINE_S)
+        stub.Publish(publication(group, *documents), timeout=WITHIN_S)
     return f"apis/{group}/v1"
 
 
@@ -109,13 +109,13 @@ def apply(server: Server, *definitions: Mapping[str, Any]) -> None:
         registry_pb2.ApplyRequest.Manifest(content=json.dumps(one).encode()) for one in definitions
     ]
     with registry(server) as stub:
-        stub.Apply(registry_pb2.ApplyRequest(manifests=manifests), timeout=DEADLINE_S)
+        stub.Apply(registry_pb2.ApplyRequest(manifests=manifests), timeout=WITHIN_S)
 
 
 def withdraw(server: Server, kind: registry_pb2.RegistrationKind.ValueType, name: str) -> None:
     reference = registry_pb2.RegistrationReference(kind=kind, name=name)
     with registry(server) as stub:
-        stub.Withdraw(registry_pb2.WithdrawRequest(registrations=[reference]), timeout=DEADLINE_S)
+        stub.Withdraw(registry_pb2.WithdrawRequest(registrations=[reference]), timeout=WITHIN_S)
 
 
 def crontabs(group: str, text: str = "") -> dict[str, Any]:

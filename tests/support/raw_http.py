@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
+from waiting import WITHIN_S
+
 _STATUS_LINE = re.compile(r"HTTP/1\.[01] ([0-9]{3}) .+")
-_TIMEOUT_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,7 @@ class RawResponse:
 def exchange(port: int, sent: bytes) -> bytes:
     """Send bytes; return all bytes until the server closes the connection."""
     received = bytearray()
-    with socket.create_connection(("127.0.0.1", port), _TIMEOUT_S) as connection:
+    with socket.create_connection(("127.0.0.1", port), WITHIN_S) as connection:
         try:
             connection.sendall(sent)
             while some := connection.recv(1 << 16):

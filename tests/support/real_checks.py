@@ -77,8 +77,8 @@ class ReleaseChecks:
                 without_addresses(get(f"{mirror.url}/apis", "application/json").json())
                 == without_addresses(theirs)
             ),
-            _HAS_ALL_WITHIN_S,
             "the list of groups is that of the cluster",
+            _HAS_ALL_WITHIN_S,
         )
 
     def test_the_mirror_has_its_resources_to_the_byte(
@@ -107,7 +107,7 @@ class ReleaseChecks:
                 del wanted[name]
             return True
 
-        eventually(are_there, _HAS_ALL_WITHIN_S, f"the documents {list(wanted)} are the cluster's")
+        eventually(are_there, f"the documents {list(wanted)} are the cluster's", _HAS_ALL_WITHIN_S)
         ours = get(f"{mirror.url}/openapi/v3", "application/json").json()["paths"]
         assert {name for name in paths if is_mirrored(cluster, name)} - ours.keys() == set()
 
@@ -131,8 +131,8 @@ def same_soon(mirror: Server, path: str, accept: str, theirs: Answer) -> None:
     """Wait until a document of the mirror equals that of the cluster, order included."""
     eventually(
         partial(_is_same, mirror, path, accept, theirs),
-        _HAS_ALL_WITHIN_S,
         f"{path} says what that of the cluster says",
+        _HAS_ALL_WITHIN_S,
     )
 
 

@@ -173,7 +173,7 @@ class RealCluster:
         command = Path(f"/proc/{pid}/cmdline").read_bytes().decode()
         self._command = command.removesuffix("\0").split("\0")
         os.kill(pid, signal.SIGKILL)
-        eventually(lambda: not self.is_listening(), _START_S, "it is dead")
+        eventually(lambda: not self.is_listening(), "it is dead", _START_S)
 
     def start_again(self) -> None:
         """Start the server that was killed, at the same address, and wait until it is ready."""
@@ -189,7 +189,7 @@ class RealCluster:
             )
         self._pid_file.write_text(str(process.pid), encoding="ascii")
         self._process = process
-        eventually(lambda: self.is_listening() and self.has("/readyz"), _START_S, "it is ready")
+        eventually(lambda: self.is_listening() and self.has("/readyz"), "it is ready", _START_S)
 
     def close(self) -> None:
         """End the server if it was started again; the script ends any other, and its etcd."""

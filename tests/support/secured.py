@@ -43,6 +43,7 @@ from apidiscovery_service.sources.catalog import kubernetes_catalog
 from certificates import Authority, KeyPair
 from fleet_clusters import cluster, fleet_of
 from openapi_recipes import APPS_DOCUMENT, APPS_KEY, FakeRecipes
+from waiting import WITHIN_S
 
 # By user. No log, error, metric or repr may ever show a token.
 TOKENS = {
@@ -94,7 +95,7 @@ class Secured:
             http2=http2,
             headers=bearer(user),
             trust_env=False,
-            timeout=30,
+            timeout=WITHIN_S,
         )
 
     def channel(self, certificate: KeyPair | None = None) -> grpc.aio.Channel:

@@ -42,7 +42,7 @@ class Server:
         self.process = process
         self.ready_file = folder / "ready.json"
         self._log = folder / "stderr"
-        eventually(self._is_up, START_S, "the server is ready")
+        eventually(self._is_up, "the server is ready", START_S)
         if process.poll() is not None:
             raise AssertionError(f"the server ended with {process.returncode}:\n{self.log()}")
         addresses = cast("dict[str, str | None]", json.loads(self.ready_file.read_bytes()))

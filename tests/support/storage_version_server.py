@@ -19,9 +19,9 @@ from apidiscovery_service.serving.grpc import DiscoveryService
 from apidiscovery_service.serving.grpc.storage_versions import StorageVersionService
 from apidiscovery_service.storage_versions.state import StorageVersions
 from apidiscovery_service.store.memory import MemoryStore
-from grpc_server import DEADLINE_S, GrpcServed
+from grpc_server import GrpcServed
 from store_wrapper import DisturbedStore
-from waiting import until
+from waiting import WITHIN_S, until
 
 Stub: TypeAlias = "storage_version_pb2_grpc.StorageVersionServiceAsyncStub"
 WatchCall: TypeAlias = grpc.aio.UnaryStreamCall[
@@ -146,5 +146,5 @@ def waiting(stub: Stub, *names: str, version: str = "") -> WaitCall:
 
 async def ended(call: WatchCall | WaitCall) -> tuple[grpc.StatusCode, str]:
     """Return the status with which a stream ends."""
-    async with asyncio.timeout(DEADLINE_S):
+    async with asyncio.timeout(WITHIN_S):
         return await call.code(), await call.details()

@@ -15,7 +15,7 @@ _LEAST_PAUSE_S, _MOST_PAUSE_S = 0.01, 0.1
 T = TypeVar("T")
 
 
-def eventually(look: Callable[[], T | None], within_s: float, what: str) -> T:
+def eventually(look: Callable[[], T | None], what: str, within_s: float = WITHIN_S) -> T:
     """Call `look` until it returns a true value, and return that value.
 
     Raises:

@@ -71,4 +71,4 @@ def test_half_open_connections_of_one_address_keep_no_other_out(open_server: Ser
     with half_open(port):
         assert [ask(port, "/livez").status for _ in range(20)] == [200] * 20
         # Of what overflows the kernel's backlog on a busy machine the server hears nothing.
-        eventually(lambda: refused(port) > 500, 60, "connections are refused")
+        eventually(lambda: refused(port) > 500, "connections are refused", 60)

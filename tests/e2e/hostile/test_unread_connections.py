@@ -22,10 +22,9 @@ from apidiscovery_service.sources.catalog import kubernetes_catalog
 from http_server import running
 from media_types import JSON_V2
 from raw_http2 import END_STREAM, RawHttp2, call, get
-from waiting import until
+from waiting import WITHIN_S, until
 
 _WATCH = "/apidiscovery.service.v1.DiscoveryService/WatchDiscovery"
-_WITHIN_S = 20.0
 
 FEW = UnreadLimits(
     caller_bytes=40 * RESERVED_BYTES, total_bytes=50 * RESERVED_BYTES, stalled_s=60.0
@@ -58,26 +57,26 @@ async def serving(unread: UnreadBudget) -> AsyncGenerator[tuple[int, int]]:
 
 async def fetched(port: int, source: str) -> httpx2.Response:
     transport = httpx2.AsyncHTTPTransport(local_address=source)
-    async with httpx2.AsyncClient(transport=transport, timeout=30) as asking:
+    async with httpx2.AsyncClient(transport=transport, timeout=WITHIN_S) as asking:
         headers = {"accept": JSON_V2, "accept-encoding": "identity"}  # small ones are never refused
         return await asking.get(f"http://127.0.0.1:{port}/apis", headers=headers)
 
 
 async def until_answered(port: int, source: str) -> None:
-    async with asyncio.timeout(_WITHIN_S):
+    async with asyncio.timeout(WITHIN_S):
         while (await fetched(port, source)).status_code != 200:  # noqa: ASYNC110 - nobody tells
             await asyncio.sleep(0.1)
 
 
 async def until_taken(unread: UnreadBudget, size: int) -> None:
-    await until(lambda: unread.total >= size, f"{size} bytes are taken", _WITHIN_S)
+    await until(lambda: unread.total >= size, f"{size} bytes are taken")
 
 
 async def test_an_http2_connection_that_takes_nothing_is_cut() -> None:
     async with serving(UnreadBudget(SHORT)) as (port, _):
         with RawHttp2(port) as stuck:
             stuck.ask(get("/apis", ("accept", JSON_V2)), 30)
-            await asyncio.wait_for(asyncio.to_thread(stuck.until_closed), _WITHIN_S)
+            await asyncio.wait_for(asyncio.to_thread(stuck.until_closed), WITHIN_S)
         assert (await fetched(port, "127.0.0.1")).status_code == 200
 
 
@@ -85,7 +84,7 @@ async def test_a_grpc_connection_that_takes_nothing_is_cut() -> None:
     async with serving(UnreadBudget(SHORT)) as (_, port):
         with RawHttp2(port) as stuck:
             stuck.ask(call(_WATCH), 3, b"\0" * 5)
-            await asyncio.wait_for(asyncio.to_thread(stuck.until_closed), _WITHIN_S)
+            await asyncio.wait_for(asyncio.to_thread(stuck.until_closed), WITHIN_S)
         await assert_a_call_is_answered(port)
 
 
@@ -134,7 +133,7 @@ async def test_when_all_room_is_taken_the_largest_hog_is_cut_for_others() -> Non
                 each.ask(get("/apis", ("accept", JSON_V2)))
             await until_taken(unread, 2 * FEW.total_bytes)
             await until_answered(port, "127.0.0.200")
-            await asyncio.wait_for(asyncio.to_thread(first.until_closed), _WITHIN_S)
+            await asyncio.wait_for(asyncio.to_thread(first.until_closed), WITHIN_S)
             for each in others:
                 await asyncio.to_thread(each.until_read)
             wanted = len(others) * RESERVED_BYTES
@@ -153,7 +152,7 @@ async def test_calls_beyond_the_room_wait_and_are_answered_when_there_is_some() 
             done, _ = await asyncio.wait([answer], timeout=0.3)
             assert not done
             stuck.close()
-            await asyncio.wait_for(answer, _WITHIN_S)
+            await asyncio.wait_for(answer, WITHIN_S)
 
 
 async def test_thousands_of_calls_at_once_have_nobody_elses_call_cancelled() -> None:

@@ -93,9 +93,9 @@ class Callers:
                     self.server.http_port, window=window, source=source, tls=self.bad
                 )
                 stack.enter_context(connection).ask(get(path, ("accept", accept)), STREAMS)
-            eventually(self.unread, 30, "places are taken")
+            eventually(self.unread, "places are taken")
             yield
-        eventually(lambda: not self.unread(), 30, "no place is taken")
+        eventually(lambda: not self.unread(), "no place is taken")
 
     @contextmanager
     def calling(self, method: str, request: bytes) -> Generator[None]:
@@ -106,9 +106,9 @@ class Callers:
             for number in range(3):
                 connection = RawHttp2(port, source=f"127.0.0.{10 + number}")
                 stack.enter_context(connection).ask(call(method), STREAMS, message)
-            eventually(self.unread, 30, "places are taken")
+            eventually(self.unread, "places are taken")
             yield
-        eventually(lambda: not self.unread(), 30, "no place is taken")
+        eventually(lambda: not self.unread(), "no place is taken")
 
 
 @pytest.fixture(scope="module")

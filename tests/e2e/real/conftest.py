@@ -28,10 +28,10 @@ def cluster(release: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         for crd in CRDS:  # one after the other, so that it is known which is first
             cluster.create(crd)
             path = path_of(crd)
-            eventually(partial(cluster.conditions, path), 30, "the CRD has a status")
+            eventually(partial(cluster.conditions, path), "the CRD has a status")
         for document in ("example.com/v1", "many.example.com/v1beta1"):
             path = f"/openapi/v3/apis/{document}"
-            eventually(partial(cluster.has, path), 30, path)
+            eventually(partial(cluster.has, path), path)
         yield cluster
 
 

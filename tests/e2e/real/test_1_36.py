@@ -151,11 +151,11 @@ def see_it_aggregated(cluster: RealCluster, group: str, resource: str, field: st
     def is_available() -> bool:
         return cluster.conditions(path).get("Available", ("",))[0] == "True"
 
-    eventually(is_available, 30, f"{group} is available")
-    eventually(is_discovered, 30, f"{group} is discovered")
+    eventually(is_available, f"{group} is available")
+    eventually(is_discovered, f"{group} is discovered")
     assert cluster.get(f"/apis/{group}/v1").json()["resources"][0]["name"] == resource
     document = f"/openapi/v3/apis/{group}/v1"
-    eventually(lambda: cluster.get(document).status == 200, 60, "the document is served")
+    eventually(lambda: cluster.get(document).status == 200, "the document is served", 60)
     for explain in (cluster.kubectl, cluster.apidiscovery):
         assert field in explain("explain", f"{resource}.{group}").stdout
 

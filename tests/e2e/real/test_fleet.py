@@ -62,7 +62,7 @@ def define(cluster: RealCluster) -> None:
         cluster.create(crd)
         paths.append(path_of(crd))
     for path in paths:
-        eventually(partial(cluster.conditions, path), SEEN_S, f"{path} has a status")
+        eventually(partial(cluster.conditions, path), f"{path} has a status", SEEN_S)
 
 
 @contextmanager
@@ -78,7 +78,7 @@ def extended(cluster: RealCluster, folder: Path) -> Generator[None]:
     with serving(folder, *flags) as server:
         cluster.create(*registered(EXTENSION, server.http_port, authority))
         path = f"/openapi/v3/apis/{EXTENSION}/v1"
-        eventually(lambda: cluster.has(path), SEEN_S, "the extension is aggregated")
+        eventually(lambda: cluster.has(path), "the extension is aggregated", SEEN_S)
         yield
 
 
@@ -245,10 +245,10 @@ def test_a_cluster_that_dies_is_served_as_it_was_and_comes_back(
     cluster.start_again()
     cluster.create(definition("crontabs", "CronTab", "v1", group="later.example.com"))
     path = "/apis/later.example.com/v1"
-    eventually(lambda: service.of(DEAD).get(path).status == 200, SEEN_S, "it has the definition")
-    eventually(lambda: not _warning(service, DEAD), SEEN_S, "it is current")
-    eventually(lambda: cluster.has(f"/openapi/v3{path}"), SEEN_S, "the cluster documents it")
-    eventually(lambda: cluster.has(f"/apis/{EXTENSION}/v1"), SEEN_S, "the extension is back")
+    eventually(lambda: service.of(DEAD).get(path).status == 200, "it has the definition", SEEN_S)
+    eventually(lambda: not _warning(service, DEAD), "it is current", SEEN_S)
+    eventually(lambda: cluster.has(f"/openapi/v3{path}"), "the cluster documents it", SEEN_S)
+    eventually(lambda: cluster.has(f"/apis/{EXTENSION}/v1"), "the extension is back", SEEN_S)
     now = agreed(cluster, service.of(DEAD))
     assert now[path, "application/json"].status == 200
     assert b"later.example.com" in now["/openapi/v2", "application/json"].body
@@ -272,7 +272,7 @@ def _last_words(cluster: RealCluster, service: Service) -> dict[Ask, Said]:
         if not changed:
             return said
         cluster.start_again()
-        eventually(lambda: not _warning(service, DEAD), SEEN_S, "it is current")
+        eventually(lambda: not _warning(service, DEAD), "it is current", SEEN_S)
     pytest.fail(f"it is not served as it was: {changed[:10]}")
 
 
@@ -288,7 +288,7 @@ def _sees(service: Service, release: str, why: str) -> None:
         warning = _warning(service, release)
         return words in warning and why in warning.lower()
 
-    eventually(is_told, SEEN_S, f"{NAMED[release]} is known to be down")
+    eventually(is_told, f"{NAMED[release]} is known to be down", SEEN_S)
 
 
 def _prints(service: Service, folder: Path, told: dict[str, tuple[int, str]]) -> None:

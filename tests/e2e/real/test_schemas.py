@@ -57,7 +57,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealCluster]:
             for version in one["spec"]["versions"]:
                 if version["served"]:
                     published = partial(_is_published, cluster, one["spec"], version["name"])
-                    eventually(published, 60, f"{one['metadata']['name']} {version['name']}")
+                    eventually(published, f"{one['metadata']['name']} {version['name']}", 60)
         yield cluster
 
 

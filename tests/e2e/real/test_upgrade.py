@@ -45,14 +45,14 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealCluster]:
     folder = tmp_path_factory.mktemp("real")
     with running("1.31", folder) as cluster:
         cluster.create(CRD)
-        eventually(partial(_has_stored, cluster), 30, "v1 is among storedVersions")
+        eventually(partial(_has_stored, cluster), "v1 is among storedVersions")
         spec = CRD["spec"]
         old, new = spec["versions"]
         versions = [{**old, "served": False, "storage": False}, {**new, "storage": True}]
         _apply(cluster, {**CRD, "spec": {**spec, "versions": versions, "conversion": WEBHOOK}})
         _apply(cluster, LATE)
         cluster.create(API_SERVICE)
-        eventually(partial(_is_down, cluster), 60, "the APIService is not available")
+        eventually(partial(_is_down, cluster), "the APIService is not available", 60)
         yield cluster
 
 

@@ -13,7 +13,7 @@ from certificates import Authority
 from fake_api_server import FakeApiServer, builtin
 from playwright.sync_api import Browser, Cookie, Page, expect
 from server import serving
-from waiting import WITHIN_S, eventually
+from waiting import eventually
 
 TOKENS = {"rita": "secret-of-rita", "ada": "secret-of-ada"}
 HIDDEN = "hidden-cluster"
@@ -146,7 +146,7 @@ def test_a_hidden_cluster_is_nowhere(served: Served, path: str) -> None:
             return shown == served.get(other, "rita").text
 
         # Pages of the search count the documents that it has read meanwhile.
-        eventually(is_like_one_that_never_existed, WITHIN_S, "the page tells nothing")
+        eventually(is_like_one_that_never_existed, "the page tells nothing")
     else:
         assert HIDDEN not in served.get(path, "rita").text
 

@@ -17,7 +17,7 @@ from playwright.sync_api import Browser, expect
 from raw_http import RawResponse, get
 from repository import GOLDEN
 from server import Server, serving
-from waiting import eventually
+from waiting import WITHIN_S, eventually
 
 DEPLOYMENT = "/ui/kinds/apps/v1/Deployment"
 BUILT_S = 60.0
@@ -130,11 +130,11 @@ def test_a_dead_cluster_is_told_with_its_reason(served: Mapping[str, Server]) ->
     url = served["fleet"].url
 
     def told(path: str) -> bool:
-        text = httpx2.get(url + path, trust_env=False, timeout=30).raise_for_status().text
+        text = httpx2.get(url + path, trust_env=False, timeout=WITHIN_S).raise_for_status().text
         return "gone" in text and ("refused" in text or "not answer" in text)
 
     for path in ("/ui/", "/ui/sources"):
-        eventually(partial(told, path), 30.0, f"{path} tells why")
+        eventually(partial(told, path), f"{path} tells why")
 
 
 def test_the_keyboard_is_enough(browser: Browser, served: Mapping[str, Server]) -> None:
@@ -195,11 +195,11 @@ def test_on_a_phone_the_fleet_shows_two_clusters_beside_a_kind(
 def test_an_installation_without_the_extra_says_what_it_lacks(tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['jinja2'] = None\n")
     with serving(tmp_path, "--store", "memory", env={"PYTHONPATH": str(tmp_path)}) as server:
-        page = httpx2.get(f"{server.url}/ui/kinds", trust_env=False, timeout=30)
+        page = httpx2.get(f"{server.url}/ui/kinds", trust_env=False, timeout=WITHIN_S)
         assert page.status_code == 404
         assert "need jinja2" in page.text
         assert "pip install 'apidiscovery[web]'" in page.text
-        assert httpx2.get(server.url, trust_env=False, timeout=30).json()["paths"]
+        assert httpx2.get(server.url, trust_env=False, timeout=WITHIN_S).json()["paths"]
 
 
 def test_a_chosen_theme_stays(browser: Browser, served: Mapping[str, Server]) -> None:
@@ -220,9 +220,9 @@ def test_a_chosen_theme_stays(browser: Browser, served: Mapping[str, Server]) ->
 def test_a_page_that_the_browser_has_is_not_sent_again(served: Mapping[str, Server]) -> None:
     for path in ("/ui/groups", "/ui/kinds/apps/v1/Deployment", "/ui/storage-versions"):
         url = served["catalogue"].url + path
-        first = httpx2.get(url, trust_env=False, timeout=30)
+        first = httpx2.get(url, trust_env=False, timeout=WITHIN_S)
         again = httpx2.get(
-            url, headers={"if-none-match": first.headers["etag"]}, trust_env=False, timeout=30
+            url, headers={"if-none-match": first.headers["etag"]}, trust_env=False, timeout=WITHIN_S
         )
         assert (first.status_code, again.status_code, again.content) == (200, 304, b""), path
         assert again.headers["etag"] == first.headers["etag"]
@@ -298,7 +298,7 @@ def test_what_is_not_served_is_not_found(served: Mapping[str, Server], path: str
 
 def test_clusters_with_and_without_a_kind_are_told(served: Mapping[str, Server]) -> None:
     link = f'<a href="{DEPLOYMENT}?cluster=east">east</a>'
-    eventually(lambda: link in text(served["fleet"], DEPLOYMENT), BUILT_S, "east is read")
+    eventually(lambda: link in text(served["fleet"], DEPLOYMENT), "east is read", BUILT_S)
     shown = text(served["fleet"], DEPLOYMENT)
     assert re.search(r"<dt>Not known in</dt>\s*<dd>gone</dd>", shown)
     other = text(served["fleet"], f"{DEPLOYMENT}?cluster=east")
@@ -312,7 +312,7 @@ def test_a_field_is_found_by_its_name_and_by_words(served: Mapping[str, Server])
         return text(server, f"/ui/search?q={query}", _FRAGMENT)
 
     eventually(
-        lambda: "still being read" not in found("renewBefore"), BUILT_S, "the index is built"
+        lambda: "still being read" not in found("renewBefore"), "the index is built", BUILT_S
     )
     link = "/ui/kinds/cert-manager.io/v1/Certificate?field=spec.renewBefore#spec.renewBefore"
     for query in ("renewBefore", "renew+before", "certificate+renewBefore", "spec.renewBefore"):
@@ -326,7 +326,7 @@ def test_a_search_says_whose_fields_are_not_known(served: Mapping[str, Server]) 
         return text(served["fleet"], "/ui/search?q=maxSurge", _FRAGMENT)
 
     said = "The fields of 2 clusters are not known."  # `east` publishes no OpenAPI
-    eventually(lambda: said in found(), BUILT_S, "what is known is read")
+    eventually(lambda: said in found(), "what is known is read", BUILT_S)
 
 
 @pytest.mark.parametrize(

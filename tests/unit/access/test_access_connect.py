@@ -9,13 +9,13 @@ import pytest
 from apidiscovery_service.access.limits import CallerLimits
 from connect_server import DISCOVERY, END, GET, TRAILERS, WATCH, arriving, enveloped, envelopes
 from secured import bearer, secured
+from waiting import WITHIN_S
 
 JSON = {"content-type": "application/json"}
 STREAM = {"content-type": "application/connect+json"}
 WEB = {"content-type": "application/grpc-web"}
 READ = f"{GET}?connect=v1&encoding=json&message=%7B%7D"
 HEARTBEAT = "/apidiscovery.service.v1.StorageVersionService/Heartbeat"
-DEADLINE_S = 30.0
 
 
 async def test_callers_are_identified(tmp_path: Path) -> None:
@@ -82,7 +82,7 @@ async def test_a_stream_ends_when_its_token_is_revoked(tmp_path: Path, *, http2:
     async with (
         secured(tmp_path) as server,
         server.client("rita", http2=http2) as http,
-        asyncio.timeout(DEADLINE_S),
+        asyncio.timeout(WITHIN_S),
         http.stream("POST", WATCH, content=enveloped(b"{}"), headers=STREAM) as answer,
     ):
         messages = arriving(answer)
@@ -98,7 +98,7 @@ async def test_the_streams_of_a_caller_are_limited(tmp_path: Path) -> None:
     async with (
         secured(tmp_path, limits=limits) as server,
         server.client("rita") as http,
-        asyncio.timeout(DEADLINE_S),
+        asyncio.timeout(WITHIN_S),
         http.stream("POST", WATCH, content=enveloped(b"{}"), headers=STREAM) as answer,
     ):
         messages = arriving(answer)

@@ -25,9 +25,8 @@ from grpc_reflection.v1alpha import reflection, reflection_pb2
 from metrics_text import sample_sum
 from openapi_recipes import APPS_KEY
 from secured import TOKENS, Secured, bearer, secured
-from waiting import until
+from waiting import WITHIN_S, until
 
-DEADLINE_S = 30.0
 OK, DENIED = grpc.StatusCode.OK, grpc.StatusCode.PERMISSION_DENIED
 NOBODY = grpc.StatusCode.UNAUTHENTICATED
 
@@ -60,7 +59,7 @@ def call_of(path: str, request: bytes = b"") -> Call:
 
     async def call(channel: grpc.aio.Channel, metadata: Metadata) -> object:
         method: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(path)
-        return await method(request, metadata=metadata, timeout=DEADLINE_S)
+        return await method(request, metadata=metadata, timeout=WITHIN_S)
 
     return call
 
@@ -74,7 +73,7 @@ def stream_of(path: str, request: bytes = b"") -> Call:
 
     async def call(channel: grpc.aio.Channel, metadata: Metadata) -> object:
         method: grpc.aio.UnaryStreamMultiCallable[bytes, bytes] = channel.unary_stream(path)
-        call = method(request, metadata=metadata, timeout=DEADLINE_S)
+        call = method(request, metadata=metadata, timeout=WITHIN_S)
         message = await call.read()
         if message is grpc.aio.EOF:
             raise AssertionError(await call.code())
@@ -158,7 +157,7 @@ def watchers(served: Secured) -> float:
 
 async def ended(call: Any) -> tuple[grpc.StatusCode, str]:  # noqa: ANN401 - a call
     """Return the status of a stream that ends."""
-    async with asyncio.timeout(DEADLINE_S):
+    async with asyncio.timeout(WITHIN_S):
         code, details = await call.code(), await call.details()
     return code, details
 
@@ -210,7 +209,7 @@ async def test_the_watches_of_a_caller_are_limited(tmp_path: Path) -> None:
         other = watching(channel, given("ada"))
         assert await other.read() is not grpc.aio.EOF
         calls[0].cancel()
-        async with asyncio.timeout(DEADLINE_S):
+        async with asyncio.timeout(WITHIN_S):
             while await outcome(watch, channel, given("rita")) is not OK:  # noqa: ASYNC110 - nor this
                 await asyncio.sleep(0.01)
 
@@ -270,7 +269,7 @@ async def test_a_call_is_refused_before_its_message_is_read(served: Secured) -> 
             begin: grpc.aio.StreamStreamMultiCallable[bytes, bytes]
             begin = channel.stream_stream(f"/{SERVICE.full_name}/{method}")
             for user, code in (("", NOBODY), ("nemo", DENIED)):
-                call = begin(nothing(), metadata=given(user), timeout=DEADLINE_S)
+                call = begin(nothing(), metadata=given(user), timeout=WITHIN_S)
                 assert await call.code() is code
 
 
@@ -282,7 +281,7 @@ async def test_a_call_without_a_valid_message_is_an_invalid_argument(
         for method in ("GetDiscovery", "WatchDiscovery"):
             begin: grpc.aio.StreamStreamMultiCallable[bytes, bytes]
             begin = channel.stream_stream(f"/{SERVICE.full_name}/{method}")
-            call = begin(iter(messages), metadata=given("rita"), timeout=DEADLINE_S)
+            call = begin(iter(messages), metadata=given("rita"), timeout=WITHIN_S)
             assert await call.code() is grpc.StatusCode.INVALID_ARGUMENT
 
 

@@ -144,7 +144,7 @@ def group(server: Server) -> dict[str, tuple[str, list[str]]]:
 
 
 def becomes(server: Server, want: dict[str, tuple[str, list[str]]]) -> None:
-    eventually(lambda: group(server) == want, 30, f"the group is {want}")
+    eventually(lambda: group(server) == want, f"the group is {want}")
 
 
 BOTH = {"v1": ("Current", ["widgets", "shelves"]), "v1beta1": ("Current", ["widgets"])}
@@ -183,11 +183,11 @@ async def test_our_service_follows_its_changes_by_their_etags(
         server = await asyncio.to_thread(serve, "--config", str(config), "--store", "memory")
         await asyncio.to_thread(becomes, server, BOTH)
         before = discovery.etag
-        await asyncio.to_thread(eventually, lambda: asked_with(before), 30, "it is asked again")
+        await asyncio.to_thread(eventually, lambda: asked_with(before), "it is asked again")
         discovery.update([ApiGroup("example.dev", [ApiVersion("v1", [SHELVES])])])
         await asyncio.to_thread(becomes, server, {"v1": ("Current", ["shelves"])})
         after = discovery.etag
-        await asyncio.to_thread(eventually, lambda: asked_with(after), 30, "it is asked again")
+        await asyncio.to_thread(eventually, lambda: asked_with(after), "it is asked again")
 
 
 def _document(server: Server) -> dict[str, Any]:
@@ -196,7 +196,7 @@ def _document(server: Server) -> dict[str, Any]:
         value: dict[str, Any] = found.json() if found.status == 200 else {}
         return value if "x-apidiscovery-generated" not in value and value else None
 
-    return eventually(look, 30, "the document of the application itself")
+    return eventually(look, "the document of the application itself")
 
 
 async def test_a_new_version_needs_no_restart(discovery: DiscoveryApp, tmp_path: Path) -> None:

@@ -19,9 +19,8 @@ from either_client import Either, InThreads, waited
 from fake_api_server import aggregated, served_group
 from proxies import TcpProxy
 from server import Server, serving
-from waiting import eventually, until
+from waiting import WITHIN_S, eventually, until
 
-WITHIN_S = 20.0
 QUICK = ClientOptions(miss_recheck_s=0.0, negative_ttl_s=0.0, first_retry_s=0.05)
 
 
@@ -117,7 +116,6 @@ def manifests(folder: Manifests, changing: Server) -> Manifests:
     with DiscoveryClient(changing.url, cache=False) as client:
         eventually(
             lambda: [found.name for found in client.refresh().groups] == ["widgets.example.com"],
-            WITHIN_S,
             "only widgets are served",
         )
     return folder

@@ -10,7 +10,6 @@ import httpx2
 import pytest
 from apidiscovery.service.v1 import discovery_pb2, openapi_pb2
 from connect_server import (
-    DEADLINE_S,
     DOCUMENT,
     END,
     TRAILERS,
@@ -23,7 +22,7 @@ from connect_server import (
 )
 from groups import contribution
 from openapi_recipes import APPS_DOCUMENT, APPS_KEY
-from waiting import until
+from waiting import WITHIN_S, until
 
 JSON = {"content-type": "application/connect+json"}
 PROTO = {"content-type": "application/connect+proto"}
@@ -37,7 +36,7 @@ async def stream(
 ) -> AsyncGenerator[httpx2.Response]:
     """Open a watch."""
     async with (
-        asyncio.timeout(DEADLINE_S),
+        asyncio.timeout(WITHIN_S),
         served.http.stream("POST", WATCH, content=enveloped(message), headers=headers) as answer,
     ):
         yield answer
@@ -155,7 +154,7 @@ async def test_unread_bytes_of_a_client_are_counted() -> None:
         f"POST {DOCUMENT} HTTP/1.1\r\nhost: a\r\ncontent-type: application/connect+proto\r\n"
         f"content-length: {len(request)}\r\n\r\n"
     )
-    async with connected(FIRST, document=document) as served, asyncio.timeout(DEADLINE_S):
+    async with connected(FIRST, document=document) as served, asyncio.timeout(WITHIN_S):
         loop = asyncio.get_running_loop()
         with socket.socket() as client:
             client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)

@@ -14,15 +14,15 @@ from apidiscovery_betterproto.apidiscovery.service import v1
 from apidiscovery_service.sources.catalog import kubernetes_catalog
 from grpc_contributions import APPS, CORE, EXAMPLES, large
 from grpc_holding import Holding
-from grpc_server import DEADLINE_S, Served, raw_get, serving
+from grpc_server import Served, raw_get, serving
 from grpclib.exceptions import GRPCError
-from waiting import until
+from waiting import WITHIN_S, until
 
 
 async def get(served: Served, request: v1.GetDiscoveryRequest) -> v1.GetDiscoveryResponse:
     async with served.grpclib_channel() as channel:
         stub = v1.DiscoveryServiceStub(channel)
-        return await stub.get_discovery(request, timeout=DEADLINE_S)
+        return await stub.get_discovery(request, timeout=WITHIN_S)
 
 
 @asynccontextmanager
@@ -42,7 +42,7 @@ async def next_changes(
     stream: AsyncIterator[v1.WatchDiscoveryResponse],
 ) -> v1.WatchDiscoveryResponseChanges:
     kind, changes = "heartbeat", None
-    async with asyncio.timeout(DEADLINE_S):
+    async with asyncio.timeout(WITHIN_S):
         while kind == "heartbeat":  # one may come before, on a busy machine
             kind, changes = betterproto.which_one_of(await anext(stream), "event")
     assert kind == "changes"
@@ -85,7 +85,7 @@ async def test_a_watch_gets_changes_and_heartbeats_and_ends_when_left() -> None:
             apply(held, second.delta)
             assert second.delta.removed == [""]
             assert held.etag(discovery_pb2.DISCOVERY_SCOPE_ALL) == second.etag
-            async with asyncio.timeout(DEADLINE_S):
+            async with asyncio.timeout(WITHIN_S):
                 message = await anext(stream)
             assert betterproto.which_one_of(message, "event")[0] == "heartbeat"
             assert message.heartbeat.etag == second.etag
@@ -101,7 +101,7 @@ async def test_watch_ends_with_unavailable_when_the_server_stops() -> None:
         await next_changes(stream)
         reading = asyncio.create_task(cast("Coroutine[None, None, object]", anext(stream)))
         await asyncio.sleep(0)
-        await served.server.stop(DEADLINE_S)
+        await served.server.stop(WITHIN_S)
         with pytest.raises(GRPCError) as caught:
             await reading
     assert caught.value.status == grpclib.const.Status.UNAVAILABLE
@@ -109,7 +109,7 @@ async def test_watch_ends_with_unavailable_when_the_server_stops() -> None:
 
 async def test_a_document_above_the_default_limit_of_4_mib_passes() -> None:
     size = 5 * 1024 * 1024
-    async with asyncio.timeout(DEADLINE_S), serving(large(size, 20, 10)) as served:
+    async with asyncio.timeout(WITHIN_S), serving(large(size, 20, 10)) as served:
         request = v1.GetDiscoveryRequest(scope=v1.DiscoveryScope.from_string("GROUPS"))
         response = await get(served, request)
         message = await served.encoding.current.list_message(core=False)

@@ -18,9 +18,10 @@ from grpc_contributions import (
     transitions,
 )
 from grpc_holding import Holding
-from grpc_server import DEADLINE_S, serving
+from grpc_server import serving
 from hypothesis import given
 from hypothesis import strategies as st
+from waiting import WITHIN_S
 
 SCOPE_CORE, SCOPE_GROUPS, SCOPE_ALL = (
     discovery_pb2.DISCOVERY_SCOPE_CORE,
@@ -33,9 +34,7 @@ async def whole(
     stub: "discovery_pb2_grpc.DiscoveryServiceAsyncStub",
     scope: discovery_pb2.DiscoveryScope.ValueType,
 ) -> discovery_pb2.GetDiscoveryResponse:
-    return await stub.GetDiscovery(
-        discovery_pb2.GetDiscoveryRequest(scope=scope), timeout=DEADLINE_S
-    )
+    return await stub.GetDiscovery(discovery_pb2.GetDiscoveryRequest(scope=scope), timeout=WITHIN_S)
 
 
 async def delta_to(
@@ -44,7 +43,7 @@ async def delta_to(
     scope: discovery_pb2.DiscoveryScope.ValueType = SCOPE_ALL,
 ) -> discovery_pb2.GetDiscoveryResponse:
     request = discovery_pb2.GetDiscoveryRequest(scope=scope, known_groups=known)
-    response = await stub.GetDiscovery(request, timeout=DEADLINE_S)
+    response = await stub.GetDiscovery(request, timeout=WITHIN_S)
     assert response.WhichOneof("result") == "delta"
     return response
 

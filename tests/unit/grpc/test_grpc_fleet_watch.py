@@ -29,10 +29,11 @@ from fleet_server import (
 )
 from google.protobuf.duration_pb2 import Duration
 from grpc_errors import refusal
-from grpc_server import DEADLINE_S, next_message
+from grpc_server import next_message
 from hypothesis import given
 from hypothesis import strategies as st
 from metrics_text import sample_sum
+from waiting import WITHIN_S
 
 APPS = group("apps", "Job", versions=("v2", "v1"))
 OLDER = group("apps", "Job")
@@ -267,7 +268,7 @@ async def test_a_watch_misses_nothing_of_a_fleet_that_flaps(served: Served, stub
             await asyncio.sleep(0)
             if chance.random() < 0.1 and matrix != served.fleet.scope().matrix():
                 matrix = await taken(call, received)
-        async with asyncio.timeout(DEADLINE_S):
+        async with asyncio.timeout(WITHIN_S):
             while matrix != served.fleet.scope().matrix():
                 matrix = await taken(call, received)
 
@@ -276,7 +277,7 @@ async def test_betterproto_reads_the_same() -> None:
     async with (
         serving(cluster("east", APPS, labels={"region": "eu"}), cluster("west", OLDER)) as served,
         served.grpclib_channel() as channel,
-        asyncio.timeout(DEADLINE_S),
+        asyncio.timeout(WITHIN_S),
     ):
         stub = v1.FleetServiceStub(channel)
         listed = await stub.list_clusters(v1.ListClustersRequest(with_group_versions=True))

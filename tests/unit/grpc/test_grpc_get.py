@@ -24,7 +24,6 @@ from grpc_contributions import APPS, CORE, EXAMPLES
 from grpc_errors import details_of, refusal, status_of, violations_of
 from grpc_holding import Holding, document_of
 from grpc_server import (
-    DEADLINE_S,
     Served,
     next_bytes,
     next_message,
@@ -33,6 +32,7 @@ from grpc_server import (
     serving,
 )
 from repository import GOLDEN
+from waiting import WITHIN_S
 
 RECORDED = GOLDEN / "builtin"
 V2 = discovery_pb2.DISCOVERY_VERSION_V2
@@ -106,7 +106,7 @@ async def get(
     served: Served, request: discovery_pb2.GetDiscoveryRequest
 ) -> discovery_pb2.GetDiscoveryResponse:
     async with served.stub() as stub:
-        return await stub.GetDiscovery(request, timeout=DEADLINE_S)
+        return await stub.GetDiscovery(request, timeout=WITHIN_S)
 
 
 async def failure_of(

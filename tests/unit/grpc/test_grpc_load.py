@@ -13,7 +13,6 @@ from apidiscovery.service.v1 import discovery_pb2, discovery_pb2_grpc
 from grpc_contributions import APPS, CORE, EXAMPLES, large, one_group, random_step, resource
 from grpc_holding import Holding
 from grpc_server import (
-    DEADLINE_S,
     SERVICE,
     Served,
     WatchCall,
@@ -24,7 +23,7 @@ from grpc_server import (
     raw_watch,
     serving,
 )
-from waiting import until
+from waiting import WITHIN_S, until
 
 SCOPES = (
     discovery_pb2.DISCOVERY_SCOPE_CORE,
@@ -55,12 +54,12 @@ async def test_a_slow_reader_gets_few_messages_and_the_right_state() -> None:
                     # Over a connection of its own: the server is not kept from sending.
                     await stub.GetDiscovery(
                         discovery_pb2.GetDiscoveryRequest(scope=discovery_pb2.DISCOVERY_SCOPE_CORE),
-                        timeout=DEADLINE_S,
+                        timeout=WITHIN_S,
                     )
                 else:
                     await asyncio.sleep(0)
             served.registry.publish(*EXAMPLES[:2])
-            final = await stub.GetDiscovery(discovery_pb2.GetDiscoveryRequest(), timeout=DEADLINE_S)
+            final = await stub.GetDiscovery(discovery_pb2.GetDiscoveryRequest(), timeout=WITHIN_S)
         received: list[int] = []
         while held.etag(discovery_pb2.DISCOVERY_SCOPE_ALL) != final.etag:
             message = await next_bytes(call)
@@ -165,7 +164,7 @@ async def test_fifty_watches_all_arrive_at_the_same_state() -> None:
         expected: dict[discovery_pb2.DiscoveryScope.ValueType, Holding] = {}
         for scope in SCOPES:
             request = discovery_pb2.GetDiscoveryRequest(scope=scope)
-            expected[scope] = Holding.of(await stub.GetDiscovery(request, timeout=DEADLINE_S))
+            expected[scope] = Holding.of(await stub.GetDiscovery(request, timeout=WITHIN_S))
         await until(
             lambda: (
                 any(task.done() for task in tasks)
@@ -181,7 +180,7 @@ async def test_fifty_watches_all_arrive_at_the_same_state() -> None:
 
 async def test_a_document_above_the_default_limit_passes_in_every_way() -> None:
     async with (
-        asyncio.timeout(DEADLINE_S),
+        asyncio.timeout(WITHIN_S),
         serving(large(LARGE_BYTES), CORE) as served,
         served.channel() as channel,
     ):
@@ -233,7 +232,7 @@ async def test_no_call_of_a_burst_is_dropped() -> None:
             for number in range(_CONNECTIONS)
         ]
         for channel in channels:
-            grpc.channel_ready_future(channel).result(DEADLINE_S)
+            grpc.channel_ready_future(channel).result(WITHIN_S)
         calls: list[grpc.Call] = []
         for channel in channels:
             method: grpc.UnaryUnaryMultiCallable[bytes, bytes]

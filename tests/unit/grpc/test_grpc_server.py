@@ -20,14 +20,13 @@ from grpc_reflection.v1alpha.proto_reflection_descriptor_database import (
     ProtoReflectionDescriptorDatabase,
 )
 from grpc_server import (
-    DEADLINE_S,
     SERVICE,
     Served,
     next_changes,
     raw_get,
     serving,
 )
-from waiting import until
+from waiting import WITHIN_S, until
 
 SERVING = health_pb2.HealthCheckResponse.SERVING
 NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
@@ -53,13 +52,13 @@ async def health_of(served: Served | registry_server.Served, service: str) -> in
             health_pb2.HealthCheckResponse.FromString,
         )
         request = health_pb2.HealthCheckRequest(service=service)
-        return (await check(request, timeout=DEADLINE_S)).status
+        return (await check(request, timeout=WITHIN_S)).status
 
 
 async def next_status(
     call: grpc.aio.UnaryStreamCall[health_pb2.HealthCheckRequest, health_pb2.HealthCheckResponse],
 ) -> int:
-    async with asyncio.timeout(DEADLINE_S):
+    async with asyncio.timeout(WITHIN_S):
         response = await call.read()
     assert isinstance(response, health_pb2.HealthCheckResponse)
     return response.status
@@ -80,7 +79,7 @@ async def test_a_watch_of_health_follows_a_server_from_start_to_stop(service: st
         assert await next_status(call) == NOT_SERVING
         await served.server.set_ready()
         assert await next_status(call) == SERVING
-        stopping = asyncio.create_task(served.server.stop(DEADLINE_S))
+        stopping = asyncio.create_task(served.server.stop(WITHIN_S))
         assert await next_status(call) == NOT_SERVING
         call.cancel()
         await stopping
@@ -164,13 +163,13 @@ async def test_stopping_ends_watches_at_once_with_unavailable() -> None:
             await next_changes(call)
         assert (served.watchers, ended(served, "WatchDiscovery")) == (10, 0)
         since = loop.time()
-        stopping = asyncio.create_task(served.server.stop(DEADLINE_S))
+        stopping = asyncio.create_task(served.server.stop(WITHIN_S))
         for call in calls:
             error = await refusal(call.read())
             assert error.code() == grpc.StatusCode.UNAVAILABLE
             assert error.details() == "the server is stopping"
         await stopping
-        assert loop.time() - since < DEADLINE_S / 2
+        assert loop.time() - since < WITHIN_S / 2
         await until(lambda: ended(served, "WatchDiscovery", code="UNAVAILABLE") == 10)
         assert served.watchers == 0
 
@@ -187,9 +186,9 @@ async def test_stopping_ends_a_watch_that_is_not_read_when_the_grace_is_over() -
                 await asyncio.sleep(0)
         since = loop.time()
         await served.server.stop(0.3)
-        assert loop.time() - since < DEADLINE_S / 2
+        assert loop.time() - since < WITHIN_S / 2
         with pytest.raises(grpc.aio.AioRpcError) as caught:  # noqa: PT012 - what was sent comes first
-            async with asyncio.timeout(DEADLINE_S):
+            async with asyncio.timeout(WITHIN_S):
                 while await call.read() is not grpc.aio.EOF:
                     pass
         assert caught.value.code() == grpc.StatusCode.UNAVAILABLE
@@ -212,7 +211,7 @@ def ended(served: Served, method: str, **labels: str) -> float:
 async def test_calls_are_counted_by_method_and_code(served: Served) -> None:
     async with served.stub() as stub:
         for _ in range(3):
-            await stub.GetDiscovery(discovery_pb2.GetDiscoveryRequest(), timeout=DEADLINE_S)
+            await stub.GetDiscovery(discovery_pb2.GetDiscoveryRequest(), timeout=WITHIN_S)
         await fail_each_way(served, stub)
     # A caller may hear of a failure a moment before it is counted.
     await until(lambda: ended(served, "GetDiscovery") + ended(served, "WatchDiscovery") == 9)
@@ -260,8 +259,8 @@ async def test_the_blocking_stub_works_too(served: Served) -> None:
     def call() -> tuple[str, str]:
         with grpc.insecure_channel(served.target) as channel:
             stub = discovery_pb2_grpc.DiscoveryServiceStub(channel)
-            got = stub.GetDiscovery(discovery_pb2.GetDiscoveryRequest(), timeout=DEADLINE_S)
-            stream = stub.WatchDiscovery(discovery_pb2.WatchDiscoveryRequest(), timeout=DEADLINE_S)
+            got = stub.GetDiscovery(discovery_pb2.GetDiscoveryRequest(), timeout=WITHIN_S)
+            stream = stub.WatchDiscovery(discovery_pb2.WatchDiscoveryRequest(), timeout=WITHIN_S)
             return got.etag, next(iter(stream)).changes.etag
 
     got, watched = await asyncio.to_thread(call)

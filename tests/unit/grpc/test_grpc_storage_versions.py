@@ -17,7 +17,7 @@ from google.rpc import (  # pyright: ignore[reportMissingTypeStubs] - typed, wit
     error_details_pb2,
 )
 from grpc_errors import details_of, refusal, violations_of
-from grpc_server import DEADLINE_S, next_message
+from grpc_server import next_message
 from storage_version_server import (
     Served,
     Stub,
@@ -29,6 +29,7 @@ from storage_version_server import (
     watching,
 )
 from store_wrapper import failing, once
+from waiting import WITHIN_S
 
 CREATED, UPDATED, UNCHANGED = (
     pb.ReportedStorageVersion.OUTCOME_CREATED,
@@ -401,7 +402,7 @@ async def test_a_cancelled_report_is_not_stored(served: Served, stub: Stub) -> N
     call = stub.Report(
         pb.ReportRequest(api_server_id=server, resources=[resource("deployments", "v1")])
     )
-    async with asyncio.timeout(DEADLINE_S):
+    async with asyncio.timeout(WITHIN_S):
         await arrived.wait()
     assert call.cancel()
     await served.counted("Report", "CANCELLED", 1)

@@ -16,6 +16,7 @@ from google.protobuf.duration_pb2 import Duration
 from grpc_errors import refusal
 from secured import TOKENS, Secured, bearer, secured
 from storage_version_server import Served, Stub, resource, serving
+from waiting import WITHIN_S
 
 OK, DENIED = grpc.StatusCode.OK, grpc.StatusCode.PERMISSION_DENIED
 NOBODY = grpc.StatusCode.UNAUTHENTICATED
@@ -30,7 +31,6 @@ GRANTS = (
 )
 READERS = (NOBODY, NOBODY, OK, OK, OK, OK)
 REPORTERS = (NOBODY, NOBODY, DENIED, DENIED, OK, OK)
-DEADLINE_S = 30.0
 
 Metadata = tuple[tuple[str, str], ...]
 
@@ -119,7 +119,7 @@ METHODS: dict[str, tuple[Callable[[Stub, Metadata], Awaitable[object]], object]]
 
 async def outcome(call: Awaitable[object]) -> grpc.StatusCode:
     try:
-        async with asyncio.timeout(DEADLINE_S):
+        async with asyncio.timeout(WITHIN_S):
             await call
     except grpc.aio.AioRpcError as error:
         # These errors are of admitted callers.
@@ -165,7 +165,7 @@ async def test_streams_end_with_their_token(running: Both, stub: Stub) -> None:
     for call in (*rita, ada):
         assert await call.read() is not grpc.aio.EOF
     running.front.write_tokens(["ada"])
-    async with asyncio.timeout(DEADLINE_S):
+    async with asyncio.timeout(WITHIN_S):
         for call in rita:
             assert await call.code() is NOBODY
             assert await call.details() == "the bearer token is not known"
@@ -180,7 +180,7 @@ async def test_streams_end_with_their_role(running: Both, stub: Stub) -> None:
     call = watching(stub, given("rita"))
     assert await call.read() is not grpc.aio.EOF
     running.front.token_file.write_text(f"{TOKENS['rita']},rita,0\n")
-    async with asyncio.timeout(DEADLINE_S):
+    async with asyncio.timeout(WITHIN_S):
         assert await call.code() is DENIED
     await running.served.no_streams()
 
@@ -191,8 +191,8 @@ async def test_streams_of_identified_callers_end_when_the_server_stops(
     calls = [watching(stub, given("rita")) for _ in range(10)]
     for call in calls:
         assert await call.read() is not grpc.aio.EOF
-    async with asyncio.timeout(DEADLINE_S / 2):
-        await running.served.server.stop(DEADLINE_S)
-    async with asyncio.timeout(DEADLINE_S):
+    async with asyncio.timeout(WITHIN_S / 2):
+        await running.served.server.stop(WITHIN_S)
+    async with asyncio.timeout(WITHIN_S):
         ends = {(await call.code(), await call.details()) for call in calls}
     assert ends == {(grpc.StatusCode.UNAVAILABLE, "the server is stopping")}

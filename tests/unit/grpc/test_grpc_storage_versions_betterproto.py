@@ -8,8 +8,8 @@ import grpclib
 import pytest
 from apidiscovery_betterproto.apidiscovery.service import v1
 from apidiscovery_service.sources.catalog import kubernetes_catalog
-from grpc_server import DEADLINE_S
 from storage_version_server import Served, serving
+from waiting import WITHIN_S
 
 Status = grpclib.const.Status
 Stub = v1.StorageVersionServiceStub
@@ -81,7 +81,7 @@ async def test_an_api_server_joins_reports_and_departs(served: Served, stub: Stu
 async def test_watch(served: Served, stub: Stub) -> None:
     server = (await join(stub, "a")).api_server_id
     await report(stub, server, "apps/v1")
-    async with asyncio.timeout(DEADLINE_S):
+    async with asyncio.timeout(WITHIN_S):
         events = stub.watch_storage_versions(v1.WatchStorageVersionsRequest(names=[DEPLOYMENTS]))
         first, bookmark = await anext(events), await anext(events)
         await report(stub, server, "apps/v2")
@@ -104,7 +104,7 @@ async def test_wait_for_agreement(served: Served, stub: Stub) -> None:
     request = v1.WaitForAgreementRequest(
         targets=[v1.AgreementTarget(name=DEPLOYMENTS, encoding_version="apps/v2")]
     )
-    async with asyncio.timeout(DEADLINE_S):
+    async with asyncio.timeout(WITHIN_S):
         progresses = stub.wait_for_agreement(request)
         told = await anext(progresses)
         assert (told.done, told.progress[0].agreeing, told.progress[0].lagging) == (

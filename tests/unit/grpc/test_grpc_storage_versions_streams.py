@@ -13,7 +13,7 @@ from apidiscovery_service.kube.objects.watch_events import EventType
 from apidiscovery_service.serving.grpc import storage_version_messages, storage_versions
 from apidiscovery_service.storage_versions import state
 from apidiscovery_service.storage_versions.collection import Collection, Event
-from grpc_server import DEADLINE_S, next_message
+from grpc_server import next_message
 from storage_version_server import (
     Served,
     Stub,
@@ -26,6 +26,7 @@ from storage_version_server import (
     waiting,
     watching,
 )
+from waiting import WITHIN_S
 
 ADDED, MODIFIED, DELETED, BOOKMARK = (
     pb.WatchStorageVersionsResponse.EVENT_TYPE_ADDED,
@@ -37,7 +38,7 @@ DEPLOYMENTS, DAEMON_SETS = "apps.deployments", "apps.daemonsets"
 STOPPED = (grpc.StatusCode.UNAVAILABLE, "the server is stopping")
 
 # Streams must end within this time when the server stops, which gives calls twice as long.
-PROMPTLY_S = DEADLINE_S / 2
+PROMPTLY_S = WITHIN_S / 2
 
 
 @pytest.fixture(name="served")
@@ -342,7 +343,7 @@ async def test_streams_end_at_once_when_the_server_stops(served: Served, stub: S
     for wait in waits:
         await next_message(wait)
     begun = time.monotonic()
-    await served.server.stop(DEADLINE_S)
+    await served.server.stop(WITHIN_S)
     assert time.monotonic() - begun < PROMPTLY_S
     assert {await ended(call) for call in calls} == {STOPPED}
     assert {await ended(wait) for wait in waits} == {STOPPED}
@@ -364,11 +365,11 @@ async def test_streams_in_full_flow_end_at_once_too(served: Served, stub: Stub) 
         return await ended(call)
 
     readers = [asyncio.create_task(read()) for _ in range(30)]
-    async with asyncio.timeout(DEADLINE_S):
+    async with asyncio.timeout(WITHIN_S):
         while served.streams < 30:  # noqa: ASYNC110 - it has no event
             await asyncio.sleep(0)
     begun = time.monotonic()
-    await served.server.stop(DEADLINE_S)
+    await served.server.stop(WITHIN_S)
     assert time.monotonic() - begun < PROMPTLY_S
     assert set(await asyncio.gather(*readers)) == {STOPPED}
 

@@ -11,8 +11,8 @@ from google.protobuf.duration_pb2 import Duration
 from grpc_contributions import APPS, CORE, EXAMPLES, one_group, resource
 from grpc_errors import refusal
 from grpc_holding import Holding
-from grpc_server import DEADLINE_S, Served, WatchCall, next_changes, next_message, serving
-from waiting import until
+from grpc_server import Served, WatchCall, next_changes, next_message, serving
+from waiting import WITHIN_S, until
 
 SCOPE_CORE, SCOPE_GROUPS, SCOPE_ALL = (
     discovery_pb2.DISCOVERY_SCOPE_CORE,
@@ -48,7 +48,7 @@ async def round_trips(served: Served) -> None:
     """Make calls, so that each watch of the server has time to run."""
     async with served.stub() as stub:
         for _ in range(3):
-            await stub.GetDiscovery(discovery_pb2.GetDiscoveryRequest(), timeout=DEADLINE_S)
+            await stub.GetDiscovery(discovery_pb2.GetDiscoveryRequest(), timeout=WITHIN_S)
 
 
 async def test_first_message_of_an_empty_server_has_the_etag_of_nothing() -> None:
@@ -200,7 +200,7 @@ async def test_resuming_with_another_scope_removes_nothing_outside_of_it(
     async with serving(CORE, APPS, *EXAMPLES[:2]) as served:
         async with served.stub() as stub:
             request = discovery_pb2.GetDiscoveryRequest()
-            held = Holding.of(await stub.GetDiscovery(request, timeout=DEADLINE_S))
+            held = Holding.of(await stub.GetDiscovery(request, timeout=WITHIN_S))
         served.registry.withdraw(CORE.source, APPS.source, EXAMPLES[1].source)
         async with watching(served, held, scope) as call:
             first = await next_changes(call)

@@ -32,8 +32,8 @@ from google.rpc import (  # pyright: ignore[reportMissingTypeStubs] - typed, wit
     error_details_pb2,
 )
 from grpc_errors import details_of, refusal, violations_of
-from grpc_server import DEADLINE_S, GrpcServed
-from waiting import until
+from grpc_server import GrpcServed
+from waiting import WITHIN_S, until
 
 M = TypeVar("M")
 
@@ -132,7 +132,7 @@ def made(message: Callable[..., M], fields: Mapping[str, object]) -> M:
 async def index_of(served: Served, if_none_match: str = "") -> openapi_pb2.GetIndexResponse:
     async with served.stub() as stub:
         request = openapi_pb2.GetIndexRequest(if_none_match=if_none_match)
-        return await stub.GetIndex(request, timeout=DEADLINE_S)
+        return await stub.GetIndex(request, timeout=WITHIN_S)
 
 
 async def document_of(
@@ -140,7 +140,7 @@ async def document_of(
 ) -> tuple[openapi_pb2.OpenAPIDocumentHeader, bytes, Sequence[int]]:
     """Return header, document and the size of each piece."""
     async with served.stub() as stub:
-        call = stub.GetDocument(made(openapi_pb2.GetDocumentRequest, fields), timeout=DEADLINE_S)
+        call = stub.GetDocument(made(openapi_pb2.GetDocumentRequest, fields), timeout=WITHIN_S)
         parts = [part async for part in cast("AsyncIterable[Any]", call)]
     assert [part.WhichOneof("part") for part in parts] == ["header"] + ["chunk"] * (len(parts) - 1)
     chunks = [part.chunk for part in parts[1:]]
@@ -152,7 +152,7 @@ async def bundle_of(
 ) -> tuple[openapi_pb2.GetBundleResponse.Outline, dict[str, bytes], list[str]]:
     """Return the outline, the documents in order, and the keys of those removed meanwhile."""
     async with served.stub() as stub:
-        call = stub.GetBundle(made(openapi_pb2.GetBundleRequest, fields), timeout=DEADLINE_S)
+        call = stub.GetBundle(made(openapi_pb2.GetBundleRequest, fields), timeout=WITHIN_S)
         parts = [part async for part in cast("AsyncIterable[Any]", call)]
     assert parts[0].WhichOneof("part") == "outline"
     documents: dict[str, bytes] = {}
@@ -365,7 +365,7 @@ async def test_a_document_removed_meanwhile_is_named_in_its_place(served: Served
 async def test_a_slow_reader_delays_the_next_documents(served: Served) -> None:
     served.documents.content = {f"apis/g{n}/v1": LARGE for n in range(8)}
     async with served.stub() as stub:
-        call = stub.GetBundle(openapi_pb2.GetBundleRequest(), timeout=DEADLINE_S)
+        call = stub.GetBundle(openapi_pb2.GetBundleRequest(), timeout=WITHIN_S)
         await until(lambda: served.documents.made)
         await asyncio.sleep(0.2)  # in which a reader would have had it all
         assert len(served.documents.made) < 5
@@ -376,7 +376,7 @@ async def test_a_slow_reader_delays_the_next_documents(served: Served) -> None:
 async def test_a_reader_that_goes_ends_the_making(served: Served) -> None:
     served.documents.content = {f"apis/g{n}/v1": LARGE for n in range(8)}
     async with served.stub() as stub:
-        call = stub.GetBundle(openapi_pb2.GetBundleRequest(), timeout=DEADLINE_S)
+        call = stub.GetBundle(openapi_pb2.GetBundleRequest(), timeout=WITHIN_S)
         await until(lambda: served.documents.made)
         call.cancel()
     counted = b'method="GetBundle"'

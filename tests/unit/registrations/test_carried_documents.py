@@ -22,10 +22,10 @@ from apidiscovery_service.sources.registrations.requests import ApplyOutcome, Re
 from apidiscovery_service.store import MAX_VALUE_BYTES, Entry
 from apidiscovery_service.store.memory import MemoryStore
 from google.protobuf.json_format import ParseDict
-from grpc_server import DEADLINE_S
 from grpclib.client import Channel
 from registration_setup import ANYBODY, apply, discovery_list, group, publication, stored
 from registry_server import Replica, Served, following, serving
+from waiting import WITHIN_S
 
 KEY = "registrations/groups/east"
 ORIGIN = "registrations:groups/east"
@@ -242,12 +242,12 @@ async def test_answers_have_hashes_and_documents_only_when_asked(served: Served)
     canonical = go_json.dumps(document())
     hashes = {"v1": hashlib.sha512(canonical).hexdigest().upper()}
     async with served.stub() as stub:
-        response = await stub.Publish(request_of({"v1": sent(document())}), timeout=DEADLINE_S)
+        response = await stub.Publish(request_of({"v1": sent(document())}), timeout=WITHIN_S)
         listed = await stub.ListRegistrations(
-            registry_pb2.ListRegistrationsRequest(), timeout=DEADLINE_S
+            registry_pb2.ListRegistrationsRequest(), timeout=WITHIN_S
         )
         full = await stub.ListRegistrations(
-            registry_pb2.ListRegistrationsRequest(with_openapi=True), timeout=DEADLINE_S
+            registry_pb2.ListRegistrationsRequest(with_openapi=True), timeout=WITHIN_S
         )
     for registration in (response.registration, listed.registrations[0]):
         (placed,) = registration.groups.groups
@@ -264,16 +264,16 @@ async def test_pages_with_documents_stay_below_the_limit_of_clients(served: Serv
         for number in range(5):
             request = request_of({"v1": large})
             request.name = f"east{number}"
-            await stub.Publish(request, timeout=DEADLINE_S)
+            await stub.Publish(request, timeout=WITHIN_S)
         listed = await stub.ListRegistrations(
-            registry_pb2.ListRegistrationsRequest(), timeout=DEADLINE_S
+            registry_pb2.ListRegistrationsRequest(), timeout=WITHIN_S
         )
         assert len(listed.registrations) == 5
         token, pages = "", list[list[str]]()
         while token or not pages:
             page = await stub.ListRegistrations(
                 registry_pb2.ListRegistrationsRequest(with_openapi=True, page_token=token),
-                timeout=DEADLINE_S,
+                timeout=WITHIN_S,
             )
             pages.append([registration.name for registration in page.registrations])
             token = page.next_page_token
@@ -285,7 +285,7 @@ async def test_a_wrong_document_is_an_invalid_argument_that_names_its_field(
 ) -> None:
     async with served.stub() as stub:
         with pytest.raises(grpc.aio.AioRpcError) as caught:
-            await stub.Publish(request_of({"v1": b'{"openapi":'}), timeout=DEADLINE_S)
+            await stub.Publish(request_of({"v1": b'{"openapi":'}), timeout=WITHIN_S)
     assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
     assert caught.value.details() == (
         'groups.groups[0].openapi_v3["v1"]: $: line 1 column 12: no JSON: Expecting value'

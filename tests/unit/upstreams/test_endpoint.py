@@ -21,10 +21,9 @@ from fake_api_server import Answer, FakeApiServer, listening, server_context
 from proxies import ForwardProxy
 from structlog.testing import capture_logs
 from upstream_setup import Reply, answer_of
-from waiting import until
+from waiting import WITHIN_S, until
 
 SECRET = "s3cr3t-0f-the-test"  # noqa: S105 - not one
-_LIMIT_S = 30.0
 # More turns of the event loop than a request and its answer take.
 _TURNS_OF_A_REQUEST = 25
 OK = Answer(b"{}")
@@ -42,7 +41,7 @@ async def using(endpoint: Endpoint) -> AsyncGenerator[Get]:
     """Yield a function that sends requests to an endpoint; close the endpoint afterwards."""
 
     async def get(endpoint: Endpoint) -> Reply:
-        async with asyncio.timeout(_LIMIT_S):
+        async with asyncio.timeout(WITHIN_S):
             return await answer_of(endpoint)
 
     try:
@@ -163,7 +162,7 @@ async def test_changed_client_certificates_are_used_from_the_next_request(
             key_file.write_bytes(second.key_file.read_bytes())
             await get(endpoint)
             assert [seen.user for seen in server.requests] == ["first"] * 4 + ["second"]
-            await until(lambda: server.open_connections == 1, "the first is closed", _LIMIT_S)
+            await until(lambda: server.open_connections == 1, "the first is closed")
 
 
 async def test_a_response_can_be_read_after_its_certificates_changed(
@@ -302,11 +301,11 @@ async def test_a_cancelled_handshake_leaves_no_connection(
         endpoint = endpoint_from_settings(f"https://127.0.0.1:{port}", own)
         async with using(endpoint) as get:
             request = asyncio.ensure_future(get(endpoint))
-            await asyncio.wait_for(greeted.wait(), _LIMIT_S)
+            await asyncio.wait_for(greeted.wait(), WITHIN_S)
             request.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await request
-            await asyncio.wait_for(gone.wait(), _LIMIT_S)
+            await asyncio.wait_for(gone.wait(), WITHIN_S)
 
 
 @pytest.mark.parametrize("has_tls", [False, True])
@@ -325,7 +324,7 @@ async def test_no_connection_outlives_a_closed_endpoint(
             await endpoint.aclose()
             await asyncio.wait([request])
             assert request.exception() is None or isinstance(request.exception(), FAILURES)
-            await until(lambda: server.open_connections == 0, f"closed after {turns}", _LIMIT_S)
+            await until(lambda: server.open_connections == 0, f"closed after {turns}")
 
 
 async def test_a_cancelled_close_closes_all_connections() -> None:
@@ -339,7 +338,7 @@ async def test_a_cancelled_close_closes_all_connections() -> None:
             closing.cancel()
             await asyncio.wait([closing])
             if turns:  # otherwise it has not begun
-                await until(lambda: server.open_connections == 0, f"closed after {turns}", _LIMIT_S)
+                await until(lambda: server.open_connections == 0, f"closed after {turns}")
             await endpoint.aclose()
 
 

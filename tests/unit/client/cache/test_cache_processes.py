@@ -17,9 +17,9 @@ from apidiscovery_client._interfaces import FetchedSnapshot
 from apidiscovery_client.cache import DiskCache, key
 from cache_writer import held_with
 from held_samples import SERVER, WHEN, crds_held
+from waiting import WITHIN_S
 
 KEY = key(SERVER, "somebody")
-LIMIT_S = 30.0
 ENDLESS = 10**9
 
 
@@ -52,7 +52,7 @@ def test_reader_sees_one_of_the_snapshots_that_several_processes_put(tmp_path: P
     seen: set[str] = set()
     cache = DiskCache(tmp_path / "cache")
     with writer(cache.folder, "one", ENDLESS), writer(cache.folder, "two", ENDLESS):
-        end = time.monotonic() + LIMIT_S
+        end = time.monotonic() + WITHIN_S
         while seen != set(names):
             assert time.monotonic() < end
             for _ in range(20):
@@ -69,7 +69,7 @@ def test_process_killed_in_the_middle_of_a_file_leaves_the_old_snapshot(tmp_path
     cache = DiskCache(tmp_path / "cache")
     cache.put(KEY, crds_held())
     with writer(cache.folder, "one", ENDLESS, 5000, 100_000, "killed") as process:
-        assert process.wait(LIMIT_S) == -signal.SIGXFSZ
+        assert process.wait(WITHIN_S) == -signal.SIGXFSZ
     (half,) = cache.folder.glob("*.tmp")
     assert half.stat().st_size == 100_000
     assert cache.get(KEY) == crds_held()
@@ -79,7 +79,7 @@ def test_full_disk_is_no_error_and_leaves_the_old_snapshot(tmp_path: Path) -> No
     cache = DiskCache(tmp_path / "cache")
     cache.put(KEY, crds_held())
     with writer(cache.folder, "one", 1, 5000, 100_000) as process:
-        assert process.wait(LIMIT_S) == 0
+        assert process.wait(WITHIN_S) == 0
     assert cache.get(KEY) == crds_held()
     assert [file.suffix for file in cache.folder.iterdir()] == [".discovery"]
 

@@ -156,14 +156,14 @@ def test_closing_ends_a_plugin_with_what_it_started(tmp_path: Path) -> None:
     thread = threading.Thread(target=ask)
     thread.start()
     eventually(
-        lambda: child.exists() and child.read_text().endswith("\n"), _LIMIT_S, "it is started"
+        lambda: child.exists() and child.read_text().endswith("\n"), "it is started", _LIMIT_S
     )
     assert isinstance(server.access, KubeAccess)
     server.access.close()
     thread.join(_LIMIT_S)
     assert len(said) == 1
     assert said[0].endswith("plugin: ended before it was done")
-    eventually(lambda: is_over(int(child.read_text())), _LIMIT_S, "it is over")
+    eventually(lambda: is_over(int(child.read_text())), "it is over", _LIMIT_S)
     server.access.close()  # has nothing to do
 
 

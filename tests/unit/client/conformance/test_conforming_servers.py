@@ -62,7 +62,7 @@ def test_definitions_and_a_remote_that_is_down_pass_all(serve: Serve, tmp_path: 
         report = run(Endpoint(url=server.url))
         return None if failed(report) else report
 
-    report = eventually(settled, 60, "the remote is known to be down")
+    report = eventually(settled, "the remote is known to be down", 60)
     assert skipped(report) == {}
 
 

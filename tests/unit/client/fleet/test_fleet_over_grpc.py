@@ -14,8 +14,8 @@ from apidiscovery_service.core.source import SourceState
 from apidiscovery_service.serving.grpc import fleet_encoding
 from fleet_clusters import cluster, group
 from fleet_server import Served, serving
-from grpc_server import DEADLINE_S
 from programs import free_port
+from waiting import WITHIN_S
 
 APPS = group("apps", "Job", versions=("v2", "v1"))
 OTHER = group("other.example.com", "Thing")
@@ -55,7 +55,7 @@ async def test_each_matrix_is_one_state_of_the_fleet(
     shaking = asyncio.create_task(shake())
     async with (
         AsyncFleet.of_server(f"grpc://{served.target}") as fleet,
-        asyncio.timeout(DEADLINE_S),
+        asyncio.timeout(WITHIN_S),
     ):
         found = [await fleet.matrix() for _ in range(20)]
     shaking.cancel()
@@ -69,7 +69,7 @@ async def test_a_watch_of_a_fleet_that_flaps_ends_where_the_fleet_is(served: Ser
     async with (
         AsyncFleet.of_server(f"grpc://{served.target}") as fleet,
         aclosing(fleet.watch()) as deltas,
-        asyncio.timeout(DEADLINE_S),
+        asyncio.timeout(WITHIN_S),
     ):
         matrix = applied(matrix, await anext(deltas))
         for _ in range(50):
@@ -86,7 +86,7 @@ async def test_a_watch_goes_on_when_the_service_comes_back() -> None:
         serving(*before, port=free_port()) as first,
         AsyncFleet.of_server(f"grpc://{first.target}") as fleet,
         aclosing(fleet.watch(interval_s=0.05)) as deltas,
-        asyncio.timeout(DEADLINE_S),
+        asyncio.timeout(WITHIN_S),
     ):
         matrix = applied(Matrix((), ()), await anext(deltas))
         rows = matrix.rows
@@ -115,7 +115,7 @@ async def test_the_blocking_watch_tells_the_same(served: Served) -> None:
 
     has_begun = threading.Event()
     watching = asyncio.create_task(asyncio.to_thread(first_two))
-    async with asyncio.timeout(DEADLINE_S):
+    async with asyncio.timeout(WITHIN_S):
         await asyncio.to_thread(has_begun.wait)
         served.fleet.update([cluster("new", OTHER)])
         assert await watching == served.fleet.scope().matrix()

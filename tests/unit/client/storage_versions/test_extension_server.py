@@ -16,11 +16,11 @@ import pytest
 from fake_storage_versions import FakeStorageVersions, fake_service
 from repository import EXAMPLES
 from server import environment
+from waiting import WITHIN_S
 
 EXAMPLE = EXAMPLES / "extension_server.py"
 WIDGETS = "/apis/example.dev/v1/widgets"
 A = {"metadata": {"name": "a"}, "spec": {"millimetres": 3}}
-WITHIN_S = 20.0
 
 
 @dataclass

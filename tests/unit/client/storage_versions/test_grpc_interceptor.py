@@ -20,6 +20,7 @@ from apidiscovery_client.storage_versions import (
 )
 from google.rpc import error_details_pb2, status_pb2  # pyright: ignore[reportMissingTypeStubs]
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from waiting import WITHIN_S
 
 SERVICE = "example.v1.Widgets"
 CREATE = RequestAttributes("create", "example.dev", "widgets")
@@ -39,7 +40,6 @@ MESSAGE = (
 PENDING = frozenset({GroupResource("example.dev", "widgets")})
 CLOSED = WriteGate(confirmed=False, pending=PENDING)
 OPEN = WriteGate(confirmed=True)
-WITHIN_S = 10.0
 
 
 class AsyncWidgets:

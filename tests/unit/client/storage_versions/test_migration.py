@@ -20,11 +20,11 @@ from apidiscovery_client.storage_versions.migration import AgreementLost, migrat
 from proxies import TcpProxy
 from storage_version_server import Served, Stub, join, report, serving
 from store_wrapper import failing
+from waiting import WITHIN_S
 
 NAME = "apps.deployments"
 PROMPTLY_S = 10.0
 LEFT_S = 20.0
-WITHIN_S = 30.0
 HASTY_S = 0.6
 PATIENT_S = 30.0
 OBJECTS = "storageversions/"

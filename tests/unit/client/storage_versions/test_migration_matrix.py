@@ -19,9 +19,9 @@ from apidiscovery.storageversion.v1alpha1 import storageversion_pb2
 from apidiscovery_client.storage_versions import AgreementLost, NoAgreement, migration_guard
 from grpc_fakes import aio_server
 from scripted_storage_versions import DEPLOYMENTS, progress, storage_version, waited
+from waiting import WITHIN_S
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
-WITHIN_S = 10.0
 OURS = ("migration_guard.", "_settle")
 
 AGREED = storage_version({"a": "apps/v2", "b": "apps/v2"})

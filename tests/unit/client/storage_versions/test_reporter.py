@@ -21,12 +21,12 @@ from fake_storage_versions import (
     CREATE,
     WIDGETS,
     WIDGETS_V2,
-    WITHIN_S,
     FakeStorageVersions,
     confirmed,
     fake_service,
 )
 from programs import free_port
+from waiting import WITHIN_S
 
 QUICK = Timing(
     lease_duration_s=60, heartbeat_s=0.1, retry_s=0.1, not_a_member_s=0.1, call_timeout_s=10.0

@@ -5,9 +5,9 @@ import signal
 import sys
 from asyncio.subprocess import PIPE, Process
 
-from grpc_server import DEADLINE_S
 from programs import python
 from scripted_discovery import Hang, Scripted, changed, changes, group, scripted
+from waiting import WITHIN_S
 
 TIMES = 3  # each at another moment
 APPS = changes(changed(group("apps", "deployments"), 0))
@@ -63,7 +63,7 @@ async def _interrupted(script: Scripted) -> tuple[int | None, bytes, bytes]:
         sys.executable, "-c", LISTENING, script.address, stdout=PIPE, stderr=PIPE
     )
     try:
-        async with asyncio.timeout(DEADLINE_S):
+        async with asyncio.timeout(WITHIN_S):
             return await _interrupt(process, script)
     finally:
         if process.returncode is None:

@@ -14,11 +14,10 @@ from apidiscovery_client._grpc.calls import CallRefused
 from apidiscovery_client._interfaces import FetchedSnapshot
 from apidiscovery_client.model import CURRENT, Stale
 from grpc_fakes import End
-from grpc_server import DEADLINE_S
 from grpc_transports import Driven, Listener, opened
 from programs import free_port
 from scripted_discovery import Hang, Scripted, changed, changes, group, heartbeat, scripted, whole
-from waiting import until
+from waiting import WITHIN_S, until
 
 pytestmark = pytest.mark.usefixtures("short_pauses")
 every_library = pytest.mark.parametrize("family", ["grpcio", "betterproto", "sync-grpcio"])
@@ -216,7 +215,7 @@ async def test_silence_of_two_heartbeats_is_taken_for_a_dead_connection(family: 
     async with scripted(script), opened(family, script.address, heartbeat_s=1.0) as client:
         async with client.listening() as listener:
             first, second = await listener.next(), await listener.next()
-        async with asyncio.timeout(DEADLINE_S):
+        async with asyncio.timeout(WITHIN_S):
             await script.gone.wait()
         assert known(script)[1] == first.hashes
     assert second.snapshot.groups is first.snapshot.groups
@@ -320,7 +319,7 @@ async def test_closing_cancels_the_call_and_leaves_nothing_running(
             listener = Listener(client.transport, None)
             await listener.next()
             await end(client, listener)
-            async with asyncio.timeout(DEADLINE_S):
+            async with asyncio.timeout(WITHIN_S):
                 await script.gone.wait()
         await until(lambda: not _ours(tasks))
         await until(lambda: not [t for t in threading.enumerate() if _is_left(t, threads)])
@@ -350,5 +349,5 @@ async def test_cancelling_the_reader_ends_the_call(family: str) -> None:
             await reading
         if family.startswith("sync"):  # a thread that reads is not cancelled with who waits for it
             await client.close()
-        async with asyncio.timeout(DEADLINE_S):
+        async with asyncio.timeout(WITHIN_S):
             await script.gone.wait()

@@ -134,7 +134,7 @@ def test_what_comes_before_its_request_is_no_answer(
             server.answers = NEW
             server.resume()
             if is_late:
-                eventually(lambda: all(unread_bytes(server.url)), 10, "the bytes have arrived")
+                eventually(lambda: all(unread_bytes(server.url)), "the bytes have arrived", 10)
             for _ in range(2):
                 assert transport.fetch().snapshot.groups == first.groups
     assert first.group("apps")
