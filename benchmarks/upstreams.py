@@ -39,6 +39,8 @@ BUDGET_CPU_S = 0.5
 _POLL_INTERVAL_S = 1
 _ROUNDS = 8
 _ROUNDS_LIMIT_S = 120.0
+# Without a write for so long the history is there.
+_WRITTEN_S = 2.0
 
 
 @dataclass(slots=True)
@@ -215,6 +217,7 @@ def measure(folder: Path, clock: Clock) -> Iterator[Row]:
             yield _first_row(title, served, fake, began)
             yield _documents_row(title, served, fake, began)
             _until(fake, "not_modified", 2 * UPSTREAMS)
+            _until_written(folder)
             yield _rounds_row(title, served, fake)
             yield memory_row("upstreams", f"memory, {title}", served)
             read_each_representation(served)
@@ -322,6 +325,15 @@ def _until(fake: subprocess.Popen[bytes], name: str, count: int) -> None:
         if time.monotonic() > deadline:
             raise Failed(f"{name}: {found} after {_ROUNDS_LIMIT_S:.0f} s, want {count}")
         time.sleep(0.05)
+
+
+def _until_written(folder: Path) -> None:
+    """Wait until the history has all documents, which it writes after they are served."""
+    deadline = time.monotonic() + _ROUNDS_LIMIT_S
+    while time.time() - max(f.stat().st_mtime for f in folder.glob("*.history.*")) < _WRITTEN_S:
+        if time.monotonic() > deadline:
+            raise Failed(f"the history is written for more than {_ROUNDS_LIMIT_S:.0f} s")
+        time.sleep(0.1)
 
 
 def _counts(fake: subprocess.Popen[bytes]) -> dict[str, int]:
