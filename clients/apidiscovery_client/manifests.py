@@ -5,6 +5,7 @@ one by one.
 """
 
 import json
+import math
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -138,13 +139,24 @@ def _parsed(text: str, budget: Budget) -> object:
         return yaml_text.load(text, budget)
     budget.spend(1 + sum(map(text.count, ",[{")))
     try:
-        return json.loads(text, object_pairs_hook=members)
+        return json.loads(
+            text, object_pairs_hook=members, parse_constant=_not_json, parse_float=_finite
+        )
     except RecursionError:
         raise Unparsable("nested too deeply") from None
     except json.JSONDecodeError as error:
         if len(text) > _MAX_LOCATED:
             raise Unparsable(f"no JSON: {error.msg}", error.lineno - 1) from None
         return yaml_text.load(text)  # YAML in flow style begins like JSON
+
+
+def _not_json(text: str) -> object:
+    raise json.JSONDecodeError(f"{text} is not a number", text, 0)
+
+
+def _finite(text: str) -> object:
+    number = float(text)
+    return number if math.isfinite(number) else _not_json(text)
 
 
 def _objects(value: object, place: Path, part: Text, path: str) -> Iterator[tuple[Path, Fields]]:

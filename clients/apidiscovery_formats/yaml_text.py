@@ -4,8 +4,9 @@ libyaml parses events, from which values are built without recursion. PyYAML's o
 recurse in C, where deep nesting crashes the process, silently keep the last of two equal keys, turn
 dates into objects, and let tags run code.
 
-Plain scalars have kubectl's meaning: YAML 1.1 as sigs.k8s.io/yaml reads it, in which dates and
-numbers of base 60 are text.
+Plain scalars have kubectl's meaning: YAML 1.1 as sigs.k8s.io/yaml reads it, in which `y` and `n`
+are booleans, dates and numbers of base 60 are text, and keys become text, `on` as much as `true`.
+Sources: goyaml.v2/resolve.go, yaml.go:convertToJSONableObject.
 """
 
 import math
@@ -28,9 +29,11 @@ _WORDS: tuple[tuple[str, bool | None], ...] = (
     ("null", None),
     ("true", True),
     ("yes", True),
+    ("y", True),
     ("on", True),
     ("false", False),
     ("no", False),
+    ("n", False),
     ("off", False),
 )
 CONSTANTS: dict[str, bool | None] = {
@@ -189,8 +192,8 @@ class _Level:
     def _take_key(
         self, container: dict[object, object], key: object, line: Callable[[], int]
     ) -> None:
-        if isinstance(key, (dict, list)):
-            raise Unparsable("no YAML: a key is an object or a list", line())
+        if key is not _MERGE_KEY and not isinstance(key, str):
+            key = _key_text(key, line)
         if key in container:
             raise Unparsable(f"the key {str(key)[:100]!r} is there twice", line())
         if key is not _MERGE_KEY:
@@ -215,6 +218,21 @@ class _Level:
 
 
 _MERGE_KEY = object()
+
+
+def _key_text(key: object, line: Callable[[], int]) -> str:
+    """Return a key as JSON has it: text."""
+    if isinstance(key, bool):
+        return "true" if key else "false"
+    if isinstance(key, int) and -_INTEGER_LIMIT // 2 <= key < _INTEGER_LIMIT // 2:
+        return str(key)
+    # Go writes a key with the precision of 32 bits, %g with six digits.
+    if isinstance(key, float) and float(text := f"{key:g}") == key:
+        return text
+    seen = "null" if key is None else "an object or a list"
+    if isinstance(key, int | float):
+        seen = f"the number {key}"
+    raise Unparsable(f"no YAML: a key is {seen}; want text", line())
 
 
 class _Builder:

@@ -24,7 +24,7 @@ spec:
       - name: web
         image: nginx
         ports: [{containerPort: 80, name: http, protocol: TCP}]
-        env: [{name: X, value: y}, {name: Z, valueFrom: {fieldRef: {fieldPath: metadata.name}}}]
+        env: [{name: X, value: x}, {name: Z, valueFrom: {fieldRef: {fieldPath: metadata.name}}}]
         resources: {limits: {cpu: 1, memory: 64Mi}}
         livenessProbe: {httpGet: {port: http, path: /}, periodSeconds: 5}
         securityContext: {runAsUser: 1, capabilities: {drop: [ALL]}}

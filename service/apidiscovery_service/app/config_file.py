@@ -132,6 +132,7 @@ def _entries(path: Path) -> list[KeyValue]:
     node = yaml.compose(text, yaml.CSafeLoader)
     if not isinstance(node, yaml.MappingNode) or not isinstance(value, dict):
         raise click.UsageError(f"{path}:1: want keys and values, got {type(value).__name__}")
+    _refuse_boolean_keys(path, node)
     keys = cast("list[tuple[yaml.ScalarNode, yaml.Node]]", node.value)
     values = cast("dict[object, object]", value).values()
     # A merge key (`<<`) adds values without keys; it is reported as unknown.
@@ -139,6 +140,17 @@ def _entries(path: Path) -> list[KeyValue]:
         KeyValue(path, str(key.value), key.start_mark.line + 1, value, node)
         for (key, node), value in zip(keys, values, strict=False)
     ]
+
+
+def _refuse_boolean_keys(path: Path, node: yaml.Node) -> None:
+    """Refuse an unquoted name such as `no`: a boolean in YAML, which would become `false`."""
+    if isinstance(node, yaml.MappingNode):
+        for key, _ in cast("list[tuple[yaml.ScalarNode, yaml.Node]]", node.value):
+            if not key.style and key.value in yaml_text.CONSTANTS:
+                line = key.start_mark.line + 1
+                raise click.UsageError(f"{path}:{line}: {key.value} is not text in YAML; quote it")
+    for _, inner, _ in _steps(node):
+        _refuse_boolean_keys(path, inner)
 
 
 def _as_flag(value: object) -> object:

@@ -9,9 +9,10 @@ from copy import deepcopy
 from dataclasses import dataclass
 from math import ceil, floor
 from time import monotonic
-from typing import Final
+from typing import Final, cast
 
-import yaml
+from apidiscovery_formats import go_yaml
+from apidiscovery_formats.go_json import JSONValue
 from apidiscovery_formats.openapi.traversal import Object, as_list, as_object, is_object
 
 from apidiscovery_service.web.example_text import MAX_LENGTH, matching
@@ -77,7 +78,7 @@ def manifest(schemas: Schemas, root: Object, named: Named) -> str:
     Raises:
         NoExample: The schema asks for more than an example can have.
     """
-    return yaml.safe_dump(example(schemas, root, named), sort_keys=False, allow_unicode=True)
+    return go_yaml.text(cast("JSONValue", example(schemas, root, named)))
 
 
 def example(schemas: Schemas, root: Object, named: Named) -> Object:

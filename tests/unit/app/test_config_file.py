@@ -227,6 +227,12 @@ def test_a_manifest_that_is_not_there_exits_with_2_and_names_it(tmp_path: Path) 
             "upstreams:\n  'e st': http://a\n", ":2, upstreams.e st: want a name", id="name"
         ),
         pytest.param(
+            "upstreams:\n  no: {url: http://a}\n", ":2: no is not text in YAML; quote it", id="no"
+        ),
+        pytest.param(
+            "access:\n- role: reader\n  n: 1\n", ":3: n is not text in YAML; quote it", id="n"
+        ),
+        pytest.param(
             "upstreams:\n  east: {timeout: 1s}\n",
             ":2, upstreams.east: want url, or kubeconfig or context",
             id="no-url",
@@ -417,11 +423,11 @@ def test_a_context_that_is_not_there_is_named_with_those_that_are(tmp_path: Path
 
 def test_structured_values_are_read_with_their_lines(tmp_path: Path) -> None:
     path = tmp_path / "config.yaml"
-    path.write_text("http: off\nupstreams:\n  a: {url: x}\n  a.b:\n    url: y\n")
+    path.write_text("http: off\nupstreams:\n  a: {url: x}\n  a.b:\n    url: z\n")
     context = click.Context(serve)
     assert read_config(path, context) == {"http": "false"}
     structured = context.meta[STRUCTURED]
-    assert structured["upstreams"].value == {"a": {"url": "x"}, "a.b": {"url": "y"}}
+    assert structured["upstreams"].value == {"a": {"url": "x"}, "a.b": {"url": "z"}}
     for said, line in (
         ("upstreams: no", 2),
         ("upstreams.a: no", 3),

@@ -17,8 +17,6 @@ from apidiscovery_formats.yaml_text import CONSTANTS, MAX_DIGITS, MERGE, NO_NUMB
 from apidiscovery_service.kube.objects import limits
 from apidiscovery_service.kube.objects.json_text import MAX_DEPTH, Number, Pairs, Tree
 
-# Unlike in `apidiscovery_formats.yaml_text`, `y` and `n` are booleans.
-_WORDS: dict[str, bool | None] = CONSTANTS | {"y": True, "Y": True, "n": False, "N": False}
 _INTEGER = re.compile(r"([-+]?)(?:0([xX][0-9a-fA-F]+|[oO]?[0-7]+|[bB][01]+)|(0|[1-9][0-9]{0,18}))")
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
 _MAX_VALUES = 2 * limits.MAX_VALUES  # keys and values
@@ -216,7 +214,7 @@ def _scalar(event: yaml.ScalarEvent, line: int) -> Tree:
         return text
     if text == MERGE:
         return _Merge(text)
-    return _WORDS[text] if text in _WORDS else _number(text, line)
+    return CONSTANTS[text] if text in CONSTANTS else _number(text, line)
 
 
 def _number(text: str, line: int) -> str:

@@ -44,6 +44,12 @@ def test_objects_of_documents_and_of_lists_come_one_by_one() -> None:
     assert [one.source for one in found] == ["chart/templates/config.yaml", "", ""]
 
 
+@pytest.mark.parametrize("number", ["NaN", "-Infinity", "1e999"])
+def test_what_json_does_not_have_is_text_as_in_yaml(number: str) -> None:
+    (found,) = read(f'{{"apiVersion": "v1", "kind": "ConfigMap", "data": {{"a": {number}}}}}')
+    assert found.fields["data"] == {"a": number}
+
+
 def test_lines_are_those_of_the_file() -> None:
     first, second, third = read(HELM)
     assert [first.line, second.line, third.line] == [4, 16, 22]
