@@ -7,14 +7,19 @@ versions of several servers), `transports` (servers, credentials, protocols, cac
 `snapshots` (saved to files, and of Kubernetes' releases), `adapters` (other Kubernetes packages),
 `storage_versions` and `testing`.
 
-Every error is a `DiscoveryError`:
+Every error is a `DiscoveryError`, except `TypeError`, `ValueError` and `RuntimeError` for wrong
+calls, and in `adapters` the errors of the other package:
 
 - no usable answer: `ServerUnreachable`, `RequestRefused` (over gRPC its subclass
   `transports.CallRefused`), `UnexpectedDocument`, `IncompleteDiscovery`;
 - a name: `NotServed`, `AmbiguousResource`, `NoCommonVersion`, `NotYetServed`, and with `strict`
   `StaleGroup` and `UncertainResource`;
 - OpenAPI documents: `NotExplained`, `UnsoundDocument`;
-- the caller: `InvalidConfiguration`, `MissingExtra`, `ClientClosed`.
+- schemas: `schema_diff.InvalidSchema`;
+- storage versions: `NoAgreement`, `AgreementLost`, `ReporterEnded` and `UnreadablePath` of
+  `storage_versions`;
+- the caller: `InvalidConfiguration` (for files of objects its subclass
+  `manifests.UnreadableManifest`), `MissingExtra`, `ClientClosed`.
 """
 
 from importlib import import_module

@@ -12,8 +12,8 @@ import sys
 import time
 from collections.abc import Mapping
 
-from apidiscovery_client.storage_versions.agreement import NoAgreement
-from apidiscovery_client.storage_versions.migration import AgreementLost, migration_guard
+from apidiscovery_client import DiscoveryError
+from apidiscovery_client.storage_versions.migration import migration_guard
 from storage_version_history import connected
 
 _LONGEST_S = 0.6
@@ -31,7 +31,7 @@ async def migrate(seed: str, address: str, name: str) -> None:
                     began = time.monotonic()
                     await asyncio.sleep(dice.uniform(0, _LONGEST_S))
                     ended = time.monotonic()
-            except (NoAgreement, AgreementLost) as error:
+            except DiscoveryError as error:
                 _tell({"name": name, "number": number, "why": str(error)})
                 await asyncio.sleep(_PAUSE_S)
                 continue

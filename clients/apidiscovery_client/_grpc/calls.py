@@ -62,12 +62,16 @@ def aio_failing() -> Generator[None]:
             raise asyncio.CancelledError from None
         raise CallFailedError(failure(error)) from None
     except grpc.aio.UsageError as error:  # the channel is closed
-        raise CallFailedError(plain_failure(grpc.StatusCode.UNAVAILABLE, str(error))) from None
+        raise CallFailedError(_closed(grpc.StatusCode.UNAVAILABLE, str(error))) from None
     except asyncio.CancelledError:
         if _is_cancelled():
             raise
-        closed = plain_failure(grpc.StatusCode.CANCELLED, "the channel was closed")
+        closed = _closed(grpc.StatusCode.CANCELLED, "the channel was closed")
         raise CallFailedError(closed) from None
+
+
+def _closed(code: grpc.StatusCode, said: str) -> Failure:
+    return plain_failure(code, said, is_broken=True)
 
 
 def _is_cancelled() -> bool:

@@ -68,7 +68,8 @@ class CallRefused(RequestRefused):
         *,
         url: str = "",
     ) -> None:
-        super().__init__(message, url=url, status=HTTP_STATUSES[code.name], text=message)
+        text = message or code.name
+        super().__init__(message, url=url, status=HTTP_STATUSES[code.name], text=text)
         self.code = code
         self.problems = tuple(problems)
         self.retry_after_s = retry_after_s
@@ -141,19 +142,22 @@ def discovery_error(
 
     Args:
         name: Of the method.
-        address: Of the server.
+        address: Of the server; empty when only its channel is known.
         failed: The failure.
         allowed_s: The timeout of the call.
         before: The refusal of an earlier attempt within that time, if there was one.
     """
+    call = f"{name} {address}".rstrip()
     if failed.code == grpc.StatusCode.DEADLINE_EXCEEDED:
-        text = f"{name} {address}: no answer within {allowed_s or 0:g} s"
+        text = f"{call}: no answer"
+        if allowed_s is not None:
+            text += f" within {allowed_s:g} s"
         if before is not None:
             text += f"; before, {before.code.name}: {' '.join(before.said.split())}"
         return ServerUnreachable(text, url=address)
     # grpc derives the status from that of HTTP: gRPC's doc/http-grpc-status-mapping.md.
     if failed.is_broken or failed.said.startswith(_NO_GRPC):
-        return ServerUnreachable(_why(name, address, failed.said), url=address)
+        return ServerUnreachable(_why(call, address, failed.said), url=address)
     return refusal(failed, address)
 
 
@@ -192,25 +196,23 @@ def _decoded(details: bytes) -> status_pb2.Status:
     return status_pb2.Status()
 
 
-def _why(name: str, address: str, said: str) -> str:
+def _why(call: str, address: str, said: str) -> str:
     """Return why there was no answer, in the same words as over HTTP."""
     reason = _PREFIX.sub("", said)
     if reason.endswith("Connection refused"):
-        return (
-            f"the connection to the server {address} was refused"
-            " - did you specify the right host or port?"
-        )
+        server = f"the server {address}".rstrip()
+        return f"the connection to {server} was refused - did you specify the right host or port?"
     if found := re.search(r"CERTIFICATE_VERIFY_FAILED(?:: (.*?))?(?:: OK)?$", reason):
         detail = found[1] or "it cannot be verified"
-        return f"{name} {address}: the server's certificate is not trusted: {detail}"
+        return f"{call}: the server's certificate is not trusted: {detail}"
     if "Hostname Verification Check failed" in reason:
         return (
-            f"{name} {address}: the server's certificate is not trusted: it is for another name"
+            f"{call}: the server's certificate is not trusted: it is for another name"
             " than that of the server"
         )
-    if "Domain name not found" in reason:
-        return f"{name} {address}: name not known: {address.rpartition(':')[0]}"
-    return f"{name} {address}: {_of_wrong_port(reason) or reason}"
+    if address and "Domain name not found" in reason:
+        return f"{call}: name not known: {address.rpartition(':')[0]}"
+    return f"{call}: {_of_wrong_port(reason) or reason}"
 
 
 def _of_wrong_port(reason: str) -> str:

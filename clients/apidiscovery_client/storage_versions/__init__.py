@@ -34,12 +34,11 @@ from apidiscovery_client.storage_versions.reporter import (
     Timing,
 )
 from apidiscovery_client.storage_versions.request_info import UnreadablePath, request_attributes
-from apidiscovery_client.storage_versions.service import CallFailed, ServiceChannels
+from apidiscovery_client.storage_versions.service import ServiceChannels
 
 __all__ = [
     "Agreement",
     "AgreementLost",
-    "CallFailed",
     "Gate",
     "GroupResource",
     "GroupVersionResource",

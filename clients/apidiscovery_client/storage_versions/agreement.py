@@ -12,6 +12,7 @@ from apidiscovery.service.v1 import storage_version_pb2, storage_version_pb2_grp
 from apidiscovery.storageversion.v1alpha1 import storageversion_pb2
 
 from apidiscovery_client._errors import DiscoveryError
+from apidiscovery_client._grpc.errors import discovery_error, failure
 from apidiscovery_client.storage_versions.service import wait_request
 
 AGREED = "AllEncodingVersionsEqual"
@@ -20,7 +21,7 @@ Metadata = Sequence[tuple[str, str]]
 
 
 class NoAgreement(DiscoveryError):
-    """The servers did not agree in time, or the service could not be asked."""
+    """The servers did not agree in time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +82,9 @@ async def agreement_progress(
         metadata: Sent with the call, such as a bearer token.
 
     Raises:
-        NoAgreement: The timeout has passed, or the call failed.
+        NoAgreement: The timeout has passed.
+        ServerUnreachable: The service does not answer.
+        CallRefused: It refuses the call.
     """
     names = ", ".join(name for name, _ in targets)
     stub = storage_version_pb2_grpc.StorageVersionServiceStub(channel)
@@ -94,7 +97,7 @@ async def agreement_progress(
     except grpc.aio.AioRpcError as error:
         if timeout_s is not None and error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
             raise NoAgreement(f"no agreement on {names} within {round(timeout_s, 2):g} s") from None
-        raise NoAgreement(f"{names}: {error.details() or error.code().name}") from error
+        raise discovery_error("WaitForAgreement", "", failure(error), timeout_s) from None
     finally:
         call.cancel()  # otherwise the server goes on when the reader stops
     raise NoAgreement(f"{names}: the server ended the answer")
@@ -118,7 +121,9 @@ async def wait_for_agreement(
         metadata: Sent with the call, such as a bearer token.
 
     Raises:
-        NoAgreement: The timeout has passed, or the call failed.
+        NoAgreement: The timeout has passed.
+        ServerUnreachable: The service does not answer.
+        CallRefused: It refuses the call.
     """
     targets = [(name, encoding_version)]
     answers = agreement_progress(channel, targets, timeout_s=timeout_s, metadata=metadata)

@@ -71,7 +71,9 @@ class migration_guard:  # noqa: N801 - used like a function, as asyncio.timeout 
         metadata: Sent with every call, such as a bearer token.
 
     Raises:
-        NoAgreement: On entry: the timeout has passed, or the call failed.
+        NoAgreement: On entry: the timeout has passed.
+        ServerUnreachable: On entry: the service does not answer.
+        CallRefused: On entry: it refuses the call.
         AgreementLost: On exit: the agreement did not hold all the time.
     """
 

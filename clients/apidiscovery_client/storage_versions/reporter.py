@@ -19,6 +19,8 @@ from apidiscovery.coordination.v1 import lease_pb2
 from apidiscovery.service.v1 import storage_version_pb2
 from google.protobuf.duration_pb2 import Duration
 
+from apidiscovery_client._errors import DiscoveryError
+from apidiscovery_client._grpc.errors import CallRefused
 from apidiscovery_client.storage_versions.gate import Refusal, RequestAttributes, StoredResource
 from apidiscovery_client.storage_versions.membership import (
     Clock,
@@ -26,7 +28,7 @@ from apidiscovery_client.storage_versions.membership import (
     SentReport,
     boot_clock,
 )
-from apidiscovery_client.storage_versions.service import CallFailed, ServiceChannels, Target
+from apidiscovery_client.storage_versions.service import ServiceChannels, Target
 
 _log = logging.getLogger(__name__)
 
@@ -99,7 +101,7 @@ class Timing:
 DEFAULT_TIMING = Timing()
 
 
-class ReporterEnded(RuntimeError):
+class ReporterEnded(DiscoveryError):
     """The reporter has ended or has not begun, so no report will be acknowledged."""
 
 
@@ -334,10 +336,10 @@ class StorageVersionReporter:
             answer = await self._service.call(
                 lambda stub: stub.Heartbeat, self._heartbeat, self._timeout_s
             )
-        except CallFailed as error:
+        except DiscoveryError as error:
             self._warn("heartbeat", error)
             self._membership.beat_failed(str(error))
-            if error.code == grpc.StatusCode.FAILED_PRECONDITION:  # superseded
+            if _is_failed_precondition(error):  # superseded
                 self._membership.end()
             self._notify()
             return self._timing.retry_s
@@ -388,7 +390,7 @@ class StorageVersionReporter:
                 self._timeout_s,
                 lambda: self._note_failed(sent),
             )
-        except CallFailed as error:
+        except DiscoveryError as error:
             return self._report_failed(error)
         was_confirmed = self.confirmed
         if self._membership.confirm(sent) and not was_confirmed:
@@ -396,11 +398,11 @@ class StorageVersionReporter:
         self._notify()
         return self._timing.report_again_s if self.confirmed else self._timing.retry_s
 
-    def _report_failed(self, error: CallFailed) -> float:
+    def _report_failed(self, error: DiscoveryError) -> float:
         self._warn("report", error)
         self._membership.report_failed(str(error))
         wait_s = self._timing.retry_s
-        if error.code == grpc.StatusCode.FAILED_PRECONDITION:  # not a member
+        if _is_failed_precondition(error):  # not a member
             self._membership.end()
             self._beat_now.set()
             wait_s = self._timing.not_a_member_s
@@ -437,12 +439,12 @@ class StorageVersionReporter:
         timeout_s = min(self._timeout_s, _END_S)
         try:
             await self._service.call(lambda stub: stub.Depart, request, timeout_s)
-        except CallFailed as error:
+        except DiscoveryError as error:
             self._warn("departure", error)
         else:
             _log.info("departed")
 
-    def _warn(self, what: str, error: CallFailed) -> None:
+    def _warn(self, what: str, error: DiscoveryError) -> None:
         """Log an error unless it equals the last one."""
         if str(error) != self.last_error:
             _log.warning("%s failed: %s", what, error)
@@ -450,6 +452,10 @@ class StorageVersionReporter:
     def _notify(self) -> None:
         changed, self._changed = self._changed, asyncio.Event()
         changed.set()
+
+
+def _is_failed_precondition(error: DiscoveryError) -> bool:
+    return isinstance(error, CallRefused) and error.code == grpc.StatusCode.FAILED_PRECONDITION
 
 
 def _written(resources: Iterable[StoredResource]) -> str:

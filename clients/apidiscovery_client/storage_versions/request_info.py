@@ -9,6 +9,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from urllib.parse import unquote_plus
 
+from apidiscovery_client._errors import DiscoveryError
 from apidiscovery_client.storage_versions.gate import RequestAttributes
 
 _CORE_PREFIX = "api"
@@ -32,7 +33,7 @@ _ESCAPED = re.compile(r"\\([\\,=])")
 _BARE_IN_VALUE = re.compile(r"(?<!\\)(?:\\\\)*=")
 
 
-class UnreadablePath(ValueError):
+class UnreadablePath(DiscoveryError):
     """A path ends after `watch` or `proxy`, where a resource is expected."""
 
 

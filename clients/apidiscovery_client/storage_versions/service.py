@@ -9,9 +9,9 @@ from apidiscovery.service.v1 import storage_version_pb2 as messages
 from apidiscovery.service.v1 import storage_version_pb2_grpc
 from google.protobuf.message import Message
 
-from apidiscovery_client._errors import DiscoveryError
+from apidiscovery_client._errors import DiscoveryError, ServerUnreachable
 from apidiscovery_client._grpc.calls import GrpcClient, GrpcServer, aio_failing, is_local
-from apidiscovery_client._grpc.errors import CallFailedError
+from apidiscovery_client._grpc.errors import CallFailedError, discovery_error
 from apidiscovery_client._package import VERSION
 
 # At run time there is one generated class; only its stubs have one for asyncio.
@@ -33,18 +33,6 @@ _TRY_NEXT = frozenset(
         grpc.StatusCode.UNKNOWN,
     }
 )
-
-
-class CallFailed(DiscoveryError):
-    """A call failed, with or without an answer of the service.
-
-    Attributes:
-        code: The status code of gRPC.
-    """
-
-    def __init__(self, code: grpc.StatusCode, message: str) -> None:
-        super().__init__(f"{code.name}: {message}")
-        self.code = code
 
 
 class ServiceChannels:
@@ -71,13 +59,16 @@ class ServiceChannels:
         self._addresses = [] if isinstance(target, grpc.aio.Channel) else _addresses(target)
         self._credentials = credentials
         self._metadata = (("authorization", f"Bearer {token}"),) if token else ()
-        self._stubs: list[Stub] = []
+        self._stubs: list[tuple[str, Stub]] = []  # with their addresses
 
     def open(self) -> None:
         """Create the channels for the running event loop; the first call connects."""
+        if self._given_channel is not None:
+            self._stubs = [("", _stub(self._given_channel))]
+            return
         self._channels = [_channel(a, self._credentials) for a in self._addresses]
-        channels = self._channels if self._given_channel is None else [self._given_channel]
-        self._stubs = [_stub(channel) for channel in channels]
+        stubs = [_stub(channel) for channel in self._channels]
+        self._stubs = list(zip(self._addresses, stubs, strict=True))
 
     async def close(self) -> None:
         """Close the channels that `open` created."""
@@ -101,31 +92,23 @@ class ServiceChannels:
                 even after another one has answered.
 
         Raises:
-            CallFailed: The last error, or the first that another address would not change.
+            ServerUnreachable: No address answered.
+            CallRefused: The last answer was an error, or one that another address would not change.
         """
-        failed = CallFailed(grpc.StatusCode.UNAVAILABLE, "there is no address to call")
-        for stub in list(self._stubs):
+        name = request.DESCRIPTOR.name.removesuffix("Request")
+        error: DiscoveryError = ServerUnreachable(f"{name}: there is no address to call", url="")
+        for address, stub in list(self._stubs):
             try:
-                return await self._once(method(stub), request, timeout_s)
-            except CallFailed as error:
-                failed = error
-                on_failure()
-                if error.code not in _TRY_NEXT:
-                    raise
-                self._stubs.append(self._stubs.pop(0))
-        raise failed
-
-    async def _once(
-        self,
-        method: "grpc.aio.UnaryUnaryMultiCallable[RequestT, AnswerT]",
-        request: RequestT,
-        timeout_s: float,
-    ) -> AnswerT:
-        try:
-            with aio_failing():
-                return await method(request, timeout=timeout_s, metadata=self._metadata)
-        except CallFailedError as error:
-            raise CallFailed(error.failed.code, error.failed.said) from None
+                with aio_failing():
+                    return await method(stub)(request, timeout=timeout_s, metadata=self._metadata)
+            except CallFailedError as caught:
+                failed = caught.failed
+            on_failure()
+            error = discovery_error(name, address, failed, timeout_s)
+            if failed.code not in _TRY_NEXT:
+                break
+            self._stubs.append(self._stubs.pop(0))
+        raise error
 
 
 def _addresses(target: str | Sequence[str]) -> list[str]:

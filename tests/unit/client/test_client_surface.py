@@ -2,10 +2,12 @@
 
 import ast
 import inspect
+import re
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+import apidiscovery_client
 import grpc
 import pytest
 from apidiscovery_client import (
@@ -18,6 +20,7 @@ from apidiscovery_client import (
 from apidiscovery_client.fleet import AsyncFleet, Fleet
 from apidiscovery_client.testing import FakeApiServer, builtin_groups, group, resource
 from apidiscovery_client.transports import CallRefused
+from repository import ROOT
 
 WIDGETS = group("example.com", v1=[resource("widgets", "Widget", categories=["all"])])
 
@@ -124,14 +127,28 @@ def test_a_refused_call_is_a_refused_request() -> None:
 
 
 def test_every_error_that_clients_raise_is_exported() -> None:
-    import apidiscovery_client
-
     defined = {
         node.name
         for node in ast.parse(inspect.getsource(_errors)).body
         if isinstance(node, ast.ClassDef)
     }
     assert defined <= set(apidiscovery_client.__all__)
+
+
+def test_the_package_and_the_guide_list_every_error() -> None:
+    sources = Path(apidiscovery_client.__file__).parent.rglob("*.py")
+    bases = {
+        name: set(re.findall(r"\w+", own))
+        for source in sources
+        for name, own in re.findall(r"^class (\w+)\((.*)\):", source.read_text(), re.MULTILINE)
+    }
+    errors = {"DiscoveryError"}
+    while found := {name for name, own in bases.items() if own & errors} - errors:
+        errors |= found
+    assert "UnreadablePath" in errors
+    guide = (ROOT / "docs/guides/python-developer.md").read_text()
+    for text in (str(apidiscovery_client.__doc__), guide):
+        assert errors <= set(re.findall(r"\w+", text))
 
 
 @pytest.mark.parametrize(

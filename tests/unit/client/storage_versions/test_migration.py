@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import grpc
 import grpc.aio
 import pytest
+from apidiscovery_client import ServerUnreachable
 from apidiscovery_client.storage_versions import migration
 from apidiscovery_client.storage_versions.agreement import (
     Agreement,
@@ -17,6 +18,7 @@ from apidiscovery_client.storage_versions.agreement import (
     wait_for_agreement,
 )
 from apidiscovery_client.storage_versions.migration import AgreementLost, migration_guard
+from apidiscovery_client.transports import CallRefused
 from proxies import TcpProxy
 from storage_version_server import Served, Stub, join, report, serving
 from store_wrapper import failing
@@ -153,15 +155,15 @@ async def test_it_waits_for_the_version_that_is_asked_for(cluster: Cluster) -> N
         assert agreement.encoding_version == "apps/v2"
 
 
-async def test_without_the_feature_or_the_server_there_is_no_agreement() -> None:
+async def test_a_refused_or_failed_wait_is_an_error_as_of_other_calls() -> None:
     async with (
         serving(enabled=False) as served,
         grpc.aio.insecure_channel(served.target) as channel,
     ):
-        with pytest.raises(NoAgreement, match="the feature gate StorageVersionAPI is off"):
+        with pytest.raises(CallRefused, match="the feature gate StorageVersionAPI is off"):
             await wait_for_agreement(channel, NAME)
     async with grpc.aio.insecure_channel(served.target) as channel:
-        with pytest.raises(NoAgreement, match=r"apps\.deployments"):
+        with pytest.raises(ServerUnreachable, match="the connection to the server was refused"):
             await wait_for_agreement(channel, NAME)
 
 

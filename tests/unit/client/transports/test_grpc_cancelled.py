@@ -58,3 +58,4 @@ async def test_a_channel_that_is_closed_before_or_during_a_call_fails_it(
     with pytest.raises(CallFailedError, match=r"[Cc]hannel") as caught, aio_failing():
         raise raised
     assert caught.value.failed.code == code
+    assert caught.value.failed.is_broken
