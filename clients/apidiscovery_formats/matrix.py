@@ -116,6 +116,10 @@ class Row:
     cells: tuple[Cell | None, ...]
     agreement: Agreement
 
+    def __repr__(self) -> str:
+        name = f"{self.resource}.{self.group}" if self.group else self.resource
+        return f"<Row {name}: {self.agreement} in {len(self.cells)} clusters>"
+
     @property
     def kind(self) -> str:
         """The kind in the first cluster that states one."""
@@ -171,6 +175,11 @@ class Matrix:
 
     columns: tuple[Column, ...]
     rows: tuple[Row, ...]
+
+    def __repr__(self) -> str:
+        counts = ", ".join(f"{self.count(one)} {one}" for one in Agreement if self.count(one))
+        rows = f"{len(self.rows)} rows" + (f" ({counts})" if counts else "")
+        return f"<Matrix of {len(self.columns)} clusters: {rows}>"
 
     def count(self, agreement: Agreement) -> int:
         """Return the number of rows with an agreement."""

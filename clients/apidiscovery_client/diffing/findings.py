@@ -116,6 +116,10 @@ class Report:
     findings: tuple[Finding, ...]
     doubts: tuple[Doubt, ...] = ()
 
+    def __repr__(self) -> str:
+        doubts = f", {len(self.doubts)} doubts" if self.doubts else ""
+        return f"<Report from {self.before} to {self.after}: {self.summary}{doubts}>"
+
     @property
     def is_same(self) -> bool:
         """Whether no difference was found."""

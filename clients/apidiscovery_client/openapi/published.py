@@ -33,6 +33,9 @@ class OpenApi:
         self._transport = transport
         self._known: dict[str, FetchedDocument] = {}
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._transport.server!r})"
+
     def index(self) -> Mapping[GroupVersion, Location]:
         """Return where the document of each group-version is, in order of their keys."""
         keys = self._run(asked_index())

@@ -84,6 +84,11 @@ class CommonVersion:
     servers: tuple[ServerVersions, ...]
     unsure: Mapping[str, str]
 
+    def __repr__(self) -> str:
+        name = f"{self.resource}.{self.version}.{self.group}"
+        doubt = "" if self.is_certain else ", uncertain"
+        return f"<CommonVersion {name}: {len(self.servers)} servers{doubt}>"
+
     @property
     def is_certain(self) -> bool:
         """Return whether every server says now that it serves that version."""

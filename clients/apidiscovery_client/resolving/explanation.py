@@ -29,6 +29,10 @@ class Resolution:
     warnings: tuple[str, ...]
     candidates: tuple[Resource, ...]
 
+    def __repr__(self) -> str:
+        freshness = type(self.freshness).__name__
+        return f"<Resolution {_named(self)}: {self.rule.name}, {freshness}>"
+
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
@@ -45,6 +49,11 @@ class Explanation:
     steps: tuple[Step, ...]
     warnings: tuple[str, ...]
     outcome: Resolution | DiscoveryError
+
+    def __repr__(self) -> str:
+        found = self.outcome
+        told = _named(found) if isinstance(found, Resolution) else type(found).__name__
+        return f"<Explanation of {self.text!r}: {len(self.steps)} steps, {told}>"
 
     def __str__(self) -> str:
         return "\n".join(self.lines())
@@ -73,6 +82,13 @@ def full_name(resource: Resource) -> str:
     return f"{resource.name}.{resource.gv.version}.{resource.gv.group}"
 
 
+def _named(resolution: Resolution) -> str:
+    """Return the full name, with the subresource after a slash."""
+    below = resolution.subresource
+    name = full_name(resolution.resource)
+    return f"{name}/{below.name}" if below else name
+
+
 def _step_lines(number: int, step: Step) -> Iterator[str]:
     yield f"{number}. {_sought(step.reading)}, as {step.rule.value}"
     name = _group_resource if step.rule in SHORT_NAMES else full_name
@@ -99,9 +115,8 @@ def _sought(sought: Reading | Exact) -> str:
 
 def _resolution_lines(text: str, resolution: Resolution) -> Iterator[str]:
     resource, below = resolution.resource, resolution.subresource
-    name = f"{full_name(resource)}/{below.name}" if below else full_name(resource)
     kind = resource.kind if below is None else below.response_kind and below.response_kind.kind
-    yield f'"{text}" is {name}' + (f", kind {kind}" if kind else "")
+    yield f'"{text}" is {_named(resolution)}' + (f", kind {kind}" if kind else "")
     freshness = resolution.freshness
     if not isinstance(freshness, Current):
         word = "stale" if isinstance(freshness, Stale) else "unknown"

@@ -98,6 +98,9 @@ class Resolver:
         self._all = _View(snapshot, Narrowing())
         self._narrowed: dict[Narrowing, _View] = {}
 
+    def __repr__(self) -> str:
+        return f"<Resolver of {self.snapshot.server}: {len(self.snapshot.groups)} groups>"
+
     def resolve(
         self,
         text: str,

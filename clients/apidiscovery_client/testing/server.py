@@ -104,6 +104,9 @@ class FakeApiServer:
         self._listener = Listener(self._respond, self._sending, tls)
         self.url = f"{'https' if tls else 'http'}://{HOST}:{self._listener.port}"
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.url!r})"
+
     def __enter__(self) -> Self:
         self._listener.up()
         return self

@@ -62,6 +62,9 @@ class AsyncPathTransport:
         self._scopes: set[AsyncScope] = set()
         self._is_closed = False
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.server!r})"
+
     async def fetch(self, fetched: FetchedSnapshot | None) -> FetchedSnapshot:
         """Return what the server serves now; raise as `_http.flow.discovery` does.
 

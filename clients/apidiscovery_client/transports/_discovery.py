@@ -71,6 +71,9 @@ class Discovery:
         """Return the address."""
         return self._server.address
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.server!r})"
+
     def close(self) -> None:
         """End all calls and close all connections; `listen` ends."""
         self._waiting.end()

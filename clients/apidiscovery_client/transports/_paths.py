@@ -62,6 +62,9 @@ class PathTransport:
         self._scopes: set[Scope] = set()
         self._is_closed = False
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.server!r})"
+
     def fetch(self, fetched: FetchedSnapshot | None) -> FetchedSnapshot:
         """Return what the server serves now; raise as `_http.flow.discovery` does.
 

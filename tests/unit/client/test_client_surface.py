@@ -17,9 +17,18 @@ from apidiscovery_client import (
     RequestRefused,
     _errors,
 )
+from apidiscovery_client.diffing import compare
 from apidiscovery_client.fleet import AsyncFleet, Fleet
+from apidiscovery_client.resolving import Resolver, best_common_version
+from apidiscovery_client.snapshots.releases import release
 from apidiscovery_client.testing import FakeApiServer, builtin_groups, group, resource
-from apidiscovery_client.transports import CallRefused
+from apidiscovery_client.transports import (
+    CallRefused,
+    GrpcServer,
+    GrpcTransport,
+    HttpTransport,
+    Server,
+)
 from repository import ROOT
 
 WIDGETS = group("example.com", v1=[resource("widgets", "Widget", categories=["all"])])
@@ -99,6 +108,31 @@ def test_without_a_service_account_there_is_no_cluster(
 
 def test_the_repr_of_a_client_has_its_server() -> None:
     assert repr(DiscoveryClient("http://host:1")) == "DiscoveryClient('http://host:1')"
+    assert repr(DiscoveryClient("http://host:1").openapi) == "OpenApi('http://host:1')"
+    assert repr(HttpTransport(Server("http://host:1"))) == "HttpTransport('http://host:1')"
+    assert repr(GrpcTransport(GrpcServer(address="host:1"))) == "GrpcTransport('host:1')"
+
+
+def test_the_reprs_of_results_are_short() -> None:
+    with FakeApiServer(release="1.36") as server, DiscoveryClient(server.url) as client:
+        assert repr(server) == f"FakeApiServer('{server.url}')"
+        assert repr([client.resolve("deploy"), client.resolve("deploy/scale")]) == (
+            "[<Resolution deployments.v1.apps: SHORT_NAME, Current>,"
+            " <Resolution deployments.v1.apps/scale: SHORT_NAME, Current>]"
+        )
+        explained = [client.explain_resolution(name) for name in ("deploy", "nothing")]
+    assert repr(explained) == (
+        "[<Explanation of 'deploy': 2 steps, deployments.v1.apps>,"
+        " <Explanation of 'nothing': 3 steps, NotServed>]"
+    )
+    old, new = release("1.24"), release("1.36")
+    assert repr(Resolver(old)) == "<Resolver of kubernetes:1.24: 20 groups>"
+    assert repr(best_common_version("hpa", {"old": old, "new": new})) == (
+        "<CommonVersion horizontalpodautoscalers.v2.autoscaling: 2 servers>"
+    )
+    report = compare(old, new)
+    told = f"<Report from kubernetes:1.24 to kubernetes:1.36: {report.summary}>"
+    assert repr(report) == told
 
 
 async def test_resources_are_those_of_kubectl_with_its_filters() -> None:

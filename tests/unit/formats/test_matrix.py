@@ -61,6 +61,16 @@ def test_a_stale_version_counts_as_it_last_was() -> None:
     assert agreement((EAST, V1), (NORTH, stale)) is Agreement.SAME
 
 
+def test_the_repr_of_a_matrix_is_short() -> None:
+    made = matrix.make([Cluster(EAST, {KEY: V1, ("", "pods"): V1}), Cluster(NORTH, {KEY: V1})])
+    assert repr(made) == "<Matrix of 2 clusters: 2 rows (1 Same, 1 Different)>"
+    assert repr(made.rows) == (
+        "(<Row pods: Different in 2 clusters>,"
+        " <Row crontabs.stable.example.com: Same in 2 clusters>)"
+    )
+    assert repr(Matrix((), ())) == "<Matrix of 0 clusters: 0 rows>"
+
+
 def test_json_has_each_different_cell_once() -> None:
     third = Column("south")
     served = ((EAST, V1), (NORTH, BOTH), (third, V1))
