@@ -1,8 +1,8 @@
 """For API servers: reports their storage versions, and refuses writes before the report (KEP-2339).
 
 A `StorageVersionReporter` keeps the server a member and its versions recorded;
-`WriteGateMiddleware` (ASGI) and `WriteGateInterceptor` (gRPC) refuse earlier writes. For
-migrations: `wait_for_agreement` and `migration_guard`.
+`WriteGateMiddleware` (ASGI), `WriteGateInterceptor` and `AsyncWriteGateInterceptor` (gRPC) refuse
+earlier writes. For migrations: `wait_for_agreement` and `migration_guard`.
 """
 
 from apidiscovery_client.model import GroupVersionResource
@@ -22,8 +22,8 @@ from apidiscovery_client.storage_versions.gate import (
     WriteGate,
 )
 from apidiscovery_client.storage_versions.grpc_server import (
+    AsyncWriteGateInterceptor,
     GuardedMethods,
-    SyncWriteGateInterceptor,
     WriteGateInterceptor,
     follow_health,
 )
@@ -39,6 +39,7 @@ from apidiscovery_client.storage_versions.service import ServiceChannels
 __all__ = [
     "Agreement",
     "AgreementLost",
+    "AsyncWriteGateInterceptor",
     "Gate",
     "GroupResource",
     "GroupVersionResource",
@@ -50,7 +51,6 @@ __all__ = [
     "ServiceChannels",
     "StorageVersionReporter",
     "StoredResource",
-    "SyncWriteGateInterceptor",
     "Timing",
     "UnreadablePath",
     "WriteGate",

@@ -84,7 +84,7 @@ class GuardedMethods:
         return self._methods.get(call.method)
 
 
-class WriteGateInterceptor(grpc.aio.ServerInterceptor):
+class AsyncWriteGateInterceptor(grpc.aio.ServerInterceptor):
     """Ends refused calls with UNAVAILABLE and google.rpc.RetryInfo, for grpc.aio.
 
     The gate is asked when a call begins; a call that writes for a long time has to ask again.
@@ -114,8 +114,8 @@ class WriteGateInterceptor(grpc.aio.ServerInterceptor):
         return _stream_handler(refuse)
 
 
-class SyncWriteGateInterceptor(grpc.ServerInterceptor):
-    """Like `WriteGateInterceptor`, for grpc.Server."""
+class WriteGateInterceptor(grpc.ServerInterceptor):
+    """Like `AsyncWriteGateInterceptor`, for grpc.Server."""
 
     def __init__(self, methods: GuardedMethods) -> None:
         self._methods = methods

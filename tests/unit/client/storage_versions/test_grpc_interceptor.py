@@ -10,10 +10,10 @@ import grpc
 import grpc.aio
 import pytest
 from apidiscovery_client.storage_versions import (
+    AsyncWriteGateInterceptor,
     GroupResource,
     GuardedMethods,
     RequestAttributes,
-    SyncWriteGateInterceptor,
     WriteGate,
     WriteGateInterceptor,
     follow_health,
@@ -116,7 +116,7 @@ def calls(port: int) -> Generator[Call]:
 @contextlib.contextmanager
 def sync_server(methods: GuardedMethods) -> Generator[int]:
     pool = ThreadPoolExecutor(2)
-    server = grpc.server(pool, interceptors=[SyncWriteGateInterceptor(methods)])
+    server = grpc.server(pool, interceptors=[WriteGateInterceptor(methods)])
     server.add_generic_rpc_handlers([handlers(Widgets())])
     port = server.add_insecure_port("127.0.0.1:0")
     server.start()
@@ -129,7 +129,7 @@ def sync_server(methods: GuardedMethods) -> Generator[int]:
 
 @contextlib.asynccontextmanager
 async def async_server(methods: GuardedMethods) -> AsyncGenerator[int]:
-    server = grpc.aio.server(interceptors=[WriteGateInterceptor(methods)])
+    server = grpc.aio.server(interceptors=[AsyncWriteGateInterceptor(methods)])
     server.add_generic_rpc_handlers([handlers(AsyncWidgets())])
     servicer = health.aio.HealthServicer()
     health_pb2_grpc.add_HealthServicer_to_server(servicer, server)
