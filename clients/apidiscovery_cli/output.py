@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from typing import TypeAlias, cast
 
 import click
-from apidiscovery_client import IncompleteDiscovery
+from apidiscovery_client import DiscoveryError
 from apidiscovery_client._terminal import printable, printable_lines
 
 FAILED, BAD_USAGE, INTERRUPTED = 1, 2, 130
@@ -38,6 +38,21 @@ class Trouble(click.ClickException):
     """What a command compares cannot be read, or its report not be written."""
 
     exit_code = TROUBLE
+
+
+class IncompleteDiscovery(DiscoveryError):
+    """Some group-versions could not be discovered; the others could.
+
+    The text is that of client-go discovery/discovery_client.go `ErrGroupDiscoveryFailed`.
+
+    Attributes:
+        failures: Why, by group-version such as `apps/v1`.
+    """
+
+    def __init__(self, failures: Mapping[str, str]) -> None:
+        reasons = ", ".join(sorted(f"{name}: {reason}" for name, reason in failures.items()))
+        super().__init__(f"unable to retrieve the complete list of server APIs: {reasons}")
+        self.failures = dict(failures)
 
 
 def print_report(text: str) -> None:

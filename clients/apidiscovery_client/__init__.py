@@ -11,10 +11,10 @@ Every error is a `DiscoveryError`, except `TypeError`, `ValueError` and `Runtime
 calls, and in `adapters` the errors of the other package:
 
 - no usable answer: `ServerUnreachable`, `RequestRefused` (over gRPC its subclass
-  `transports.CallRefused`), `UnexpectedDocument`, `IncompleteDiscovery`;
+  `transports.CallRefused`), `UnexpectedDocument`;
 - a name: `NotServed`, `AmbiguousResource`, `NoCommonVersion`, `NotYetServed`, and with `strict`
   `StaleGroup` and `UncertainResource`;
-- OpenAPI documents: `NotExplained`, `UnsoundDocument`;
+- OpenAPI documents: `openapi.NotExplained`, `openapi.UnsoundDocument`;
 - schemas: `schema_diff.InvalidSchema`;
 - storage versions: `NoAgreement`, `AgreementLost`, `ReporterEnded` and `UnreadablePath` of
   `storage_versions`;
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
         AmbiguousResource,
         ClientClosed,
         DiscoveryError,
-        IncompleteDiscovery,
         InvalidConfiguration,
         MissingExtra,
         NoCommonVersion,
@@ -58,7 +57,6 @@ if TYPE_CHECKING:
         Unknown,
         Version,
     )
-    from apidiscovery_client.openapi import NotExplained, UnsoundDocument
     from apidiscovery_client.resolving import Resolution
 
 __all__ = [
@@ -73,11 +71,9 @@ __all__ = [
     "GroupVersion",
     "GroupVersionKind",
     "GroupVersionResource",
-    "IncompleteDiscovery",
     "InvalidConfiguration",
     "MissingExtra",
     "NoCommonVersion",
-    "NotExplained",
     "NotServed",
     "NotYetServed",
     "RequestRefused",
@@ -91,15 +87,14 @@ __all__ = [
     "UncertainResource",
     "UnexpectedDocument",
     "Unknown",
-    "UnsoundDocument",
     "Version",
 ]
 
 _MODULES = {
     "_errors": (
-        "AmbiguousResource ClientClosed DiscoveryError IncompleteDiscovery "
-        "InvalidConfiguration MissingExtra NoCommonVersion NotServed NotYetServed RequestRefused "
-        "ServerUnreachable StaleGroup UncertainResource UnexpectedDocument"
+        "AmbiguousResource ClientClosed DiscoveryError InvalidConfiguration MissingExtra "
+        "NoCommonVersion NotServed NotYetServed RequestRefused ServerUnreachable StaleGroup "
+        "UncertainResource UnexpectedDocument"
     ),
     "async_client": "AsyncDiscoveryClient",
     "client": "DiscoveryClient",
@@ -108,7 +103,6 @@ _MODULES = {
         "Current Group GroupVersion GroupVersionKind GroupVersionResource Resource Snapshot "
         "Stale Subresource Unknown Version"
     ),
-    "openapi": "NotExplained UnsoundDocument",
     "resolving": "Resolution",
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names.split()}

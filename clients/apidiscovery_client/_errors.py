@@ -61,21 +61,6 @@ class UnexpectedDocument(DiscoveryError):
         self.problem = problem
 
 
-class IncompleteDiscovery(DiscoveryError):
-    """Some group-versions could not be discovered; the others could.
-
-    The text is that of client-go discovery/discovery_client.go `ErrGroupDiscoveryFailed`.
-
-    Attributes:
-        failures: Why, by group-version such as `apps/v1`.
-    """
-
-    def __init__(self, failures: Mapping[str, str]) -> None:
-        reasons = ", ".join(sorted(f"{name}: {reason}" for name, reason in failures.items()))
-        super().__init__(f"unable to retrieve the complete list of server APIs: {reasons}")
-        self.failures = dict(failures)
-
-
 class InvalidConfiguration(DiscoveryError):
     """The configuration cannot be used; the text says which file and key, and what to do."""
 

@@ -3,7 +3,6 @@
 from typing import TypedDict, Unpack
 
 import click
-from apidiscovery_client import IncompleteDiscovery
 from apidiscovery_client._kubectl import failures
 from apidiscovery_client._server import Server
 from apidiscovery_client.model import GroupVersionResource, Snapshot
@@ -21,7 +20,7 @@ from apidiscovery_cli.openapi.resource_names import (
 )
 from apidiscovery_cli.openapi_options import CACHE, cache_of, discovery_source, document_of
 from apidiscovery_cli.options import with_options
-from apidiscovery_cli.output import FAILED, print_data, print_text, tell
+from apidiscovery_cli.output import FAILED, IncompleteDiscovery, print_data, print_text, tell
 from apidiscovery_cli.printing import json_text
 
 

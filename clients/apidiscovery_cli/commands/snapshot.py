@@ -4,7 +4,6 @@ from contextlib import closing
 from pathlib import Path
 
 import click
-from apidiscovery_client import IncompleteDiscovery
 from apidiscovery_client._kubectl import failures
 from apidiscovery_client._server import Server
 from apidiscovery_client.snapshots.file import MAX_BYTES, dump, load
@@ -15,7 +14,7 @@ from apidiscovery_cli.discovery import SOURCE, WITH_RESOURCES, Source, discover,
 from apidiscovery_cli.files import input_name, read_input, write_file
 from apidiscovery_cli.help_pages import Group
 from apidiscovery_cli.options import with_options
-from apidiscovery_cli.output import print_bytes
+from apidiscovery_cli.output import IncompleteDiscovery, print_bytes
 
 
 @click.group("snapshot", cls=Group, invoke_without_command=True)
