@@ -12,11 +12,23 @@ def text_of(error: BaseException) -> str:
 
 
 class DiscoveryError(Exception):
-    """Base class of all errors of this package; never raised itself."""
+    """Base class of all errors of this package; never raised itself.
+
+    Attributes:
+        public_text: The text for callers, where that of the error is for operators and may name
+            files or addresses; empty if callers may read the error itself.
+    """
+
+    public_text: str = ""
 
     def __reduce__(self) -> tuple[object, ...]:
         """Pickle an error by its fields, since the arguments of `__init__` are not stored."""
         return _restored, (type(self), self.args, self.__dict__)
+
+
+def told_to_callers(error: DiscoveryError) -> str:
+    """Return the text of an error for callers; the log has the details."""
+    return error.public_text or str(error)
 
 
 def _restored(

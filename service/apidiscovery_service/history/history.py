@@ -44,6 +44,7 @@ from apidiscovery_service.history.model import (
     ContentDamaged,
     HistoryError,
     NewChange,
+    NotRecorded,
     Retention,
 )
 from apidiscovery_service.openapi.recipe import Recipe
@@ -359,7 +360,7 @@ class History:
         newest_first: bool = True,
     ) -> tuple[Change, ...]:
         """Return changes; arguments and errors as those of `HistoryFile.changes`."""
-        return await self._run(
+        return await self._read(
             lambda: self._file.changes(
                 only, before=before, after=after, limit=limit, newest_first=newest_first
             )
@@ -373,15 +374,16 @@ class History:
             ContentDamaged: What is needed is damaged.
             HistoryError: The history cannot be read.
         """
-        return await self._run(
+        return await self._read(
             lambda: cluster_at(name, self._file.state_at(name, when), self._file.content)
         )
 
     async def openapi_at(self, name: str, when: datetime) -> Mapping[str, Recipe]:
         """Return the OpenAPI documents of a cluster at a time, by path; raise as `cluster_at`."""
-        state = await self._run(lambda: self._file.state_at(name, when))
+        state = await self._read(lambda: self._file.state_at(name, when))
+        content = self._file.content  # without `_read`: making documents logs why one fails
         return {
-            key: Recipe(("history", digest), partial(self.content, digest), digest)
+            key: Recipe(("history", digest), partial(self._run, partial(content, digest)), digest)
             for (kind, key), digest in state.items()
             if kind is ChangeKind.OPENAPI
         }
@@ -390,15 +392,15 @@ class History:
         self, only: ChangeFilter, after: int, limit: int = 1000
     ) -> tuple[tuple[Change, ...], int]:
         """Return changes after an id, the oldest first, and the id to continue with."""
-        return await self._run(lambda: self._file.following(only, after, limit))
+        return await self._read(lambda: self._file.following(only, after, limit))
 
     async def change(self, number: int) -> Change | None:
         """Return a change by its id; None if there is none."""
-        return await self._run(lambda: self._file.change(number))
+        return await self._read(lambda: self._file.change(number))
 
     async def last_id(self) -> int:
         """Return the greatest id that any change has or had; 0 for none."""
-        return await self._run(self._file.last_id)
+        return await self._read(self._file.last_id)
 
     async def read_sides(self, change: Change) -> tuple[ReadContent, ReadContent]:
         """Return the content before and after a change of a group or of its surroundings.
@@ -415,7 +417,7 @@ class History:
         self, changes: Iterable[Change]
     ) -> list[tuple[ReadContent, ReadContent]]:
         """Return the sides of each change, as `read_sides` does."""
-        return await self._run(lambda: [self._read_sides(change) for change in changes])
+        return await self._read(lambda: [self._read_sides(change) for change in changes])
 
     def _read_sides(self, change: Change) -> tuple[ReadContent, ReadContent]:
         read = _READERS.get(change.kind)
@@ -433,7 +435,17 @@ class History:
             ContentDamaged: It is damaged, or missing.
             HistoryError: The history cannot be read.
         """
-        return await self._run(lambda: self._file.content(key))
+        return await self._read(lambda: self._file.content(key))
+
+    async def _read(self, work: Callable[[], T]) -> T:
+        """Return the result of reading, and log why it fails: callers are not told the details."""
+        try:
+            return await self._run(work)
+        except NotRecorded:
+            raise
+        except HistoryError as error:
+            _log.warning("history cannot be read", reason=str(error))
+            raise
 
     async def _run(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)

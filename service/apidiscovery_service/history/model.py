@@ -132,7 +132,9 @@ class Retention:
 
 
 class HistoryError(DiscoveryError):
-    """The history cannot be read or written."""
+    """The history cannot be read or written; the text may name its file."""
+
+    public_text = "the history cannot be read now, try again; the log of the server has the reason"
 
 
 class NotRecorded(HistoryError):
@@ -141,6 +143,8 @@ class NotRecorded(HistoryError):
     Attributes:
         since: Since when there is something; None if there is nothing.
     """
+
+    public_text = ""  # its own
 
     def __init__(self, message: str, since: datetime | None) -> None:
         super().__init__(message)
@@ -152,7 +156,9 @@ class NothingRecorded(NotRecorded):
 
 
 class ContentDamaged(HistoryError):
-    """A content does not have its hash any more."""
+    """A content does not have its hash any more; a retry cannot succeed."""
+
+    public_text = ""  # its own
 
 
 def from_milliseconds(number: int) -> datetime:

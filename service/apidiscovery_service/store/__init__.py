@@ -23,15 +23,14 @@ NEWS_EVERY_S = 2.0
 class StoreError(DiscoveryError):
     """Base class of errors of the store.
 
-    The text is for operators: it may name files and addresses.
+    The text is for operators: it may name files and addresses. Callers get the public text; the
+    details are only in the log and in /readyz?verbose.
 
     Attributes:
         reason: One word for metrics.
-        public_text: The text for callers.
     """
 
     reason: str
-    public_text: str
 
 
 class StoreUnavailable(StoreError):
@@ -66,14 +65,6 @@ class StoreDamaged(StoreRefused):
 
     reason = "damaged"
     public_text = "the store of the server is damaged; the log of the server says where"
-
-
-def told_to_callers(error: DiscoveryError) -> str:
-    """Return the text of an error for callers.
-
-    The details of a store, such as its file, are only in the log and in /readyz?verbose.
-    """
-    return error.public_text if isinstance(error, StoreError) else str(error)
 
 
 class Conflict(DiscoveryError):

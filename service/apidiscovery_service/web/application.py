@@ -12,7 +12,8 @@ import structlog
 from apidiscovery_service.access import Role
 from apidiscovery_service.access.authenticator import Access
 from apidiscovery_service.encoding.compression import choose, coding_for, compress
-from apidiscovery_service.errors import DiscoveryError
+from apidiscovery_service.errors import DiscoveryError, told_to_callers
+from apidiscovery_service.history.model import ContentDamaged
 from apidiscovery_service.serving.http.admission import Refused
 from apidiscovery_service.serving.http.conditional import none_match
 from apidiscovery_service.serving.http.messages import Headers, Request, Response
@@ -43,6 +44,13 @@ _FAILED = "The page cannot be made; the log of the server has the reason."
 _STARTING = "The server is starting: its sources are still being read. Try again in a second."
 
 _log = structlog.get_logger(__name__)
+
+
+def _page_error(error: DiscoveryError) -> PageError:
+    """Return the answer to an error that no page expects."""
+    is_lasting = isinstance(error, ContentDamaged)
+    status = HTTPStatus.INTERNAL_SERVER_ERROR if is_lasting else HTTPStatus.SERVICE_UNAVAILABLE
+    return PageError(status, f"This page cannot be made: {told_to_callers(error)}.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +130,7 @@ class WebInterface:
         except PageError as error:
             made = await self._error(view, error)
         except DiscoveryError as error:
-            made = await self._error(view, PageError(HTTPStatus.SERVICE_UNAVAILABLE, str(error)))
+            made = await self._error(view, _page_error(error))
         except Exception:  # noqa: BLE001 - the last resort: logged, and answered with 500
             _log.exception("page failed", path=view.path)
             made = await self._error(view, PageError(HTTPStatus.INTERNAL_SERVER_ERROR, _FAILED))

@@ -16,7 +16,7 @@ from apidiscovery_service.core.source import SourceState
 from apidiscovery_service.encoding import Aggregated, EncodedSnapshot
 from apidiscovery_service.errors import DiscoveryError
 from apidiscovery_service.fleet.publisher import Publisher
-from apidiscovery_service.history.model import MERGED, HistoryError
+from apidiscovery_service.history.model import MERGED, NotRecorded
 from apidiscovery_service.openapi.body import DocumentForm, DocumentSource, PackedBody
 from apidiscovery_service.openapi.documents import Documents
 from apidiscovery_service.sources.upstreams.openapi.cluster_documents import FixedRecipes
@@ -238,7 +238,7 @@ async def _cluster_at(view: View, side: Side, when: datetime) -> Cluster:
         raise _missing(side, "cluster")
     try:
         return await history.cluster_at(name, when)
-    except HistoryError as error:
+    except NotRecorded as error:
         raise PageError(HTTPStatus.NOT_FOUND, f"{side.text}: {error}.") from None
 
 

@@ -23,7 +23,18 @@ from google.rpc import (  # pyright: ignore[reportMissingTypeStubs] - typed, wit
 from grpc_status import rpc_status
 
 from apidiscovery_service.access.authenticator import Unauthenticated
-from apidiscovery_service.errors import DiscoveryError, FieldViolation, InvalidFields
+from apidiscovery_service.errors import (
+    DiscoveryError,
+    FieldViolation,
+    InvalidFields,
+    told_to_callers,
+)
+from apidiscovery_service.history.model import (
+    ContentDamaged,
+    HistoryError,
+    NothingRecorded,
+    NotRecorded,
+)
 from apidiscovery_service.metrics import Metrics
 from apidiscovery_service.sources.registrations.record import InvalidRecord, RegistrationKind
 from apidiscovery_service.sources.registrations.requests import (
@@ -38,7 +49,6 @@ from apidiscovery_service.store import (
     StoreDamaged,
     StoreRefused,
     StoreUnavailable,
-    told_to_callers,
 )
 
 Context: TypeAlias = grpc.aio.ServicerContext[Any, Any]
@@ -99,6 +109,10 @@ _CODES: tuple[tuple[type[DiscoveryError], int], ...] = (
     (StoreUnavailable, code_pb2.UNAVAILABLE),
     (StoreDamaged, code_pb2.DATA_LOSS),
     (StoreRefused, code_pb2.FAILED_PRECONDITION),
+    (NothingRecorded, code_pb2.NOT_FOUND),
+    (NotRecorded, code_pb2.OUT_OF_RANGE),
+    (ContentDamaged, code_pb2.DATA_LOSS),
+    (HistoryError, code_pb2.UNAVAILABLE),
 )
 
 

@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-import structlog
 from apidiscovery.service.v1 import history_pb2
 from google.rpc import (  # pyright: ignore[reportMissingTypeStubs] - typed, without py.typed
     code_pb2,
@@ -14,7 +13,7 @@ from apidiscovery_service.access.authenticator import Access, OpenAccess
 from apidiscovery_service.access.grants import matching
 from apidiscovery_service.core.cluster import Cluster
 from apidiscovery_service.encoding import EncodedSnapshot
-from apidiscovery_service.errors import DiscoveryError, FieldViolation, InvalidFields
+from apidiscovery_service.errors import FieldViolation, InvalidFields
 from apidiscovery_service.fleet.publisher import Publisher
 from apidiscovery_service.history.history import LOOK_EVERY_S, History
 from apidiscovery_service.history.model import (
@@ -22,10 +21,7 @@ from apidiscovery_service.history.model import (
     Change,
     ChangeFilter,
     ChangeKind,
-    ContentDamaged,
-    HistoryError,
     NothingRecorded,
-    NotRecorded,
 )
 from apidiscovery_service.kube import wire
 from apidiscovery_service.metrics import Metrics
@@ -59,14 +55,6 @@ _DOCUMENT_PART_BYTES = 1024 * 1024
 _CORE = number_of(history_pb2.GetAtResponse, "core")
 _GROUPS = number_of(history_pb2.GetAtResponse, "groups")
 
-_CODES: tuple[tuple[type[HistoryError], int], ...] = (
-    (NothingRecorded, code_pb2.NOT_FOUND),
-    (NotRecorded, code_pb2.OUT_OF_RANGE),
-    (ContentDamaged, code_pb2.DATA_LOSS),
-)
-
-_log = structlog.get_logger(__name__)
-
 
 class HistoryService(Service):
     """The methods of HistoryService.
@@ -99,20 +87,6 @@ class HistoryService(Service):
             "GetOpenAPIChange": self.get_openapi_change,
             "WatchChanges": self.watch,
         }
-
-    def translated(self, error: DiscoveryError) -> DiscoveryError:
-        """Return the status of an error of the history.
-
-        Its details, such as the path of the file, are only in the log.
-        """
-        if not isinstance(error, HistoryError):
-            return error
-        for kind, code in _CODES:
-            if isinstance(error, kind):
-                return CallFailed(code, str(error))
-        _log.warning("history cannot be read", reason=str(error))
-        text = "the history cannot be read now, try again; the log of the server has the reason"
-        return CallFailed(code_pb2.UNAVAILABLE, text)
 
     async def list_changes(
         self, request: history_pb2.ListChangesRequest, context: Context

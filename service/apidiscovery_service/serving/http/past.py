@@ -10,9 +10,15 @@ from datetime import datetime
 from apidiscovery_service.access import ALL_CLUSTERS
 from apidiscovery_service.core.cluster import Cluster
 from apidiscovery_service.encoding import EncodedSnapshot, plain
+from apidiscovery_service.errors import told_to_callers
 from apidiscovery_service.fleet.publisher import Publisher
 from apidiscovery_service.history.history import History
-from apidiscovery_service.history.model import MERGED, HistoryError, NotRecorded
+from apidiscovery_service.history.model import (
+    MERGED,
+    ContentDamaged,
+    HistoryError,
+    NotRecorded,
+)
 from apidiscovery_service.openapi.documents import Documents
 from apidiscovery_service.serving.http.clusters import ENDPOINT, answer, site_of
 from apidiscovery_service.serving.http.conditional import http_date
@@ -92,10 +98,8 @@ class PastAnswers:
         try:
             cluster = await self._history.cluster_at(name, when)
             site = await self._site_at(self._history, cluster, when)
-        except NotRecorded as error:
-            return _refused(request, 404, "NotFound", f"at: {error}")
         except HistoryError as error:
-            return unavailable(request, str(error), _RETRY_S)
+            return _unread(request, error)
         if site.openapi is None and is_openapi(route(request.path)):
             message = "at: the history has no OpenAPI documents of that time"
             return _refused(request, 404, "NotFound", message)
@@ -129,6 +133,18 @@ def _time(text: str) -> datetime | None:
     except ValueError:
         return None
     return when if when.tzinfo else None
+
+
+def _unread(request: Request, error: HistoryError) -> Response:
+    """Answer that the history has not what is asked for, or cannot be read."""
+    message = f"at: {told_to_callers(error)}"
+    match error:
+        case NotRecorded():
+            return _refused(request, 404, "NotFound", message)
+        case ContentDamaged():
+            return _refused(request, 500, "InternalError", message)
+        case _:
+            return unavailable(request, message, _RETRY_S)
 
 
 def _refused(request: Request, code: int, reason: str, message: str) -> Response:

@@ -18,7 +18,6 @@ from apidiscovery_service.history.model import (
     Change,
     ChangeFilter,
     ChangeKind,
-    HistoryError,
 )
 from apidiscovery_service.web.changes import ShownChange, TimelineEntry, entries, explained
 from apidiscovery_service.web.name_search import NamedKind, kinds_of
@@ -82,13 +81,7 @@ async def page(view: View) -> Page:
     history = view.served.history
     if history is None:
         return Page("history.html", {"remembers": False})
-    try:
-        if view.parameter("id"):
-            return await _one(view, history)
-        return await _timeline(view, history)
-    except HistoryError as error:
-        message = f"The history cannot be read: {error}."
-        raise PageError(HTTPStatus.SERVICE_UNAVAILABLE, message) from None
+    return await (_one if view.parameter("id") else _timeline)(view, history)
 
 
 async def _timeline(view: View, history: History) -> Page:

@@ -7,6 +7,7 @@ from datetime import timedelta
 from apidiscovery_formats.matrix import Agreement, Freshness, Matrix
 
 from apidiscovery_service.core.source import UPSTREAM, SourceState, SourceStatus
+from apidiscovery_service.errors import told_to_callers
 from apidiscovery_service.history.history import History
 from apidiscovery_service.history.model import ChangeFilter, ChangeKind, HistoryError
 from apidiscovery_service.web.changes import ShownChange
@@ -82,7 +83,7 @@ async def _last_changes(view: View) -> tuple[list[Changes], str]:
         lines = together((one for one in found if not (one.is_echo or one.is_implied)), _LINES)
         return await _with_effects(view, history, lines), ""
     except HistoryError as error:
-        return [], str(error)
+        return [], told_to_callers(error)
 
 
 async def _with_effects(view: View, history: History, lines: Sequence[Changes]) -> list[Changes]:

@@ -19,7 +19,7 @@ from apidiscovery_formats.negotiation import MEDIA_TYPES
 from apidiscovery_service.access import Role
 from apidiscovery_service.access.authenticator import Access, Admission, Unauthenticated
 from apidiscovery_service.encoding.compression import Coding, choose
-from apidiscovery_service.errors import DiscoveryError
+from apidiscovery_service.errors import DiscoveryError, told_to_callers
 from apidiscovery_service.kube.objects import errors, json_fields
 from apidiscovery_service.kube.objects.errors import Details, ObjectError, bad_request
 from apidiscovery_service.kube.objects.kinds import LEASE, STORAGE_VERSION
@@ -63,7 +63,7 @@ from apidiscovery_service.serving.revocation import revoked
 from apidiscovery_service.storage_versions.collection import Collection
 from apidiscovery_service.storage_versions.object_reads import ObjectReads
 from apidiscovery_service.storage_versions.object_writes import Objects
-from apidiscovery_service.store import StoreUnavailable, told_to_callers
+from apidiscovery_service.store import StoreUnavailable
 
 _WRITES = frozenset(("POST", "PUT", "PATCH", "DELETE"))
 
