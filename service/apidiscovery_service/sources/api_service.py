@@ -112,10 +112,10 @@ def _ca_bundle(spec: Fields) -> bytes:
     try:
         bundle = base64.b64decode("".join(text.split()), validate=True)
     except (binascii.Error, ValueError):
-        spec.findings.add(path, "Invalid value: want certificates in PEM, encoded in base64")
+        spec.findings.invalid_hidden(path, "want certificates in PEM, encoded in base64")
         return b""
     if bundle and not _CERTIFICATE.search(bundle):
-        spec.findings.add(path, f"Invalid value: {len(bundle)} bytes without a certificate in PEM")
+        spec.findings.invalid_hidden(path, f"{len(bundle)} bytes without a certificate in PEM")
         return b""
     return bundle
 

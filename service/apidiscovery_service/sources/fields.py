@@ -4,12 +4,12 @@ Errors have the words of Kubernetes (k8s.io/apimachinery pkg/util/validation/fie
 people know and search for.
 """
 
-import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeAlias, TypeGuard, TypeVar, cast
 
 import orjson
 
+from apidiscovery_service.kube import field_messages
 from apidiscovery_service.kube.objects.formats import dns1035_label, dns_subdomain
 from apidiscovery_service.openapi.crd.structural import field_path
 
@@ -27,6 +27,7 @@ _SCHEMA = "openAPIV3Schema"
 
 # Longer integers are not shown; Python does not write those of some thousand digits at all.
 _MAX_SHOWN_BITS = 64
+_SHOWN = 200  # characters of a value that a message repeats: a screen line or two
 
 Path: TypeAlias = tuple[str | int, ...]
 T = TypeVar("T")
@@ -155,17 +156,19 @@ class Findings:
         self._unreadable.add(error.path)
 
     def required(self, path: Path, detail: str = "") -> None:
-        self.add(path, f"Required value: {detail}" if detail else "Required value")
+        self.add(path, field_messages.required(detail))
 
     def invalid(self, path: Path, value: object, detail: str) -> None:
-        self.add(path, f"Invalid value: {_shown(value)}: {detail}")
+        self.add(path, field_messages.invalid(value, detail, _SHOWN))
+
+    def invalid_hidden(self, path: Path, detail: str) -> None:
+        self.add(path, field_messages.invalid_hidden(detail))
 
     def unsupported(self, path: Path, value: str, supported: Iterable[str]) -> None:
-        known = ", ".join(map(_shown, supported))
-        self.add(path, f"Unsupported value: {_shown(value)}: supported values: {known}")
+        self.add(path, field_messages.unsupported(value, supported, _SHOWN))
 
     def forbidden(self, path: Path, detail: str) -> None:
-        self.add(path, f"Forbidden: {detail}")
+        self.add(path, field_messages.forbidden(detail))
 
     def raise_any(self) -> None:
         """Raise the first error with the others.
@@ -176,11 +179,6 @@ class Findings:
         if self._found:
             first, *others = self._found
             raise InvalidField(first.path, str(first), tuple(others))
-
-
-def _shown(value: object) -> str:
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    return text if len(text) <= 200 else f"{text[:200]}..."  # noqa: PLR2004 - a screen line or two
 
 
 class Fields:

@@ -1,13 +1,9 @@
-"""Problems of a schema in the words of Kubernetes' API validation, and bounds of a schema.
+"""Problems of a schema in the words of Kubernetes' API validation, and bounds of a schema."""
 
-Source: k8s.io/apimachinery pkg/util/validation/field/errors.go.
-"""
-
-import json
 from collections.abc import Iterable
 from typing import TypeAlias
 
-from apidiscovery_service.kube import go_json
+from apidiscovery_service.kube import field_messages
 from apidiscovery_service.openapi import json_text
 from apidiscovery_service.openapi.errors import InvalidOpenAPI, Path
 
@@ -39,45 +35,20 @@ def check_limits(value: object, path: Path) -> None:
 # The place in the document, and what is wrong there.
 Problem: TypeAlias = tuple[Path, str]
 
-# Bytes of a value that a message repeats.
-_SHOWN_BYTES = 200
+# Characters of a value that a message repeats.
+_SHOWN = 200
 # Fields whose members are named by the author; Kubernetes writes these names in brackets.
 _KEYED = frozenset({"properties", "patternProperties", "definitions", "dependencies"})
 
 
-def required(detail: str) -> str:
-    """Return the message for a missing value."""
-    return f"Required value: {detail}"
-
-
-def forbidden(detail: str) -> str:
-    """Return the message for a field that must not be set."""
-    return f"Forbidden: {detail}"
-
-
 def invalid(value: object, detail: str) -> str:
     """Return the message for an invalid value."""
-    return f"Invalid value: {shown(value)}: {detail}"
+    return field_messages.invalid(value, detail, _SHOWN)
 
 
 def unsupported(value: object, supported: Iterable[str]) -> str:
     """Return the message for a value that is none of the supported ones."""
-    values = ", ".join(f'"{one}"' for one in supported)
-    return f"Unsupported value: {shown(value)}: supported values: {values}"
-
-
-def shown(value: object) -> str:
-    """Return a value as JSON, cut off when it is long.
-
-    Lone surrogates and integers of more than 64 bits are shown too: they may be the problem.
-    """
-    try:
-        text = go_json.dumps(value)
-    except TypeError:
-        text = json.dumps(value, separators=(",", ":")).encode()
-    if len(text) <= _SHOWN_BYTES:
-        return text.decode()
-    return text[:_SHOWN_BYTES].decode(errors="ignore") + "..."
+    return field_messages.unsupported(value, supported, _SHOWN)
 
 
 def field_path(path: Path) -> str:

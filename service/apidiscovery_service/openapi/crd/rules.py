@@ -12,12 +12,11 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, cast
 
+from apidiscovery_service.kube.field_messages import forbidden, required
 from apidiscovery_service.openapi.crd.problems import (
     MAX_PROBLEMS,
     Problem,
-    forbidden,
     invalid,
-    required,
     unsupported,
 )
 from apidiscovery_service.openapi.crd.schema_fields import Schema

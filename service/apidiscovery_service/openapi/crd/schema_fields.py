@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, TypeAlias
 
+from apidiscovery_service.kube.field_messages import forbidden
 from apidiscovery_service.openapi import json_text
 from apidiscovery_service.openapi.crd.problems import (
     MAX_PROBLEMS,
     Problem,
     check_limits,
-    forbidden,
     invalid,
     unsupported,
 )

@@ -11,14 +11,13 @@ from collections.abc import Iterator
 from enum import Enum, auto
 from typing import Any
 
+from apidiscovery_service.kube.field_messages import forbidden, required
 from apidiscovery_service.openapi.crd import rules, schema_fields
 from apidiscovery_service.openapi.crd.problems import (
     MAX_PROBLEMS,
     Problem,
     field_path,
-    forbidden,
     invalid,
-    required,
 )
 from apidiscovery_service.openapi.crd.schema_fields import Reading, Schema
 from apidiscovery_service.openapi.errors import InvalidOpenAPI, Path

@@ -15,6 +15,7 @@ from itertools import islice
 from urllib.parse import urlsplit
 
 from apidiscovery_service.core.model import Scope
+from apidiscovery_service.kube import field_messages
 from apidiscovery_service.openapi.crd import structural
 from apidiscovery_service.sources.crds import approval as crd_approval
 from apidiscovery_service.sources.crds.model import CustomResourceDefinition, Names
@@ -256,7 +257,7 @@ def _check_selectable(version: Fields) -> None:
         if not path:
             field.findings.required(field.at("jsonPath"))
         elif path in seen:
-            field.findings.add(field.at("jsonPath"), f'Duplicate value: "{path}"')
+            field.findings.add(field.at("jsonPath"), field_messages.duplicate(path))
         seen.add(path)
     if len(seen) > _MAX_SELECTABLE_FIELDS:
         message = f"Too many: {len(seen)}: must have at most {_MAX_SELECTABLE_FIELDS} items"
@@ -341,7 +342,7 @@ def _check_url(client: Fields) -> None:
     ):
         if wrong:
             # Without the value, which may have a password before an @.
-            client.findings.add(path, f"Invalid value: {message}")
+            client.findings.invalid_hidden(path, message)
 
 
 def _check_service(client: Fields) -> None:

@@ -4,12 +4,12 @@ Sources: k8s.io/apiserver pkg/registry/rest/create.go and update.go: BeforeCreat
 k8s.io/apiextensions-apiserver pkg/registry/customresourcedefinition/strategy.go and etcd.go.
 """
 
-import json
 import uuid
 from collections.abc import Iterator, Mapping
 
 from apidiscovery_formats.json_values import as_list, as_object
 
+from apidiscovery_service.kube import field_messages
 from apidiscovery_service.kube.go_json import JSONValue
 from apidiscovery_service.kube.objects.metadata import finalizers_of, is_terminating, metadata_of
 from apidiscovery_service.sources.registrations import published
@@ -64,11 +64,12 @@ def update_violations(manifest: Object, current: Object) -> Iterator[tuple[str, 
         fresh = [name for name in finalizers_of(manifest) if name not in finalizers_of(current)]
         if fresh:
             message = "no new finalizers can be added if the object is being deleted"
-            yield "metadata.finalizers", f"Forbidden: {message}, found new finalizers {fresh}"
+            detail = f"{message}, found new finalizers {fresh}"
+            yield "metadata.finalizers", field_messages.forbidden(detail)
 
 
 def _immutable(value: JSONValue) -> str:
-    return f"Invalid value: {json.dumps(value)}: field is immutable"
+    return field_messages.invalid(value, "field is immutable")
 
 
 def _is_established(manifest: Object) -> bool:
