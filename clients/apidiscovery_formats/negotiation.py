@@ -171,18 +171,22 @@ def parse_accept(header: str) -> list[Clause]:
     return _go_sorted([clause for clause in clauses if clause is not None])
 
 
-def _pairs(clauses: Iterable[Clause]) -> Iterator[tuple[Clause, Representation]]:
-    for clause in clauses:
-        for serializer in SERIALIZERS:
-            if clause.matches(serializer):
-                yield (
-                    clause,
-                    Representation(
-                        serializer,
-                        pretty=clause.parameters.get("pretty") == "1",
-                        profile=clause.parameters.get("profile", ""),
-                    ),
-                )
+def matches(clauses: Iterable[Clause]) -> Iterator[tuple[Clause, Serializer]]:
+    """Yield each clause with each serializer that it allows, in order of preference."""
+    return (
+        (clause, serializer)
+        for clause in clauses
+        for serializer in SERIALIZERS
+        if clause.matches(serializer)
+    )
+
+
+def _representation(clause: Clause, serializer: Serializer) -> Representation:
+    return Representation(
+        serializer,
+        pretty=clause.parameters.get("pretty") == "1",
+        profile=clause.parameters.get("profile", ""),
+    )
 
 
 def negotiate(accept: str, aggregated: Sequence[str] = ()) -> Representation | None:
@@ -200,19 +204,20 @@ def negotiate(accept: str, aggregated: Sequence[str] = ()) -> Representation | N
     if not accept:
         return Representation(JSON)
     clauses = parse_accept(accept)
-    for clause, representation in _pairs(clauses):
+    for clause, serializer in matches(clauses):
         version = clause.aggregated_version()
         if version in aggregated:
-            return replace(representation, aggregated=version)
-    return next((plain for clause, plain in _pairs(clauses) if not clause.converts), None)
+            return replace(_representation(clause, serializer), aggregated=version)
+    plain = (_representation(*match) for match in matches(clauses) if not match[0].converts)
+    return next(plain, None)
 
 
-def not_acceptable_message() -> str:
+def not_acceptable_message(served: Sequence[str] = MEDIA_TYPES) -> str:
     """Return kube-apiserver's message of a 406.
 
     Source: k8s.io/apiserver pkg/endpoints/handlers/negotiation/errors.go `errNotAcceptable`.
     """
-    return f"only the following media types are accepted: {', '.join(MEDIA_TYPES)}"
+    return f"only the following media types are accepted: {', '.join(served)}"
 
 
 def route_accepts(accept: str, produced: Sequence[str] = MEDIA_TYPES) -> bool:

@@ -111,6 +111,12 @@ def test_a_patched_object_is_a_changed_copy() -> None:
     assert target == storage_version()
 
 
+def test_what_is_no_unicode_is_replaced_as_in_go() -> None:
+    patch = b'{"metadata":{"labels":{"a":"\xff","b":"\\ud800"}}}'
+    changed = patches.apply(MERGE_PATCH, patch, storage_version(), STORAGE_VERSION).object
+    assert metadata_of(changed)["labels"] == {"a": "\ufffd", "b": "\ufffd"}
+
+
 @pytest.mark.parametrize(
     ("patch", "message"),
     [
@@ -126,6 +132,12 @@ def test_a_patched_object_is_a_changed_copy() -> None:
             id="no merge patch",
         ),
         pytest.param(b"null", "Invalid JSON Patch", id="null"),
+        pytest.param(
+            b'{"a":1e999}',
+            "error decoding patch: json: cannot unmarshal number 1e999 into Go value of type "
+            "float64",
+            id="beyond floats",
+        ),
     ],
 )
 def test_a_malformed_patch_is_a_bad_request(patch: bytes, message: str) -> None:

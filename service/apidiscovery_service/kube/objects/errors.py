@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 
 from apidiscovery_formats.go_text import quote
+from apidiscovery_formats.negotiation import not_acceptable_message
 
 from apidiscovery_service.errors import DiscoveryError
 from apidiscovery_service.kube.objects.kinds import ObjectKind
@@ -181,7 +182,7 @@ def bad_request(message: str) -> ObjectError:
 
 def not_acceptable(offered: Sequence[str]) -> ObjectError:
     """None of the media types that are served is accepted."""
-    message = f"only the following media types are accepted: {', '.join(offered)}"
+    message = not_acceptable_message(offered)
     return ObjectError(HTTPStatus.NOT_ACCEPTABLE, "NotAcceptable", message)
 
 

@@ -6,7 +6,6 @@ is bounded here, its length by the code that reads the body.
 
 from collections.abc import Iterator, Mapping
 
-import orjson
 from apidiscovery_formats.go_text import quote
 
 from apidiscovery_service.kube import go_json
@@ -16,6 +15,7 @@ from apidiscovery_service.kube.objects.decoding import Decoded, Undecodable
 from apidiscovery_service.kube.objects.errors import ObjectError
 from apidiscovery_service.kube.objects.json_text import Pairs, Tree
 from apidiscovery_service.kube.objects.kinds import Object, ObjectKind
+from apidiscovery_service.kube.objects.typed_values import Mistyped, plain
 
 MERGE_PATCH = "application/merge-patch+json"
 
@@ -55,9 +55,12 @@ def apply(
     limits.check_json(patch)
     try:
         tree = json_text.parse(patch)
-        change: JSONValue = orjson.loads(patch)
-    except (json_text.NotJSON, orjson.JSONDecodeError):
+    except json_text.NotJSON:
         raise errors.bad_request("invalid JSON patch") from None
+    try:
+        change = plain(tree)
+    except Mistyped as mistyped:
+        raise errors.bad_request(f"error decoding patch: {mistyped}") from None
     patched = merge_patched(target, _checked(change))
     try:
         decoded = decoding.from_value(patched, kind)

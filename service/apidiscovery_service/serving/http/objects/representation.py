@@ -6,7 +6,7 @@ pkg/endpoints/handlers/response.go:transformResponseObject.
 """
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from http import HTTPStatus
@@ -19,6 +19,7 @@ from apidiscovery_formats.negotiation import (
     SERIALIZERS,
     Clause,
     Serializer,
+    matches,
     parse_accept,
 )
 
@@ -118,7 +119,8 @@ def negotiate(request: Request) -> Form:
     """
     if not request.accept:
         return Form(JSON, is_pretty(request))
-    for clause, serializer in _pairs(request.accept):
+    clauses = map(_without_version, parse_accept(request.accept))
+    for clause, serializer in matches(clauses):
         try:
             target = _target(clause, serializer)
         except LookupError:
@@ -140,14 +142,12 @@ def require_stream(form: Form) -> Form:
     return replace(form, pretty=False)
 
 
-def _pairs(accept: str) -> Iterator[tuple[Clause, Serializer]]:
-    for clause in parse_accept(accept):
-        if clause.parameters.get("sv") == _SERVER_VERSION:
-            others = {name: text for name, text in clause.parameters.items() if name != "sv"}
-            clause = replace(clause, parameters=others)  # noqa: PLW2901 - without `sv`
-        for serializer in SERIALIZERS:
-            if clause.matches(serializer):
-                yield clause, serializer
+def _without_version(clause: Clause) -> Clause:
+    """Return a clause without the parameter `sv` if it names the version of this server."""
+    if clause.parameters.get("sv") != _SERVER_VERSION:
+        return clause
+    others = {name: text for name, text in clause.parameters.items() if name != "sv"}
+    return replace(clause, parameters=others)
 
 
 def _target(clause: Clause, serializer: Serializer) -> Target | None:
