@@ -5,8 +5,9 @@ Keys whose values have a structure (`structured.KEYS`) have no flag.
 
 import difflib
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple, cast
+from typing import cast
 
 import click
 import yaml
@@ -23,7 +24,8 @@ _KIND = "ServerConfiguration"
 STRUCTURED = "apidiscovery.structured"
 
 
-class KeyValue(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class KeyValue:
     """A key of a file with its value.
 
     Attributes:

@@ -7,7 +7,6 @@ k8s.io/apiserver pkg/endpoints/handlers/rest.go (transformDecodeError) and creat
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import NamedTuple
 
 from apidiscovery.runtime.v1 import runtime_pb2
 from apidiscovery_formats.go_text import quote
@@ -113,7 +112,8 @@ def refusal(problems: Sequence[str], kind: ObjectKind) -> str:
     return _cannot_be(said, kind, f"strict decoding error: {', '.join(problems)}")
 
 
-class _Said(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Said:
     """The kind that a body states."""
 
     kind: str

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 import structlog
 from apidiscovery_kubeconfig.connection import Connection
@@ -47,7 +47,8 @@ _CONTEXT_RANK = 0
 _log = structlog.get_logger(__name__)
 
 
-class Contexts(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Contexts:
     """Contexts of a kubeconfig.
 
     Attributes:
@@ -72,14 +73,16 @@ class Contexts(NamedTuple):
         return read_contexts(path, self.patterns, may_be_none=True)
 
 
-class _Good(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Good:
     """A cluster that can be used; a different fingerprint means different content."""
 
     spec: UpstreamSpec
     fingerprint: str
 
 
-class _Problem(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Problem:
     text: str
     since: datetime
 
