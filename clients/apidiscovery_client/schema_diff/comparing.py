@@ -15,6 +15,7 @@ from apidiscovery_formats.json_values import as_list, as_object
 
 from apidiscovery_client.schema_diff import cel
 from apidiscovery_client.schema_diff.examples import Examples, remembered
+from apidiscovery_client.schema_diff.locations import LOGIC, Location, across
 from apidiscovery_client.schema_diff.model import (
     Applying,
     Change,
@@ -24,7 +25,6 @@ from apidiscovery_client.schema_diff.model import (
     Verdicts,
     worst,
 )
-from apidiscovery_client.schema_diff.places import LOGIC, Place, across
 from apidiscovery_client.schema_diff.ratcheting import (
     has_keys,
     when_broken,
@@ -57,7 +57,7 @@ _FINE = Verdicts()
 _RESOURCE = {"apiVersion": "example.com/v1", "kind": "Example", "metadata": {"name": "example"}}
 _READ_FORMATS = ("date", "date-time", "datetime", "duration", "byte")  # CEL has types for them
 _NO_VALUE = "no value of the old type is found"
-_AT_ROOT = Place("", "root")
+_AT_ROOT = Location("", "root")
 # Rules that hold for built-in kinds too: their types are Go's, and decoding follows these.
 _DECODED = (
     "property-removed",
@@ -97,10 +97,10 @@ def compare(  # noqa: PLR0913 - those behind the star have names
     try:
         with remembered():
             if path:
-                walk.pair(read(old, resolve_old), read(new, resolve_new), Place(path, "field"))
+                walk.pair(read(old, resolve_old), read(new, resolve_new), Location(path, "field"))
             else:
                 rooted = _rooted(read(old, resolve_old)), _rooted(read(new, resolve_new))
-                walk.pair(*rooted, Place("", "root", whole=True))
+                walk.pair(*rooted, Location("", "root", whole=True))
     except RecursionError as error:
         raise InvalidSchema("it is nested too deeply") from error
     return tuple(walk.changes)
@@ -127,18 +127,18 @@ class _Walk:
         self._same = set[tuple[str, str]]()
 
     def tell(
-        self, place: Place, change: str, before: object, after: object, verdicts: Verdicts
+        self, location: Location, change: str, before: object, after: object, verdicts: Verdicts
     ) -> None:
         if len(self.changes) >= _MAX_CHANGES:
-            raise InvalidSchema(f"there are more than {_MAX_CHANGES} changes", path=place.path)
+            raise InvalidSchema(f"there are more than {_MAX_CHANGES} changes", path=location.path)
         if self.built_in and change not in _DECODED:
             verdicts = _in_code(change, verdicts)
-        self.changes.append(Change(place.path, change, before, after, verdicts))
+        self.changes.append(Change(location.path, change, before, after, verdicts))
 
-    def pair(self, old: Schema, new: Schema, place: Place) -> None:
+    def pair(self, old: Schema, new: Schema, location: Location) -> None:
         """Compare two schemas of the same values."""
-        if len(place.above) > _MAX_DEPTH:
-            raise InvalidSchema(f"it is nested deeper than {_MAX_DEPTH} fields", path=place.path)
+        if len(location.above) > _MAX_DEPTH:
+            raise InvalidSchema(f"it is nested deeper than {_MAX_DEPTH} fields", path=location.path)
         if old.resolve is None and new.resolve is None and old.keywords == new.keywords:
             return
         refs = (old.ref, new.ref)
@@ -147,54 +147,54 @@ class _Walk:
         found = len(self.changes)
         self._inside[refs] += 1
         if old.keywords != new.keywords:
-            self._values(old, new, place)
-        self._structure(old, new, place)
+            self._values(old, new, location)
+        self._structure(old, new, location)
         self._inside[refs] -= 1
         if all(refs) and found == len(self.changes) and not any(self._inside.values()):
             self._same.add(refs)
 
-    def _values(self, old: Schema, new: Schema, place: Place) -> None:
-        for before, after, name, verdicts in _type_change(old, new, place):
-            self.tell(place, name, before, after, verdicts)
-        _nullable(self, old, new, place)
-        _default(self, old, new, place)
+    def _values(self, old: Schema, new: Schema, location: Location) -> None:
+        for before, after, name, verdicts in _type_change(old, new, location):
+            self.tell(location, name, before, after, verdicts)
+        _nullable(self, old, new, location)
+        _default(self, old, new, location)
         if old.kinds & new.kinds:
             for family in FAMILIES:
                 before, after = family.value(old), family.value(new)
                 if _differ(before, after):
                     name = _named(family.name, before, after)
-                    verdicts = _limits(family, old, new, place)
-                    self.tell(place, name, before, after, verdicts)
-            _lists(self, old, new, place)
-            _rules(self, old, new, place)
-            _unknown_fields(self, old, new, place)
-            _embedded(self, old, new, place)
+                    verdicts = _limits(family, old, new, location)
+                    self.tell(location, name, before, after, verdicts)
+            _lists(self, old, new, location)
+            _rules(self, old, new, location)
+            _unknown_fields(self, old, new, location)
+            _embedded(self, old, new, location)
 
-    def _structure(self, old: Schema, new: Schema, place: Place) -> None:
+    def _structure(self, old: Schema, new: Schema, location: Location) -> None:
         shared = old.kinds & new.kinds
         if "object" in shared:
             for name in sorted({*old.properties, *new.properties, *old.required, *new.required}):
-                self._field(old, new, name, place.field(old, new, name))
-            self._map(old, new, place.value(old, new))
+                self._field(old, new, name, location.field(old, new, name))
+            self._map(old, new, location.value(old, new))
         if "array" in shared and (old.get("items") is not None or new.get("items") is not None):
             unique = new.list_type != "map" or (
                 has_keys(old, new) and decide(LIST_TYPE, old, new).holds is True
             )
-            self.pair(old.items, new.items, place.item(old, new, unique=unique))
+            self.pair(old.items, new.items, location.item(old, new, unique=unique))
 
-    def _field(self, old: Schema, new: Schema, name: str, place: Place) -> None:
+    def _field(self, old: Schema, new: Schema, name: str, location: Location) -> None:
         before, after = old.properties.get(name), new.properties.get(name)
         if before is not None and after is not None:
-            self._required(old, new, name, place)
-            self.pair(old.read(before), new.read(after), place)
+            self._required(old, new, name, location)
+            self.pair(old.read(before), new.read(after), location)
         elif before is not None:
-            self._removed(old, new, name, place)
+            self._removed(old, new, name, location)
         elif after is not None:
-            self._added(old, new, name, place)
+            self._added(old, new, name, location)
         else:
-            self._required(old, new, name, place)
+            self._required(old, new, name, location)
 
-    def _required(self, old: Schema, new: Schema, name: str, place: Place) -> None:
+    def _required(self, old: Schema, new: Schema, name: str, location: Location) -> None:
         if (name in old.required) is (name in new.required):
             return
         field = new.field(name)
@@ -202,7 +202,7 @@ class _Walk:
         if name not in new.required:
             reader = Reading.FINE if defaulted else Reading.ABSENT
             self.tell(
-                place,
+                location,
                 "required-removed",
                 before=True,
                 after=False,
@@ -215,85 +215,85 @@ class _Walk:
             verdicts = _FINE
         else:
             stored, reason = (
-                (Outcome.FINE, "") if was_defaulted else _without(old, new, name, place)
+                (Outcome.FINE, "") if was_defaulted else _without(old, new, name, location)
             )
             verdicts = Verdicts(Outcome.REJECTED, stored=stored, reason=reason)
-        self.tell(place, "required-added", before=False, after=True, verdicts=verdicts)
+        self.tell(location, "required-added", before=False, after=True, verdicts=verdicts)
 
-    def _removed(self, old: Schema, new: Schema, name: str, place: Place) -> None:
+    def _removed(self, old: Schema, new: Schema, name: str, location: Location) -> None:
         field = old.read(old.properties[name])
         if new.embedded and name in _METADATA:
             return
         target = new.additional
         if target is None:
-            outcome, stored, reason = treated_in(place, Outcome.PRUNED)
+            outcome, stored, reason = treated_in(location, Outcome.PRUNED)
             if name in new.required:
                 outcome = Outcome.REJECTED
-                absent, why = _without(old, new, name, place)
+                absent, why = _without(old, new, name, location)
                 stored, reason = worst((stored, absent)), reason or why
             verdicts = Verdicts(outcome, Reading.ABSENT, stored, reason=reason)
-            self.tell(place, "property-removed", dict(field.keywords), None, verdicts)
+            self.tell(location, "property-removed", dict(field.keywords), None, verdicts)
             return
         if target is ANYTHING:
             has_defaults = field.resolve is not None or '"default":' in canonical(field.keywords)
-            outcome, reason = across(place, Outcome.DEFAULTED if has_defaults else Outcome.FINE)
+            outcome, reason = across(location, Outcome.DEFAULTED if has_defaults else Outcome.FINE)
             if name in new.required - old.required:
                 outcome = Outcome.REJECTED
             self.tell(
-                place,
+                location,
                 "property-removed",
                 dict(field.keywords),
                 None,
                 Verdicts(outcome, Reading.DIFFERENT, Outcome.FINE, reason=reason),
             )
             return
-        self._required(old, new, name, place)
+        self._required(old, new, name, location)
         # Defaults of values of a map do not add fields.
         without = {key: value for key, value in target.keywords.items() if key != "default"}
-        self.pair(field, replace(target, keywords=without), place)
+        self.pair(field, replace(target, keywords=without), location)
 
-    def _added(self, old: Schema, new: Schema, name: str, place: Place) -> None:
+    def _added(self, old: Schema, new: Schema, name: str, location: Location) -> None:
         field = new.read(new.properties[name])
         if old.embedded and name in _METADATA:
             return
         source = old.additional
         inner = _Walk(built_in=self.built_in)
         if source is not None:
-            inner.pair(source, field, replace(place, position="field"))
+            inner.pair(source, field, replace(location, position="field"))
         told = [one.verdicts for one in inner.changes]
         writer = [one.writer for one in told]
         stored = [one.stored for one in told]
         reasons = [one.reason for one in told if one.writer == Outcome.UNKNOWN]
         if field.default is not NO_DEFAULT:
-            outcome, kept, reason = treated_in(place, Outcome.DEFAULTED)
+            outcome, kept, reason = treated_in(location, Outcome.DEFAULTED)
             reasons.append(reason)
             writer.append(outcome)
             stored.append(kept)
         elif name in new.required and name not in old.required:
             writer.append(Outcome.REJECTED)
-            kept, reason = _without(old, new, name, place)
+            kept, reason = _without(old, new, name, location)
             stored.append(kept)
             reasons.append(reason)
         verdicts = Verdicts(worst(writer), Reading.FINE, worst(stored))
         verdicts = replace(verdicts, reason="; ".join(filter(None, reasons)))
-        self.tell(place, "property-added", None, dict(field.keywords), verdicts)
+        self.tell(location, "property-added", None, dict(field.keywords), verdicts)
 
-    def _map(self, old: Schema, new: Schema, place: Place) -> None:
+    def _map(self, old: Schema, new: Schema, location: Location) -> None:
         before, after = old.additional, new.additional
         if old.preserves and old.get("additionalProperties") is None and new.preserves:
             if isinstance(new.get("additionalProperties"), dict):
-                self.pair(ANYTHING, new.additional or ANYTHING, place)
+                self.pair(ANYTHING, new.additional or ANYTHING, location)
             return
         if before is None and after is not None and not new.preserves:
             value = new.get("additionalProperties")
-            self.tell(place, "additional-properties-added", None, value, _FINE)
+            self.tell(location, "additional-properties-added", None, value, _FINE)
         elif before is not None and after is None and not old.preserves:
-            outcome, stored, reason = treated_in(place, Outcome.PRUNED)
+            outcome, stored, reason = treated_in(location, Outcome.PRUNED)
             verdicts = Verdicts(outcome, Reading.ABSENT, stored, reason=reason)
             value = old.get("additionalProperties")
-            self.tell(place, "additional-properties-removed", value, None, verdicts)
+            self.tell(location, "additional-properties-removed", value, None, verdicts)
         elif before is not None and after is not None:
-            self.pair(before, after, place)
+            self.pair(before, after, location)
 
 
 def _in_code(change: str, verdicts: Verdicts) -> Verdicts:
@@ -320,22 +320,22 @@ def _named(name: str, before: object, after: object) -> str:
     return f"{name}-removed" if after is None else f"{name}-changed"
 
 
-def treated_in(place: Place, treated: Outcome) -> tuple[Outcome, Outcome, str]:
+def treated_in(location: Location, treated: Outcome) -> tuple[Outcome, Outcome, str]:
     """Return what becomes of a manifest and of a stored object, a part of which is treated."""
-    writer, reason = across(place, treated)
-    stored, why = when_treated(place, treated)
+    writer, reason = across(location, treated)
+    stored, why = when_treated(location, treated)
     return writer, stored, reason or why
 
 
-def _without(old: Schema, new: Schema, name: str, place: Place) -> tuple[Outcome, str]:
+def _without(old: Schema, new: Schema, name: str, location: Location) -> tuple[Outcome, str]:
     """Return what an update meets where a required field is not there."""
     return when_broken(
-        place.around, old, new, Outcome.REJECTED, lambda value: name not in as_object(value)
+        location.around, old, new, Outcome.REJECTED, lambda value: name not in as_object(value)
     )
 
 
 def _type_change(
-    old: Schema, new: Schema, place: Place
+    old: Schema, new: Schema, location: Location
 ) -> Iterator[tuple[object, object, str, Verdicts]]:
     if old.kinds == new.kinds:
         return
@@ -349,7 +349,7 @@ def _type_change(
             writer = Outcome.REJECTED
         else:
             writer, reason = Outcome.UNKNOWN, _NO_VALUE
-        stored, why = when_not_readable(place, writer, new)
+        stored, why = when_not_readable(location, writer, new)
         stored = worst((stored, _worst_treatment(old, new)))
         reason = "; ".join(filter(None, (reason, why)))
         if stored == Outcome.UNKNOWN and not reason:
@@ -392,8 +392,8 @@ def _is_less(before: object, after: object) -> bool:
     return any(map(_is_less, as_list(before), as_list(after)))
 
 
-def _nullable(walk: _Walk, old: Schema, new: Schema, place: Place) -> None:
-    if old.nullable is new.nullable or place.position == "root":
+def _nullable(walk: _Walk, old: Schema, new: Schema, location: Location) -> None:
+    if old.nullable is new.nullable or location.position == "root":
         return
     if new.nullable:
         writer = Outcome.DEFAULTED if old.default is not NO_DEFAULT else Outcome.FINE
@@ -402,79 +402,84 @@ def _nullable(walk: _Walk, old: Schema, new: Schema, place: Place) -> None:
         elif any(new.get(keyword) is not None for keyword in LOGIC[:-1]):
             reason = "whether null meets allOf, anyOf, oneOf or not, is not decided"
             unknown = Verdicts(Outcome.UNKNOWN, Reading.DIFFERENT, reason=reason)
-            walk.tell(place, "nullable-added", before=False, after=True, verdicts=unknown)
+            walk.tell(location, "nullable-added", before=False, after=True, verdicts=unknown)
             return
         verdicts = Verdicts(writer, Reading.DIFFERENT)
-        walk.tell(place, "nullable-added", before=False, after=True, verdicts=verdicts)
+        walk.tell(location, "nullable-added", before=False, after=True, verdicts=verdicts)
         return
     reason = ""
     if new.default is not NO_DEFAULT:
-        writer, stored, reason = treated_in(place, Outcome.DEFAULTED)
-    elif place.position == "item":
+        writer, stored, reason = treated_in(location, Outcome.DEFAULTED)
+    elif location.position == "item":
         writer = Outcome.REJECTED
-        stored, reason = when_not_readable(place, writer)
+        stored, reason = when_not_readable(location, writer)
     else:
-        writer, stored, reason = treated_in(place, Outcome.PRUNED)
-        if place.above and place.position == "field":
-            parent, name = place.above[-1][1:]
+        writer, stored, reason = treated_in(location, Outcome.PRUNED)
+        if location.above and location.position == "field":
+            parent, name = location.above[-1][1:]
             if name in parent.required:
                 writer = Outcome.REJECTED
-                absent, why = _without(*place.above[-1], place)
+                absent, why = _without(*location.above[-1], location)
                 stored, reason = worst((stored, absent)), reason or why
     if old.get("enum") is not None and meets(old, "enum", None) is False:
         writer = stored = Outcome.FINE  # null was no value of the enum
     verdicts = Verdicts(writer, stored=stored, reason=reason)
-    walk.tell(place, "nullable-removed", before=True, after=False, verdicts=verdicts)
+    walk.tell(location, "nullable-removed", before=True, after=False, verdicts=verdicts)
 
 
-def _default(walk: _Walk, old: Schema, new: Schema, place: Place) -> None:
+def _default(walk: _Walk, old: Schema, new: Schema, location: Location) -> None:
     before, after = old.default, new.default
-    if place.position == "root" or (before is NO_DEFAULT and after is NO_DEFAULT):
+    if location.position == "root" or (before is NO_DEFAULT and after is NO_DEFAULT):
         return
     if walk.built_in and all(one is NO_DEFAULT or not one for one in (before, after)):
         return  # the value that Go gives to an absent field
-    parent_old, parent_new, name = place.above[-1] if place.above else (ANYTHING, ANYTHING, "")
-    in_field = place.position == "field"
+    parent_old, parent_new, name = (
+        location.above[-1] if location.above else (ANYTHING, ANYTHING, "")
+    )
+    in_field = location.position == "field"
     if before is NO_DEFAULT:
         applies = in_field and name not in parent_old.required
         reason, writer, stored = "", Outcome.FINE, Outcome.FINE
         if applies:
-            writer, stored, reason = treated_in(place, Outcome.DEFAULTED)
+            writer, stored, reason = treated_in(location, Outcome.DEFAULTED)
         elif not in_field and not old.nullable and not new.nullable:
             # A null, which was dropped from a map. In a list it is valid where any type is.
-            in_list = place.position == "item"
+            in_list = location.position == "item"
             if not in_list or old.kinds == ALL_KINDS:
                 writer = Outcome.DEFAULTED
                 stored = Outcome.DEFAULTED if in_list else stored
         verdicts = Verdicts(writer, Reading.FINE, stored, reason=reason)
-        walk.tell(place, "default-added", None, after, verdicts)
+        walk.tell(location, "default-added", None, after, verdicts)
     elif after is NO_DEFAULT:
         required = in_field and name in parent_new.required
-        writer, reason = across(place, Outcome.DEFAULTED)
+        writer, reason = across(location, Outcome.DEFAULTED)
         # A null got the default. Now it is refused in a list and dropped from a map.
-        is_counted = place.position == "map" and parent_new.limit("minProperties")
-        if required or ((place.position == "item" or is_counted) and not old.nullable):
+        is_counted = location.position == "map" and parent_new.limit("minProperties")
+        if required or ((location.position == "item" or is_counted) and not old.nullable):
             writer = Outcome.REJECTED
         reader = Reading.FINE if required or not in_field else Reading.ABSENT
         verdicts = Verdicts(writer, reader, Outcome.FINE, reason=reason)
-        walk.tell(place, "default-removed", before, None, verdicts)
+        walk.tell(location, "default-removed", before, None, verdicts)
     elif _differ(before, after):
         same = canonical(treat(old, before)) == canonical(treat(new, after))
-        writer, reason = (Outcome.FINE, "") if same else across(place, Outcome.DEFAULTED)
-        walk.tell(place, "default-changed", before, after, Verdicts(writer, reason=reason))
+        writer, reason = (Outcome.FINE, "") if same else across(location, Outcome.DEFAULTED)
+        walk.tell(location, "default-changed", before, after, Verdicts(writer, reason=reason))
 
 
-def _limits(family: Family, old: Schema, new: Schema, place: Place) -> Verdicts:
+def _limits(family: Family, old: Schema, new: Schema, location: Location) -> Verdicts:
     forward, backward = decide(family, old, new), decide(family, new, old)
     return _from_answers(
-        forward, backward, (old, new, place), lambda value: meets(new, family.check, value) is False
+        forward,
+        backward,
+        (old, new, location),
+        lambda value: meets(new, family.check, value) is False,
     )
 
 
 def _from_answers(
     forward: Answer,
     backward: Answer,
-    where: tuple[Schema, Schema, Place],
+    where: tuple[Schema, Schema, Location],
     breaks: Callable[[object], bool],
 ) -> Verdicts:
     writer = {True: Outcome.FINE, False: Outcome.REJECTED, None: Outcome.UNKNOWN}[forward.holds]
@@ -482,16 +487,16 @@ def _from_answers(
     reasons = [forward.reason]
     if backward.reason:
         reasons.append(f"of new values: {backward.reason}")
-    old, new, place = where
-    stored, why = when_broken(place, old, new, writer, breaks)
+    old, new, location = where
+    stored, why = when_broken(location, old, new, writer, breaks)
     if new.get("format") in _READ_FORMATS and new.get("format") != old.get("format"):
-        unread, unread_why = when_not_readable(place, writer, new)
+        unread, unread_why = when_not_readable(location, writer, new)
         stored, why = worst((stored, unread)), why or unread_why
     reasons.append(why)
     return Verdicts(writer, reader, stored, reason="; ".join(filter(None, reasons)))
 
 
-def _lists(walk: _Walk, old: Schema, new: Schema, place: Place) -> None:
+def _lists(walk: _Walk, old: Schema, new: Schema, location: Location) -> None:
     if "array" in old.kinds & new.kinds:
         before, after = (
             one.merging if walk.built_in else (one.list_type, one.list_map_keys)
@@ -506,19 +511,19 @@ def _lists(walk: _Walk, old: Schema, new: Schema, place: Place) -> None:
                 verdicts = replace(found, stored=Outcome.FINE, applier=Applying.OWNERSHIP)
             if before[0] == after[0]:
                 keys = list(before[1]), list(after[1])
-                walk.tell(place, "list-map-keys-changed", *keys, verdicts)
+                walk.tell(location, "list-map-keys-changed", *keys, verdicts)
             else:
-                walk.tell(place, "list-type-changed", before[0], after[0], verdicts)
+                walk.tell(location, "list-type-changed", before[0], after[0], verdicts)
     if "object" in old.kinds & new.kinds:
         one, other = (
             str(schema.get("x-kubernetes-map-type") or "granular") for schema in (old, new)
         )
         if one != other:
             verdicts = Verdicts(applier=Applying.OWNERSHIP)
-            walk.tell(place, "map-type-changed", one, other, verdicts)
+            walk.tell(location, "map-type-changed", one, other, verdicts)
 
 
-def _rules(walk: _Walk, old: Schema, new: Schema, place: Place) -> None:
+def _rules(walk: _Walk, old: Schema, new: Schema, location: Location) -> None:
     before, after = (
         {
             str(as_object(one).get("rule")): as_object(one)
@@ -531,32 +536,32 @@ def _rules(walk: _Walk, old: Schema, new: Schema, place: Place) -> None:
         reader = {True: Reading.FINE, False: Reading.DIFFERENT, None: Reading.UNKNOWN}[answer.holds]
         reason = f"of new values: {answer.reason}" if answer.reason else ""
         verdicts = Verdicts(reader=reader, reason=reason)
-        walk.tell(place, "cel-rule-removed", dict(before[rule]), None, verdicts)
+        walk.tell(location, "cel-rule-removed", dict(before[rule]), None, verdicts)
     for rule in sorted(after.keys() - before.keys()):
         answer = decide_rule(rule, old, new)
-        where = (old, new, place)
+        where = (old, new, location)
         verdicts = _from_answers(answer, Answer(holds=True), where, partial(_breaks, rule))
-        stored, why = when_rule_errs(place, old, new, rule)
+        stored, why = when_rule_errs(location, old, new, rule)
         if worst((stored, verdicts.stored)) != verdicts.stored:
             reason = "; ".join(filter(None, (verdicts.reason, why)))
             verdicts = replace(verdicts, stored=stored, reason=reason)
-        walk.tell(place, "cel-rule-added", None, dict(after[rule]), verdicts)
+        walk.tell(location, "cel-rule-added", None, dict(after[rule]), verdicts)
     for rule in sorted(before.keys() & after.keys()):
         if _differ(before[rule], after[rule]):
             one, other = dict(before[rule]), dict(after[rule])
             verdicts = _FINE
             if one.get("optionalOldSelf") != other.get("optionalOldSelf"):
                 reason = "the rule is now evaluated at other times"
-                stored, _ = when_broken(place, old, new, Outcome.UNKNOWN, lambda _: False)
+                stored, _ = when_broken(location, old, new, Outcome.UNKNOWN, lambda _: False)
                 verdicts = Verdicts(Outcome.UNKNOWN, Reading.UNKNOWN, stored, reason=reason)
-            walk.tell(place, "cel-message-changed", one, other, verdicts)
+            walk.tell(location, "cel-message-changed", one, other, verdicts)
 
 
 def _breaks(rule: str, value: object) -> bool:
     return value is not None and cel.holds(rule, value) is False
 
 
-def _unknown_fields(walk: _Walk, old: Schema, new: Schema, place: Place) -> None:
+def _unknown_fields(walk: _Walk, old: Schema, new: Schema, location: Location) -> None:
     if old.preserves is new.preserves or "object" not in old.kinds | new.kinds:
         return
     verdicts = _FINE
@@ -567,13 +572,13 @@ def _unknown_fields(walk: _Walk, old: Schema, new: Schema, place: Place) -> None
             return  # the walk of additionalProperties tells it
         if additional is ANYTHING:
             outcome = Outcome.FINE
-        told, stored, reason = treated_in(place.field(old, new, "{}"), outcome)
+        told, stored, reason = treated_in(location.field(old, new, "{}"), outcome)
         reader = Reading.FINE if outcome == Outcome.FINE else Reading.ABSENT
         verdicts = Verdicts(told, reader, stored, reason=reason)
-    walk.tell(place, "preserve-unknown-fields-changed", old.preserves, new.preserves, verdicts)
+    walk.tell(location, "preserve-unknown-fields-changed", old.preserves, new.preserves, verdicts)
 
 
-def _embedded(walk: _Walk, old: Schema, new: Schema, place: Place) -> None:
+def _embedded(walk: _Walk, old: Schema, new: Schema, location: Location) -> None:
     if old.embedded is new.embedded:
         return
     if new.embedded:
@@ -591,4 +596,4 @@ def _embedded(walk: _Walk, old: Schema, new: Schema, place: Place) -> None:
         stored = outcome_of(_RESOURCE, kept)
         reader = Reading.FINE if set(_METADATA[:2]) <= new.required else Reading.ABSENT
         verdicts = Verdicts(outcome, reader, stored)
-    walk.tell(place, "embedded-resource-changed", old.embedded, new.embedded, verdicts)
+    walk.tell(location, "embedded-resource-changed", old.embedded, new.embedded, verdicts)

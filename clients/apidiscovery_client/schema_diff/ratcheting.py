@@ -22,8 +22,8 @@ from apidiscovery_formats.json_values import as_list, as_object
 from apidiscovery_client.schema_diff.cel import errs, reads
 from apidiscovery_client.schema_diff.cel_errors import never_errs
 from apidiscovery_client.schema_diff.examples import Examples
+from apidiscovery_client.schema_diff.locations import Location, across_one
 from apidiscovery_client.schema_diff.model import Outcome, worst
-from apidiscovery_client.schema_diff.places import Place, across_one
 from apidiscovery_client.schema_diff.schemas import NO_DEFAULT, Schema
 from apidiscovery_client.schema_diff.validating import canonical, treat
 
@@ -33,22 +33,22 @@ _RULE_MAY_FAIL = "a CEL rule around it may not be evaluated with a value of anot
 
 
 def when_broken(
-    place: Place, old: Schema, new: Schema, outcome: Outcome, breaks: Callable[[object], bool]
+    location: Location, old: Schema, new: Schema, outcome: Outcome, breaks: Callable[[object], bool]
 ) -> tuple[Outcome, str]:
     """Return what an update meets where manifests break a rule of these schemas, and why.
 
     Args:
-        place: Of the value that has the error.
+        location: Of the value that has the error.
         old: The schema that the value was valid under.
         new: The schema with the rule.
         outcome: What becomes of a manifest.
         breaks: Tells that a value breaks the rule; never wrongly so.
     """
-    if outcome == Outcome.FINE or place.position == "root":
+    if outcome == Outcome.FINE or location.position == "root":
         return outcome, ""
-    if place.duplicates:
+    if location.duplicates:
         return Outcome.UNKNOWN, _DUPLICATES
-    if place.atomic or not _may_have_unnamed(old, new, frozenset()):
+    if location.atomic or not _may_have_unnamed(old, new, frozenset()):
         return Outcome.FINE, ""
     for example in Examples().of(old, new):
         kept = treat(new, example)
@@ -57,12 +57,12 @@ def when_broken(
     return Outcome.UNKNOWN, _NOT_NAMED
 
 
-def when_treated(place: Place, treated: Outcome) -> tuple[Outcome, str]:
+def when_treated(location: Location, treated: Outcome) -> tuple[Outcome, str]:
     """Return what pruning or defaults do to a stored object; rules around it may reject it."""
     found, reason = treated, ""
-    for at, (old, new, _) in enumerate(place.above):
-        is_root = place.whole and at == 0
-        told, why = across_one(old, new, place.segments[at:], treated)
+    for at, (old, new, _) in enumerate(location.above):
+        is_root = location.whole and at == 0
+        told, why = across_one(old, new, location.segments[at:], treated)
         if told == Outcome.REJECTED and not is_root:
             told, why = Outcome.UNKNOWN, _NOT_NAMED
         is_worse = worst((told, found)) != found
@@ -71,9 +71,9 @@ def when_treated(place: Place, treated: Outcome) -> tuple[Outcome, str]:
     return found, reason
 
 
-def when_rule_errs(place: Place, old: Schema, new: Schema, rule: str) -> tuple[Outcome, str]:
+def when_rule_errs(location: Location, old: Schema, new: Schema, rule: str) -> tuple[Outcome, str]:
     """Return what an update meets where the evaluation of a new CEL rule ends in an error."""
-    if place.position == "root" or never_errs(rule, old, new):
+    if location.position == "root" or never_errs(rule, old, new):
         return Outcome.FINE, ""
     for example in Examples().of(old, new):
         if example is not None and errs(rule, treat(new, example)):
@@ -82,28 +82,28 @@ def when_rule_errs(place: Place, old: Schema, new: Schema, rule: str) -> tuple[O
 
 
 def when_not_readable(
-    place: Place, outcome: Outcome, new: Schema | None = None
+    location: Location, outcome: Outcome, new: Schema | None = None
 ) -> tuple[Outcome, str]:
     """Return what an update meets where CEL cannot read a stored value, and why.
 
     Args:
-        place: Of the value.
+        location: Of the value.
         outcome: What becomes of a manifest with it.
         new: The schema, where the value is of another type; None where it is a null.
     """
-    if outcome == Outcome.FINE or place.position == "root":
+    if outcome == Outcome.FINE or location.position == "root":
         return outcome, ""
     if new is not None and as_list(new.get("x-kubernetes-validations")):
         return outcome, ""
     found = Outcome.FINE
-    for at, (_, above, _) in enumerate(place.above):
+    for at, (_, above, _) in enumerate(location.above):
         for rule in as_list(above.get("x-kubernetes-validations")):
             text = str(as_object(rule).get("rule"))
-            told = reads(text, place.segments[at:], counts=False)
+            told = reads(text, location.segments[at:], counts=False)
             if told:
                 return outcome, ""
             found = Outcome.UNKNOWN if told is None else found
-    if place.duplicates:
+    if location.duplicates:
         return Outcome.UNKNOWN, _DUPLICATES
     return found, _RULE_MAY_FAIL if found == Outcome.UNKNOWN else ""
 

@@ -11,9 +11,9 @@ from apidiscovery_client.schemas.model import Components as Components
 from apidiscovery_client.schemas.model import Documents as Documents
 from apidiscovery_client.schemas.model import SchemaSource as SchemaSource
 from apidiscovery_client.schemas.released import ReleasedSchemas as ReleasedSchemas
+from apidiscovery_client.schemas.snapshot_field import load_schemas as load_schemas
+from apidiscovery_client.schemas.snapshot_field import stored_schemas as stored_schemas
 from apidiscovery_client.schemas.sources import GivenSchemas as GivenSchemas
 from apidiscovery_client.schemas.sources import ServedSchemas as ServedSchemas
 from apidiscovery_client.schemas.sources import all_of as all_of
 from apidiscovery_client.schemas.sources import schemas_of_manifests as schemas_of_manifests
-from apidiscovery_client.schemas.stored import load_schemas as load_schemas
-from apidiscovery_client.schemas.stored import stored_schemas as stored_schemas

@@ -25,7 +25,7 @@ class MatrixState:
         if _same(before, clusters):
             return self._matrix
         columns = tuple(cluster.column for cluster in clusters)
-        if _places(before) == _places(clusters):
+        if _column_states(before) == _column_states(clusters):
             changed = _changed_groups(before, clusters)
         else:
             changed = {name for each in (*before, *clusters) for name in each.groups}
@@ -48,7 +48,7 @@ def _same(before: tuple[ClusterCells, ...], after: tuple[ClusterCells, ...]) -> 
     return len(before) == len(after) and all(map(operator.is_, before, after))
 
 
-def _places(clusters: Iterable[ClusterCells]) -> list[tuple[str, bool]]:
+def _column_states(clusters: Iterable[ClusterCells]) -> list[tuple[str, bool]]:
     """Return what every row depends on: the columns, and which of them deny nothing."""
     return [(c.column.name, c.column.freshness is Freshness.UNKNOWN) for c in clusters]
 

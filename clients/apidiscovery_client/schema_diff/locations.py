@@ -1,4 +1,4 @@
-"""Where two schemas stand, and rules above them that look at what is pruned or defaulted there."""
+"""The locations of two schemas, and rules above them that look at what is pruned or defaulted."""
 
 import json
 import re
@@ -31,7 +31,7 @@ _COUNTS = re.compile(r'"(?:min|max)Properties":')
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Location:
     """Where two schemas stand: their own path, and the nodes above them, outermost first."""
 
     path: str
@@ -52,25 +52,25 @@ class Place:
         return self.whole and len(self.above) == 1
 
     @property
-    def around(self) -> "Place":
-        """The place of the object around a field."""
+    def around(self) -> "Location":
+        """The location of the object around a field."""
         above = self.above[:-1]
         position: _Position = "field" if above or not self.whole else "root"
         return replace(self, position=position, above=above)
 
-    def field(self, old: Schema, new: Schema, name: str) -> "Place":
-        """Return the place of a field."""
+    def field(self, old: Schema, new: Schema, name: str) -> "Location":
+        """Return the location of a field."""
         path = f"{self.path}.{name}" if self.path else name
         above = (*self.above, (old, new, name))
         return replace(self, path=path, position="field", above=above)
 
-    def value(self, old: Schema, new: Schema) -> "Place":
-        """Return the place of the values of a map."""
+    def value(self, old: Schema, new: Schema) -> "Location":
+        """Return the location of the values of a map."""
         above = (*self.above, (old, new, "{}"))
         return replace(self, path=self.path + "{}", position="map", above=above)
 
-    def item(self, old: Schema, new: Schema, *, unique: bool) -> "Place":
-        """Return the place of the items of a list, whose keys are unique if it is of type map."""
+    def item(self, old: Schema, new: Schema, *, unique: bool) -> "Location":
+        """Return the location of the items of a list; keys are unique if it is of type map."""
         above = (*self.above, (old, new, "[]"))
         found = replace(self, path=self.path + "[]", position="item", above=above)
         if self.duplicates or self.atomic:
@@ -78,15 +78,15 @@ class Place:
         return replace(found, atomic=new.list_type != "map", duplicates=not unique)
 
 
-def across(place: Place, treated: Outcome) -> tuple[Outcome, str]:
+def across(location: Location, treated: Outcome) -> tuple[Outcome, str]:
     """Return what becomes of a manifest of which a part is pruned or defaulted.
 
     A rule of an object around it may look at that part. Where an example shows that it then
     fails, the manifest is rejected; else it is unknown.
     """
     found, reason = treated, ""
-    for at, (old, new, _) in enumerate(place.above):
-        told, why = across_one(old, new, place.segments[at:], treated)
+    for at, (old, new, _) in enumerate(location.above):
+        told, why = across_one(old, new, location.segments[at:], treated)
         if worst((told, found)) != found:
             found, reason = told, why
     return found, reason
