@@ -47,7 +47,7 @@ NOT_RUN = {
     "docs/how-to/runbook.md": ["SERVER and the token are yours", "SERVER and the token are yours"],
     "docs/how-to/tls-and-roles.md": ["a part of a configuration"],
     "docs/reference/configuration.md": ["a part of a configuration"],
-    "docs/reference/grpc.md": ["grpcurl is no requirement of the tests"],
+    "docs/reference/grpc.md": ["grpcurl is not a requirement of the tests"],
     "docs/reliability.md": ["takes minutes", "takes minutes"],
     "docs/schema-diff.md": ["a part of a program"],
     "docs/store.md": ["needs a store of your own", "needs an etcd of your own"],
