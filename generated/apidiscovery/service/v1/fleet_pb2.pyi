@@ -210,7 +210,7 @@ class FleetRow(_message.Message):
     resource: _builtins.str
     """The plural, as in paths."""
     kind: _builtins.str
-    """That of the first cluster that has one."""
+    """The kind in the first cluster that has one."""
     agreement: Global___FleetAgreement.ValueType
     @_builtins.property
     def cells(self) -> _containers.RepeatedCompositeFieldContainer[Global___FleetCell]:
@@ -262,7 +262,7 @@ class FleetCell(_message.Message):
     """Of the preferred version; empty when it is not known."""
     @_builtins.property
     def clusters(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """The names of the clusters that serve it so, sorted."""
+        """The names of the clusters that serve it this way, sorted."""
 
     @_builtins.property
     def versions(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:

@@ -122,7 +122,7 @@ class HistoryChange(_message.Message):
     was none.
     """
     etag_after: _builtins.str
-    """The same since then."""
+    """The ETag after the change."""
     state_before: _discovery_pb2.SourceState.ValueType
     """Only for STATE; unspecified when the cluster was not there before."""
     state_after: _discovery_pb2.SourceState.ValueType

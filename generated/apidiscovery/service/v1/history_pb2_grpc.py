@@ -27,7 +27,7 @@ if _version_not_supported:
 
 class HistoryServiceStub:
     """HistoryService returns changes of every cluster and of the merged APIs of this server, and the state
-    at a given time. HTTP serves former documents at `?at=TIME`.
+    at a given time. HTTP serves earlier documents at `?at=TIME`.
 
     Callers see the merged APIs, and the clusters that they are allowed to see, removed ones included.
 
@@ -70,7 +70,7 @@ class HistoryServiceStub:
 
 class HistoryServiceServicer:
     """HistoryService returns changes of every cluster and of the merged APIs of this server, and the state
-    at a given time. HTTP serves former documents at `?at=TIME`.
+    at a given time. HTTP serves earlier documents at `?at=TIME`.
 
     Callers see the merged APIs, and the clusters that they are allowed to see, removed ones included.
 
@@ -155,7 +155,7 @@ def add_HistoryServiceServicer_to_server(servicer, server):
  # This class is part of an EXPERIMENTAL API.
 class HistoryService:
     """HistoryService returns changes of every cluster and of the merged APIs of this server, and the state
-    at a given time. HTTP serves former documents at `?at=TIME`.
+    at a given time. HTTP serves earlier documents at `?at=TIME`.
 
     Callers see the merged APIs, and the clusters that they are allowed to see, removed ones included.
 

@@ -28,7 +28,7 @@ GRPC_VERSION: str
 
 class HistoryServiceStub:
     """HistoryService returns changes of every cluster and of the merged APIs of this server, and the state
-    at a given time. HTTP serves former documents at `?at=TIME`.
+    at a given time. HTTP serves earlier documents at `?at=TIME`.
 
     Callers see the merged APIs, and the clusters that they are allowed to see, removed ones included.
 
@@ -71,7 +71,7 @@ class HistoryServiceStub:
 @_typing.type_check_only
 class HistoryServiceAsyncStub(HistoryServiceStub):
     """HistoryService returns changes of every cluster and of the merged APIs of this server, and the state
-    at a given time. HTTP serves former documents at `?at=TIME`.
+    at a given time. HTTP serves earlier documents at `?at=TIME`.
 
     Callers see the merged APIs, and the clusters that they are allowed to see, removed ones included.
 
@@ -110,7 +110,7 @@ class HistoryServiceAsyncStub(HistoryServiceStub):
 
 class HistoryServiceServicer(metaclass=_abc_1.ABCMeta):
     """HistoryService returns changes of every cluster and of the merged APIs of this server, and the state
-    at a given time. HTTP serves former documents at `?at=TIME`.
+    at a given time. HTTP serves earlier documents at `?at=TIME`.
 
     Callers see the merged APIs, and the clusters that they are allowed to see, removed ones included.
 

@@ -593,7 +593,7 @@ class FleetRow(betterproto.Message):
     """The plural, as in paths."""
 
     kind: str = betterproto.string_field(3)
-    """That of the first cluster that has one."""
+    """The kind in the first cluster that has one."""
 
     agreement: "FleetAgreement" = betterproto.enum_field(4)
     cells: List["FleetCell"] = betterproto.message_field(5)
@@ -608,7 +608,7 @@ class FleetCell(betterproto.Message):
     """
 
     clusters: List[str] = betterproto.string_field(1)
-    """The names of the clusters that serve it so, sorted."""
+    """The names of the clusters that serve it this way, sorted."""
 
     versions: List[str] = betterproto.string_field(2)
     """
@@ -864,7 +864,7 @@ class HistoryChange(betterproto.Message):
     """
 
     etag_after: str = betterproto.string_field(10)
-    """The same since then."""
+    """The ETag after the change."""
 
     state_before: "SourceState" = betterproto.enum_field(11)
     """Only for STATE; unspecified when the cluster was not there before."""
