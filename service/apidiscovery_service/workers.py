@@ -178,7 +178,7 @@ def serve(within_s: float, memory_bytes: int, idle_s: float) -> None:
     with contextlib.suppress(OSError):  # the kernel kills a worker before the server
         Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
     calls, results = os.fdopen(0, "rb"), os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # printed text is no result
+    os.dup2(2, 1)  # printed text is not a result
     while calls.peek(1) if select.select([calls], [], [], idle_s)[0] else b"":
         try:
             function, args, kwargs = pickle.load(calls)  # noqa: S301 - from our own server

@@ -135,7 +135,7 @@ def connection_name(path: str) -> str:
     """Return the name of a connection, given the path that its other end is bound to.
 
     Servers write the path differently (grpc begins it with `unix:` and escapes the folder); the
-    name is hexadecimal digits everywhere. Empty, which is no name, for an end without a path.
+    name is hexadecimal digits everywhere. Empty, which is not a name, for an end without a path.
     """
     _, slash, name = path.rpartition("/")
     return name if slash else ""

@@ -91,13 +91,13 @@ def parse_tokens(content: bytes, file: str) -> Tokens:
                 f"got {len(record)}"
             )
         if not record[_TOKEN]:
-            warnings.append(f"{place}: the token is empty, the line is passed over")
+            warnings.append(f"{place}: the token is empty, the line is skipped")
             continue
         if not record[_USER]:
             raise InvalidConfiguration(f"{place}: want a user name in column 2, got none")
         digest = _digest(record[_TOKEN].encode())
         if digest in callers:
-            warnings.append(f"{place}: an earlier line has the same token, this one counts")
+            warnings.append(f"{place}: an earlier line has the same token, the later line is used")
         groups = tuple(record[_GROUPS].split(",")) if len(record) > _GROUPS else ()
         callers[digest] = Caller(record[_USER], groups)
     return Tokens(callers, tuple(warnings))

@@ -10,7 +10,7 @@ class Roles:
     """The roles of callers by a list of grants.
 
     A caller has the highest role of the grants that name the user or one of its groups. A publisher
-    may change the API groups that any of its `publisher` grants has a pattern for.
+    may change the API groups that match a pattern of any of its `publisher` grants.
     """
 
     def __init__(self, grants: Sequence[Grant] = ()) -> None:
@@ -40,7 +40,7 @@ class Roles:
         """
         grants = [(grant, p) for grant, p in self._of(caller) if grant.role >= Role.PUBLISHER]
         if not grants:
-            return f"user {caller.user!r} is no publisher"
+            return f"user {caller.user!r} is not a publisher"
         if any(grant.role is Role.ADMIN for grant, _ in grants):
             return None
         denied = sorted(
@@ -66,5 +66,5 @@ def matching(patterns: Iterable[str]) -> re.Pattern[str]:
     alternatives = [
         ".*".join(re.escape(part) for part in pattern.split("*")) for pattern in patterns
     ]
-    # Without an alternative nothing must match, not even the empty name of the core group.
+    # Without patterns no text matches, not even the empty name of the core group.
     return re.compile("|".join(alternatives) if alternatives else r"(?!)", re.DOTALL)

@@ -272,7 +272,8 @@ def _end(_number: int, _frame: object) -> NoReturn:
 @click.option(
     "--max-requests-per-second",
     type=click.FloatRange(min=0),
-    help="What one caller may ask; 0 for no limit.  [default: 1000 when callers are identified]",
+    help="Maximum request rate of a caller; 0 for no limit.  "
+    "[default: 1000 when callers are identified]",
 )
 @click.option(
     "--log-level",

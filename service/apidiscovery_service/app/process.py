@@ -90,9 +90,9 @@ def tune() -> None:
 def without_collections() -> Generator[None]:
     """Load without garbage collections, and exclude the loaded objects from later ones.
 
-    They are permanent, and each collection of them took 20 ms with 3,000 groups; the last one does
-    not look at what was there before, which would take 50 ms. Memory that was used for reading is
-    returned to the system: 125 MiB with 1,000 real definitions.
+    They are permanent, and each collection of them takes 20 ms with 3,000 groups. The last one
+    skips objects from before, which would take 50 ms. Memory that was used for reading is returned
+    to the system: 125 MiB with 1,000 real definitions.
     """
     gc.disable()
     gc.freeze()

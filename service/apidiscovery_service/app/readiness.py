@@ -63,7 +63,7 @@ class Readiness:
 
     async def has_something(self) -> None:
         """Wait until there is something to serve."""
-        while self.awaited():  # noqa: ASYNC110 - several parts may end it
+        while self.awaited():  # noqa: ASYNC110 - an answer or a loaded source ends the wait
             await asyncio.sleep(_CHECK_S)
 
 

@@ -151,8 +151,8 @@ class Security:
             raise InvalidConfiguration("--max-requests-per-second: want a number, 0 for no limit")
         if self.max_requests_per_second and not self.identifies:
             raise InvalidConfiguration(
-                "--max-requests-per-second: callers could not be identified; give --client-ca-file "
-                "or --token-auth-file"
+                "--max-requests-per-second: needs authentication; give --client-ca-file or "
+                "--token-auth-file"
             )
 
     @property
@@ -302,7 +302,7 @@ def flagged_upstreams(
         upstreams: Names and URLs.
         kubeconfig: Its current context counts unless contexts or patterns are given.
         contexts: Names of contexts.
-        patterns: Patterns of contexts, which are followed and are no upstreams here.
+        patterns: Patterns of contexts, which are followed and are not upstreams here.
     """
     named = [UpstreamSettings(name, url, place=f"--upstream {name}: ") for name, url in upstreams]
     if kubeconfig is not None and not contexts and not patterns:

@@ -30,7 +30,7 @@ def configured_upstreams(value: object) -> list[UpstreamSettings]:
     """Return the upstreams of the key `upstreams`: a mapping from a name to its settings.
 
     Raises:
-        InvalidConfiguration: It is no such mapping, or an upstream has no `url` and no
+        InvalidConfiguration: It is not such a mapping, or an upstream has no `url` and no
             `kubeconfig` or `context`, or both.
     """
     upstreams = Fields(value, "upstreams.")
@@ -91,7 +91,7 @@ def configured_views(value: object) -> tuple[ViewSpec, ...]:
     """Return the views of the key `views`: a mapping from a name to its settings.
 
     Raises:
-        InvalidConfiguration: It is no such mapping, a name is not valid, or a view has no
+        InvalidConfiguration: It is not such a mapping, a name is not valid, or a view has no
             valid `of`.
     """
     views = Fields(value, "views.")

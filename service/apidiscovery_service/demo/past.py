@@ -63,7 +63,7 @@ _Steps: TypeAlias = tuple[_Step, ...]
 
 
 def _upgrade(days_ago: float, name: str, old: str, new: str, installed: tuple[str, ...]) -> _Steps:
-    """Return the steps of an upgrade, while which a cluster does not answer for some minutes."""
+    """Return the steps of an upgrade, during which a cluster does not answer for some minutes."""
     back = days_ago - 4 * _MINUTE_S / _DAY_S
     return (
         _Step(days_ago, name, old, installed, down=True),
@@ -166,7 +166,7 @@ async def _ask(client: httpx2.AsyncClient, url: str, release: Release) -> _Now:
 
 
 class _Past:
-    """A history that is written, a step after the other."""
+    """Writes a history step by step."""
 
     def __init__(
         self, file: Path, packages: Mapping[str, tuple[Offer, ...]], now: Mapping[str, _Now]

@@ -53,7 +53,7 @@ def discovery_app(  # noqa: PLR0913 - each describes another part of the server
       the paths of discovery, `app` everything else: its own 404 and 405, websockets, lifespan.
 
     All callers get the same answers: X-Remote-User and the other fields in which kube-aggregator
-    names the original caller are ignored, since discovery is no secret. An API that decides by them
+    names the original caller are ignored, since discovery is public. An API that decides by them
     must verify by the client certificate that kube-aggregator sends them. Source: k8s.io/apiserver
     pkg/authentication/request/headerrequest/requestheader.go.
 

@@ -59,10 +59,10 @@ def site_violations(address: object, version: object, checks: object) -> Found:
         for name, probe in cast("Mapping[object, object]", checks).items():
             place = f"checks[{name!r}]"
             if not isinstance(name, str) or not _CHECK.fullmatch(name) or name == "ping":
-                wanted = "letters, digits, - and _ for a path, and not ping, which is there"
+                wanted = "letters, digits, - and _ for a path, except ping, which is reserved"
                 yield FieldViolation(place, f"want a name of {wanted}")
             if not callable(probe):
-                yield FieldViolation(place, f"want what can be called, not {_shown(probe)}")
+                yield FieldViolation(place, f"want a callable, not {_shown(probe)}")
 
 
 def _several(
@@ -180,7 +180,7 @@ def _schema(schema: object, path: str) -> Found:
     try:
         value: object = orjson.loads(orjson.dumps(dict(cast("Mapping[object, object]", schema))))
     except (TypeError, ValueError) as error:
-        yield FieldViolation(path, f"is no JSON: {error}")
+        yield FieldViolation(path, f"is not JSON: {error}")
         return
     problems = structural.violations(value, takes_null=False)
     for place, message in islice(problems, _MAX_SCHEMA_PROBLEMS):

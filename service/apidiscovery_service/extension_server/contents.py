@@ -48,7 +48,7 @@ def contents(groups: Iterable[ApiGroup], own: OwnDocuments, *, strict: bool) -> 
     Raises:
         InvalidFields: Fields or documents are invalid; it has all of them.
     """
-    # A generator is read once; a value that is no list is reported with all other errors.
+    # A generator is read once; a value that is not a list is reported with all other errors.
     groups = tuple(groups) if isinstance(cast("object", groups), Iterable) else groups
     found = [*violations(groups), *mapping_violations(own, "openapi")]
     if found:
@@ -89,7 +89,7 @@ def _own_document(name: str, document: object, found: list[FieldViolation]) -> b
     except InvalidDocuments as invalid:
         found += [FieldViolation(path, str(error)) for error in invalid.errors]
     except (TypeError, ValueError) as error:
-        found.append(FieldViolation(path, f"is no JSON: {error}"))
+        found.append(FieldViolation(path, f"is not JSON: {error}"))
     else:
         return text
     return b""

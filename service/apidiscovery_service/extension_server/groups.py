@@ -63,8 +63,8 @@ class ApiResource:
         list_kind: None for the kind and `List`.
         short_names: Such as `wd`, for kubectl.
         categories: Such as `all`, for kubectl.
-        subresources: The text `scale` is one with autoscaling/v1 Scale, any other text one with the
-            resource's kind.
+        subresources: The string `scale` stands for a subresource of kind autoscaling/v1 Scale, any
+            other string for one of the resource's kind.
         schema: JSON schema of objects for `kubectl explain`, structural as that of a
             CustomResourceDefinition, and without null; apiVersion, kind and metadata are added. Or
             a Pydantic model, whose schema is made structural. None for any object.

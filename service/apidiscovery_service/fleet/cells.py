@@ -1,7 +1,7 @@
 """How each cluster serves each resource, as cells of the matrix.
 
-Clusters that serve equal groups share the cells of these, so a thousand clusters of ten kinds take
-little more memory than ten.
+Clusters that serve equal groups share the cells of these, so a thousand clusters of ten distinct
+contents take little more memory than ten.
 """
 
 from collections.abc import Iterator, Mapping
@@ -40,7 +40,7 @@ class GroupCells:
         group: The group.
         cells: By the name of the resource.
         missing: The cell of any other resource: None where the group does not have it, else one
-            with the versions that have never answered, in which it may be.
+            with the versions that have never answered, which may serve it.
         hash: Equal for groups that are served alike; empty without resources.
     """
 
@@ -137,7 +137,7 @@ def _with_unknown(cell: Cell, unknown: tuple[str, ...]) -> Cell:
 
 
 def _cells(version: Version) -> dict[str, Cell]:
-    """Return the cells of a version, without parents that only stand there for subresources."""
+    """Return the cells of a version, without placeholder parents of subresources."""
     stale = (version.version,) if version.freshness == VersionFreshness.STALE else ()
     found: dict[str, Cell] = {}
     for resource in version.resources:

@@ -137,4 +137,4 @@ def _group(content: bytes) -> Group:
     try:
         return read_group(content)
     except (DiscoveryError, ValueError) as error:
-        raise ContentDamaged(f"content {hash_of(content)} is no group: {error}") from None
+        raise ContentDamaged(f"content {hash_of(content)} is not a group: {error}") from None

@@ -288,7 +288,7 @@ class HistoryFile:
         except zstandard.ZstdError as error:
             raise ContentDamaged(f"content {key} cannot be unpacked: {error}") from None
         if not _has_hash(content, key):
-            raise ContentDamaged(f"content {key} has another hash")
+            raise ContentDamaged(f"content {key} does not match its hash")
         return content
 
     def changes(

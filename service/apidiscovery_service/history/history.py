@@ -85,7 +85,7 @@ def history_path(store: StoreUrl) -> Path | None:
 
 
 class History:
-    """The changes of all clusters and of the merged surface. Used in the event loop.
+    """The changes of all clusters and of the merged APIs. Used in the event loop.
 
     Args:
         thread: Does the work of the file; it has one worker.

@@ -184,7 +184,7 @@ def server_relative_url(key: str, document_hash: str) -> str:
 
 
 class DocumentSource(Protocol):
-    """The OpenAPI v3 documents of the merged surface, a cluster or a former time."""
+    """The OpenAPI v3 documents of the merged APIs, a cluster or a former time."""
 
     async def index(self) -> Index:
         """Return the list of all documents."""

@@ -19,7 +19,7 @@ class DocumentEntry:
         recipe: How it is made.
         hash: Empty while it is not known, and when no document could be made.
         former: The hash that the index states while `hash` is empty; empty for none.
-        instead: The fingerprint of the fallback that has `hash`; None when it is no fallback.
+        instead: The fingerprint of the fallback that has `hash`; None when it is not a fallback.
         note: Why it is not the document that its source should have; empty for no reason.
         failure: Why the fallback is served, or nothing; empty when nothing failed.
         reported: The failure that was logged.

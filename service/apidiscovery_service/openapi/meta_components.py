@@ -136,7 +136,7 @@ def reference(model: str) -> dict[str, object]:
 def without_empty_defaults(schema: object) -> object:
     """Return a schema without the defaults `{}` that are invalid by their own schema.
 
-    Kubernetes publishes them for every struct that is no pointer, even with required fields;
+    Kubernetes publishes them for every struct that is not a pointer, even with required fields;
     clients that validate documents refuse them.
     """
     if isinstance(schema, dict):

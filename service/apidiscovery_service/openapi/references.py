@@ -55,7 +55,7 @@ def resolves(value: JSONValue, pointer: str) -> bool:
 
 
 def _is_index(token: str, length: int) -> bool:
-    # Longer ones are no index of any list; Python refuses more than 4 300 digits.
+    # Longer ones are not indexes of any list; Python refuses more than 4 300 digits.
     return token.isdecimal() and len(token) < len("1000000000") and int(token) < length
 
 

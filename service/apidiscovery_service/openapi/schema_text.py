@@ -20,7 +20,7 @@ def own_kinds(text: bytes, key: str) -> tuple[Kind, ...]:
     Those of others, such as the Scale of `apps/v1`, are in their own documents.
 
     Raises:
-        UnusableDocument: It is no JSON object.
+        UnusableDocument: It is not a JSON object.
     """
     return tuple(k for k in kinds(read(text)) if (k.group, k.version) == group_version_of(key))
 
@@ -34,7 +34,7 @@ def schema_text(text: bytes, kind: Kind, *, strict: bool) -> bytes:
         strict: Whether properties that are not listed are refused.
 
     Raises:
-        UnusableDocument: It is no JSON object, has no such kind, or is nested too deeply.
+        UnusableDocument: It is not a JSON object, has no such kind, or is nested too deeply.
     """
     try:
         return go_json.dumps(json_schema(read(text), kind, strict=strict))
@@ -48,12 +48,12 @@ def read(text: bytes) -> dict[str, object]:
     """Return a document.
 
     Raises:
-        UnusableDocument: It is no JSON object.
+        UnusableDocument: It is not a JSON object.
     """
     try:
         document: object = orjson.loads(text)
     except orjson.JSONDecodeError as error:
         raise UnusableDocument(f"the document is not JSON: {error}") from None
     if not isinstance(document, dict):
-        raise UnusableDocument("the document is no JSON object")
+        raise UnusableDocument("the document is not a JSON object")
     return cast("dict[str, object]", document)

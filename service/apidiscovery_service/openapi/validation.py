@@ -55,7 +55,7 @@ def _read(document: bytes, limits: DocumentLimits) -> JSONValue:
     """Return the value of JSON text, which can be written again.
 
     Raises:
-        InvalidDocuments: It is no JSON, ambiguous, or exceeds the limits.
+        InvalidDocuments: It is not JSON, ambiguous, or exceeds the limits.
     """
     if len(document) > limits.bytes:
         raise _wrong(f"want at most {limits.bytes} bytes, got {len(document)}")

@@ -54,7 +54,7 @@ class FeatureGates:
         """Parse `Name=true,Other=false`; other gates keep their defaults.
 
         Raises:
-            InvalidConfiguration: A gate is unknown, or a value is no boolean.
+            InvalidConfiguration: A gate is unknown, or a value is not a boolean.
         """
         enabled = dict(_DEFAULTS)
         for part in filter(None, map(str.strip, text.split(","))):

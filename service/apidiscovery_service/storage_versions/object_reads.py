@@ -183,7 +183,7 @@ class Continuation:
                     f"{_INVALID}: server does not recognize this encoded version {version}"
                 )
             case {"v": _, "rv": bool()}:
-                raise ValueError(f"{_INVALID}: rv is no number")
+                raise ValueError(f"{_INVALID}: rv is not a number")
             case {"v": _, "rv": int(revision), "start": str(start), **rest} if revision:
                 if not start:
                     raise ValueError(f"{_INVALID}: encoded start key empty (version {_VERSION})")

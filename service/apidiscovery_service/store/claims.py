@@ -315,7 +315,7 @@ class Claims:
                 continue
             try:
                 await self._within(session, self._compete(session, name, work))
-            except Exception:  # noqa: BLE001 - one claim must not end for ever, nor the others
+            except Exception:  # noqa: BLE001 - an error must stop neither this claim nor others
                 _log.exception("claim failed, trying again", claim=name)
                 await asyncio.sleep(self._pause_s)
 
@@ -356,7 +356,7 @@ class Claims:
         except Conflict as conflict:
             return await self._adopt(session, key, conflict.revision)
         except DiscoveryError as error:
-            _log.warning("no claim, trying again", claim=key, error=str(error))
+            _log.warning("claim not acquired, trying again", claim=key, error=str(error))
             return None
 
     async def _put(self, session: _Session, key: str) -> Entry:
@@ -409,7 +409,7 @@ class Claims:
 
     def _is_lost(self, entry: Entry) -> bool:
         now = self._claims.get(entry.key)
-        # A store that was restored from a backup uses revisions again for other content.
+        # A store that was restored from a backup may reuse revisions for other content.
         is_same = now is not None and (now.created, now.value) == (entry.created, entry.value)
         return self._revision >= entry.revision and not is_same
 

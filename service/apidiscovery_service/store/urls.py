@@ -113,7 +113,7 @@ def _etcd(rest: str) -> tuple[None, tuple[str, ...], str]:
     if "@" in hosts:
         # The text is not repeated, as it may be a password.
         raise InvalidConfiguration(
-            "store: user and password do not belong into the URL of etcd;"
+            "store: the URL of etcd must not contain credentials;"
             " give the user and a password file by their own options"
         )
     prefix = path.strip("/")

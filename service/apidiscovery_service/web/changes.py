@@ -32,7 +32,7 @@ class ShownChange:
     Attributes:
         change: The change.
         findings: What it did to a group; empty for changes of other things.
-        note: What it did besides, in one line; empty where the findings say all.
+        note: Other effects, in one line; empty where the findings say all.
         is_unseen: Whether no client sees what it did.
     """
 
@@ -82,7 +82,7 @@ class ShownChange:
 
     @property
     def is_echo(self) -> bool:
-        """Whether it is the effect of changes of clusters on the merged surface."""
+        """Whether it is the effect of changes of clusters on the merged APIs."""
         causes = self.change.cause.split(", ")
         return self.change.cluster == MERGED and all(each.startswith(UPSTREAM) for each in causes)
 
@@ -135,7 +135,7 @@ def _run(place: int, line: ShownChange) -> object:
 
 
 class ExplainedChanges:
-    """Explains changes, the last ones each once: a change never changes. For the event loop."""
+    """Explains changes and caches recent ones, since changes are immutable. For the event loop."""
 
     def __init__(self) -> None:
         self._kept: Recent[int, ShownChange] = Recent(_MAX_KEPT)
@@ -194,7 +194,7 @@ def explained(
 def _with_release(change: Change, before: ReadContent, after: ReadContent) -> ShownChange:
     if change.kind is not ChangeKind.DOCUMENT:
         return ShownChange(change)
-    # A release that was not known, or is not, is no change of the release.
+    # An unknown release on either side is not a release change.
     if before and after and before != after:
         return ShownChange(change, note=f"release {before} → {after}")
     return ShownChange(change, note="only the order of groups", is_unseen=True)

@@ -1,4 +1,4 @@
-"""The sides of comparisons: clusters, views, the merged surface, releases; also at former times."""
+"""The sides of comparisons: clusters, views, the merged APIs, releases; also at former times."""
 
 import asyncio
 from collections.abc import Mapping
@@ -56,7 +56,7 @@ def parse_side(text: str, *, known: Mapping[str, object]) -> Side:
         known: Clusters by name, which may have an `@`.
 
     Raises:
-        PageError: It is no side; the text says which forms are allowed.
+        PageError: It is not a side; the text says which forms are allowed.
     """
     rest, when = text, None
     if "@" in text and text.removeprefix(CLUSTER) not in known:

@@ -50,7 +50,7 @@ _VALUES = (
     ("allOf", "all of"),
     ("not", "not"),
 )
-# Keys that say all where they are true.
+# Boolean keys shown without a value.
 _FLAGS = (
     ("nullable", "may be null"),
     ("uniqueItems", "items are unique"),

@@ -151,7 +151,7 @@ def _reason(refused: Refused) -> str:
 
 
 async def _form(exchange: PageExchange) -> Mapping[str, str] | None:
-    """Return the first value of each field; None if the body is no form, or too large."""
+    """Return the first value of each field; None if the body is not a form, or too large."""
     if not exchange.request.content_type.startswith("application/x-www-form-urlencoded"):
         return None
     body = await _body(exchange.receive)

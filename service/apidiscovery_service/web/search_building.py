@@ -15,7 +15,7 @@ from apidiscovery_service.web.search_fields import schema_fields
 from apidiscovery_service.web.search_index import SearchIndex
 
 MERGED: Final = ""
-"""The name of the merged surface among those of clusters."""
+"""The name of the merged APIs among those of clusters."""
 
 # Documents that cannot be had now are tried again, as long as somebody searches.
 _RETRY_S = 30.0
@@ -37,7 +37,7 @@ class Progress:
         done: Documents that are in it.
         total: Documents that there are; 0 while that is not known.
         failures: Why the fields of a document are not known, by cluster and key; the cluster of
-            the merged surface is `MERGED`.
+            the merged APIs are `MERGED`.
         is_building: Whether documents are being read; false for a few after others of the same
             clusters.
     """
@@ -69,7 +69,7 @@ class IndexBuilder:
 
         Args:
             state: Differs from the last one when there are other documents.
-            sources: Returns the documents of each cluster, and of the merged surface.
+            sources: Returns the documents of each cluster, and of the merged APIs.
         """
         if self._task is not None and not self._task.done():
             return

@@ -51,7 +51,7 @@ def schema_fields(text: bytes, key: str) -> tuple[SchemaFields, ...]:
         key: The path that it describes, such as `apis/apps/v1`.
 
     Raises:
-        UnusableDocument: It is no JSON object.
+        UnusableDocument: It is not a JSON object.
     """
     document = read(text)
     schemas = components(document, "schemas")

@@ -34,11 +34,11 @@ class Served:
     """The parts of a server that pages show.
 
     Attributes:
-        registry: The merged surface, and its sources.
-        encoding: The documents of the merged surface.
+        registry: The merged APIs, and their sources.
+        encoding: The documents of the merged APIs.
         fleet: The clusters.
         cluster_documents: The OpenAPI documents of each cluster.
-        site: The OpenAPI documents of the merged surface, and the version.
+        site: The OpenAPI documents of the merged APIs, and the version.
         statuses: Returns the status of each source that can fail.
         checks: The health checks, with a warning for each problem.
         ready: Whether the local sources have been read.
@@ -46,7 +46,7 @@ class Served:
         storage_versions: What API servers report; None where they report nothing here.
         schemas: The schemas of the documents that were looked at last.
         fields: Finds fields in all documents.
-        names: Find kinds and groups.
+        names: Finds kinds and groups.
         explained: Explains changes of the history.
     """
 
@@ -96,7 +96,7 @@ class View:
         served: What the server has.
         viewer: Who asks.
         scope: The clusters that it may see.
-        snapshot: The merged surface now.
+        snapshot: The merged APIs now.
         path: Below the prefix, such as `/ui/groups`.
         captured: The parts of the path that its route names, decoded.
         parameters: The first value of each parameter.
@@ -123,7 +123,7 @@ class View:
         return self.parameter(name) not in ("", "0", "false")
 
     def documents(self, cluster: str = "") -> DocumentSource | None:
-        """Return the OpenAPI documents of a cluster, or of the merged surface; None without any."""
+        """Return the OpenAPI documents of a cluster, or of the merged APIs; None without any."""
         if not cluster:
             answers = self.served.site.openapi_v3
             return None if answers is None else answers.documents
@@ -138,7 +138,7 @@ class View:
     def changes_filter(self) -> Callable[[str], bool] | None:
         """Return a test of the clusters whose changes the viewer may read; None for all.
 
-        The merged surface was made of clusters that everybody might read about then, by the grants
+        The merged APIs were made of clusters that everybody might read about then, by the grants
         of that time, so only a viewer who may read about every cluster sees its changes.
         """
         if self.viewer.sees_all:

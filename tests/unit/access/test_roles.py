@@ -15,7 +15,7 @@ def publisher(*patterns: str) -> Roles:
 
 def test_nothing_is_granted_by_default() -> None:
     assert Roles().role(ANN) is Role.NONE
-    assert Roles().may_change(ANN, []) == "user 'ann' is no publisher"
+    assert Roles().may_change(ANN, []) == "user 'ann' is not a publisher"
 
 
 def test_the_highest_role_of_user_and_groups_counts() -> None:

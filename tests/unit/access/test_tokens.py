@@ -30,8 +30,8 @@ def test_odd_lines_are_reported_and_the_later_one_counts() -> None:
     assert tokens.caller(b"secret") == Caller("bob")
     assert tokens.caller(b"") is None
     assert tokens.warnings == (
-        "t.csv:2: an earlier line has the same token, this one counts",
-        "t.csv:3: the token is empty, the line is passed over",
+        "t.csv:2: an earlier line has the same token, the later line is used",
+        "t.csv:3: the token is empty, the line is skipped",
     )
 
 

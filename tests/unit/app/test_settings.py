@@ -156,7 +156,7 @@ def fixture_file(tmp_path: Path) -> str:
         ),
         pytest.param(
             ["--max-requests-per-second=5"],
-            ["--max-requests-per-second: callers could not be identified"],
+            ["--max-requests-per-second: needs authentication"],
             id="rate-of-nobody",
         ),
         pytest.param(["--upstream=east"], ["--upstream", "want NAME=URL", "'east'"], id="no-url"),

@@ -81,7 +81,7 @@ NULLABLE = {"type": "object", "properties": {"size": SIZE}}
             "want the version of group 'other.dev' too",
         ),
         ({"schema": ["object"]}, "schema", "want a JSON schema as a mapping"),
-        ({"schema": {"type": object()}}, "schema", "is no JSON"),
+        ({"schema": {"type": object()}}, "schema", "is not JSON"),
         ({"schema": {}}, "schema.type", "Required value"),
         (
             {"schema": {"type": "object", "properties": {"size": {"type": "int"}}}},
@@ -157,7 +157,7 @@ def document(**fields: object) -> dict[str, object]:
     [
         ({"other.dev/v1": document()}, "want one of the group-versions that are declared"),
         ({"example.dev/v1": b"{"}, "JSON"),
-        ({"example.dev/v1": {"a": object()}}, "is no JSON"),
+        ({"example.dev/v1": {"a": object()}}, "is not JSON"),
         ({"example.dev/v1": document(openapi="2.0")}, "openapi"),
         ({"example.dev/v1": document(paths={"/apis/other.dev/v1/a": {}})}, "want a path below"),
     ],
@@ -179,8 +179,8 @@ def test_documents_are_checked(openapi: dict[str, Any], message: str) -> None:
         ("server_address", "host:1\r\n", "white space"),
         ("version", 1, "want text"),
         ("checks", None, "want a mapping"),
-        ("checks", {"store": 1}, "can be called"),
-        ("checks", {"ping": lambda: None}, "not ping"),
+        ("checks", {"store": 1}, "a callable"),
+        ("checks", {"ping": lambda: None}, "except ping"),
         ("checks", {"": lambda: None}, "want a name"),
     ],
 )

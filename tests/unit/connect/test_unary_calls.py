@@ -190,15 +190,15 @@ async def test_large_requests_are_refused(catalogue: Connected) -> None:
 
 
 BAD: list[tuple[bytes, dict[str, str], str]] = [
-    (b"{", JSON, "no valid JSON of apidiscovery.service.v1.GetDiscoveryRequest"),
-    (b"\xff", JSON, "no valid JSON"),
+    (b"{", JSON, "not valid JSON of apidiscovery.service.v1.GetDiscoveryRequest"),
+    (b"\xff", JSON, "not valid JSON"),
     (b"[]", JSON, "message: want an object"),
     (b'"x"', JSON, "message: want an object"),
     (b'{"knownGroups":[1]}', JSON, "knownGroups: want an object"),
-    (b'{"scope":"GROUPS"}', JSON, "scope: 'GROUPS' is no DiscoveryScope; want one of DISCOVERY_"),
-    (b'{"acceptVersions":["X"]}', JSON, "acceptVersions: 'X' is no DiscoveryVersion"),
-    (b'{"scope":' + b"[" * 5000, JSON, "no valid JSON"),
-    (b"\xff\xff", PROTO, "no valid apidiscovery.service.v1.GetDiscoveryRequest"),
+    (b'{"scope":"GROUPS"}', JSON, "scope: 'GROUPS' is not a DiscoveryScope; want one of DISCOV"),
+    (b'{"acceptVersions":["X"]}', JSON, "acceptVersions: 'X' is not a DiscoveryVersion"),
+    (b'{"scope":' + b"[" * 5000, JSON, "not valid JSON"),
+    (b"\xff\xff", PROTO, "not a valid apidiscovery.service.v1.GetDiscoveryRequest"),
     (b"{}", {**JSON, "connect-protocol-version": "2"}, "want 1, got '2'"),
     (b"{}", {**JSON, "connect-timeout-ms": "1s"}, "want up to 10 digits, got '1s'"),
     (b"{}", {**JSON, "connect-timeout-ms": "12345678901"}, "want up to 10 digits"),

@@ -424,7 +424,7 @@ class Publishers(Access):
 
     def may_change(self, caller: Caller, api_groups: Iterable[str]) -> str | None:
         if caller.user == "reader":
-            return "user 'reader' is no publisher"
+            return "user 'reader' is not a publisher"
         if caller.user == "admin":
             return None
         denied = set(api_groups) - {f"{caller.user}.example.com"}

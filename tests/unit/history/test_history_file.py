@@ -218,7 +218,8 @@ def test_changes_are_filtered_and_paged() -> None:
 
 
 @pytest.mark.parametrize(
-    ("packed", "message"), [(zstandard.compress(b"other"), "another hash"), (b"", "unpacked")]
+    ("packed", "message"),
+    [(zstandard.compress(b"other"), "does not match its hash"), (b"", "unpacked")],
 )
 def test_a_damaged_content_is_an_error(tmp_path: Path, packed: bytes, message: str) -> None:
     file = HistoryFile(tmp_path / "history.sqlite")

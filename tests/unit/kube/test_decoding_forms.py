@@ -51,7 +51,7 @@ def test_duplicate_keys_in_yaml_are_one_problem_and_the_last_counts() -> None:
     [
         pytest.param("a: *x", "yaml: unknown anchor 'x' referenced", id="no-such-anchor"),
         pytest.param("a: &a [*a]", "yaml: anchor 'a' value contains itself", id="in-itself"),
-        pytest.param("a: .inf", "yaml: line 1: .inf is no number that JSON has", id="infinite"),
+        pytest.param("a: .inf", "yaml: line 1: .inf is not a number that JSON has", id="infinite"),
         pytest.param("\n? [a]\n: 1", "yaml: line 2: invalid map key", id="key-that-is-a-list"),
         pytest.param("~: 1", "yaml: line 1: unsupported map key", id="key-that-is-null"),
         pytest.param(

@@ -226,7 +226,7 @@ def nested(levels: int, before: str, after: str) -> str:
         ('{"openapi":"3.0.0",1}', "$: character 19: want JSON: Expecting property name"),
         ('{"openapi" "3.0.0"}', "$: character 11: want JSON: Expecting ':' delimiter"),
         ("{} {}", "$: character 3: want JSON: Extra data"),
-        ('{"x-a":NaN}', "$: want JSON: NaN is no number in JSON"),
+        ('{"x-a":NaN}', "$: want JSON: NaN is not a number in JSON"),
         ('{"x-a":' + "[" * 100_000, "$: it is nested too deeply to be read"),
         ('{"paths":5}', "$.paths: want an object, got 5"),
         ('{"openapi":1.5}', "$.openapi: want a string, got 1.5"),

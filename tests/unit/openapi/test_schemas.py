@@ -120,7 +120,7 @@ async def test_the_list_tells_which_documents_cannot_be_read() -> None:
     listing = await Schemas().listing(documents)
     assert [kind.name for kind in listing.kinds] == ["Pod", "Other", "Thing"]
     assert list(listing.failures) == ["apis/bad/v1", "apis/broken/v1", "apis/gone/v1"]
-    assert listing.failures["apis/bad/v1"] == "the document is no JSON object"
+    assert listing.failures["apis/bad/v1"] == "the document is not a JSON object"
     assert listing.failures["apis/broken/v1"].startswith("the document is not JSON: ")
     assert listing.failures["apis/gone/v1"] == "the cluster is away"
 

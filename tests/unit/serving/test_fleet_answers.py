@@ -234,8 +234,8 @@ async def test_parameters_select(
         ("limit=x", "limit: want a number of items, 0 or nothing for all, got 'x'"),
         ("limit=1&limit=2", "limit: want one value, got 2"),
         ("labelSelector=a%3D%3D%3Db", "labelSelector: "),
-        ("continue=nonsense", "continue: want the value of metadata.continue of the page before"),
-        ("continue=e30", "continue: want the value of metadata.continue of the page before"),
+        ("continue=nonsense", "continue: want the value of metadata.continue of the previous page"),
+        ("continue=e30", "continue: want the value of metadata.continue of the previous page"),
         (
             "labelselector=a",
             "'labelselector': want group, kind, labelSelector, different, limit or continue",

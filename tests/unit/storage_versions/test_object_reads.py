@@ -57,7 +57,7 @@ def token(**fields: str | int) -> str:
     [
         pytest.param("?", "", id="no base64"),
         pytest.param(token(), "", id="no fields"),
-        pytest.param(token(v="meta.k8s.io/v1", rv=True, start="a"), "rv is no number", id="rv"),
+        pytest.param(token(v="meta.k8s.io/v1", rv=True, start="a"), "rv is not a number", id="rv"),
         pytest.param(token(v="meta.k8s.io/v1", rv=-1, start="../a"), "../a", id="start"),
         pytest.param(
             token(v="meta.k8s.io/v2", rv=1, start="a"), "encoded version meta.k8s.io/v2", id="v"

@@ -60,7 +60,7 @@ def test_a_url_is_read(text: str, url: StoreUrl) -> None:
         ("etcd://a:65536/p", "'a:65536' is not HOST:PORT"),
         ("etcd://a:1,/p", "'' is not HOST:PORT"),
         ("etcd://::1:1/p", "'::1:1' is not HOST:PORT"),
-        ("etcd://me:s3cret@a:1/p", "do not belong into the URL"),
+        ("etcd://me:s3cret@a:1/p", "must not contain credentials"),
     ],
 )
 def test_errors_of_urls_do_not_show_secrets(text: str, message: str) -> None:

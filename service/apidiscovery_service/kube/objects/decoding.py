@@ -34,10 +34,10 @@ _SCHEME = "pkg/api/legacyscheme/scheme.go:30"
 
 
 class Undecodable(Exception):
-    """A body is no object of the kind; the text is the message of the 400 Bad Request.
+    """A body is not an object of the kind; the text is the message of the 400 Bad Request.
 
     Attributes:
-        why: The reason alone, which is the message for bodies that are no resources.
+        why: The reason alone, which is the message for bodies that are not resources.
     """
 
     def __init__(self, message: str, why: str) -> None:
@@ -70,7 +70,7 @@ def decode(body: bytes, serializer: Serializer, kind: ObjectKind) -> Decoded:
         kind: The kind it must have. A body may omit `kind` and `apiVersion`.
 
     Raises:
-        Undecodable: It is no object of the kind.
+        Undecodable: It is not an object of the kind.
         ObjectError: It exceeds `limits`; 413.
     """
     try:
@@ -97,7 +97,7 @@ def from_value(value: JSONValue, kind: ObjectKind) -> Decoded:
         kind: The kind it must have. It may omit `kind` and `apiVersion`.
 
     Raises:
-        Undecodable: It is no object of the kind.
+        Undecodable: It is not an object of the kind.
     """
     try:
         return _from_tree(value, kind)

@@ -155,7 +155,7 @@ def invalid_options(kind: str, causes: Sequence[Cause]) -> ObjectError:
 
 
 def invalid_patch(cause: Cause) -> ObjectError:
-    """The result of a patch is no object of the kind. Upstream names no kind here."""
+    """The result of a patch is not an object of the kind. Upstream names no kind here."""
     return _invalid("", "", "", [cause])
 
 

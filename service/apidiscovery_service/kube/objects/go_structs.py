@@ -18,7 +18,7 @@ from apidiscovery_service.kube.go_json import JSONValue
 
 
 class Scalar(Enum):
-    """Types of fields that are no structs."""
+    """Types of fields that are not structs."""
 
     STRING = auto()
     BOOL = auto()

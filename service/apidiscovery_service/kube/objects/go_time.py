@@ -58,7 +58,7 @@ _MAX_ZONE_MINUTES = 60
 
 
 class Unparsable(ValueError):
-    """A text is no time; the message is that of Go's `time.ParseError`."""
+    """A text is not a time; the message is that of Go's `time.ParseError`."""
 
 
 def parse(text: str, layout: str) -> int:

@@ -33,7 +33,7 @@ Tree: TypeAlias = (
 
 
 class NotJSON(ValueError):
-    """A text is no JSON; the message is Go's."""
+    """A text is not JSON; the message is Go's."""
 
 
 # What json.JSONDecodeError says, and what Go says after the character.
@@ -56,10 +56,10 @@ _BLANKS = " \t\r\n"
 def parse(body: bytes) -> Tree:
     """Return the value of JSON text.
 
-    Bytes that are no UTF-8 are read as U+FFFD, as in Go.
+    Bytes that are not UTF-8 are read as U+FFFD, as in Go.
 
     Raises:
-        NotJSON: It is no JSON, or has more than `MAX_DEPTH` levels.
+        NotJSON: It is not JSON, or has more than `MAX_DEPTH` levels.
     """
     text = body.decode("utf-8", "replace")
     _check_depth(text)

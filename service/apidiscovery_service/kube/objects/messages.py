@@ -1,6 +1,6 @@
 """Converts objects between their JSON form and the generated messages.
 
-Fields that are no pointers in Go are always set in a message, for gogo writes them even when they
+Fields that are not pointers in Go are always set in a message, for gogo writes them even when they
 are empty. Unknown fields of parsed messages are ignored. Sources: generated.pb.go of k8s.io/api and
 k8s.io/apimachinery; time_proto.go and micro_time_proto.go.
 """
@@ -34,7 +34,7 @@ _NANOS_PER_MICRO = 1000
 
 
 class NotProtobuf(ValueError):
-    """Bytes are no message of the type, or their value is not possible in JSON."""
+    """Bytes are not a message of the type, or their value is not possible in JSON."""
 
 
 def message_of(message: type[_M], fields: Mapping[str, JSONValue]) -> _M:
@@ -52,7 +52,7 @@ def parse(message: type[_M], data: bytes) -> _M:
     """Parse a message.
 
     Raises:
-        NotProtobuf: The bytes are no such message.
+        NotProtobuf: The bytes are not such a message.
     """
     try:
         return message.FromString(data)

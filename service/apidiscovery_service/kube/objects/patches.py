@@ -48,7 +48,7 @@ def apply(
 
     Raises:
         ObjectError: 415 for another media type, 400 for a malformed patch, 413 for one that exceeds
-            `limits`, 422 for a result that is no object of the kind.
+            `limits`, 422 for a result that is not an object of the kind.
     """
     if content_type.partition(";")[0] not in SUPPORTED:
         raise errors.unsupported_media_type(SUPPORTED)

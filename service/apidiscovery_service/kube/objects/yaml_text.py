@@ -24,7 +24,7 @@ _EXPONENT = 1e21  # from here on Go writes a float with an exponent
 
 
 class NotYAML(ValueError):
-    """A text is no YAML, or its value is not possible in JSON; the message is like go-yaml's."""
+    """A text is not YAML, or its value is not possible in JSON; the message is like go-yaml's."""
 
 
 def parse(body: bytes) -> tuple[Tree, tuple[str, ...]]:
@@ -34,7 +34,7 @@ def parse(body: bytes) -> tuple[Tree, tuple[str, ...]]:
     is ignored.
 
     Raises:
-        NotYAML: It is no YAML, its value is not possible in JSON, it has more than `MAX_DEPTH`
+        NotYAML: It is not YAML, its value is not possible in JSON, it has more than `MAX_DEPTH`
             levels, or too many values because of aliases.
         ObjectError: It is too long, or has too many values without aliases; 413.
     """
@@ -223,7 +223,7 @@ def _number(text: str, line: int) -> str:
         return text
     plain = text.replace("_", "")
     if NO_NUMBER.fullmatch(text) or len(plain) > MAX_DIGITS:
-        raise NotYAML(f"yaml: line {line}: {text[:20]} is no number that JSON has")
+        raise NotYAML(f"yaml: line {line}: {text[:20]} is not a number that JSON has")
     match = _INTEGER.fullmatch(plain)
     if match:
         return Number(_integer(match))

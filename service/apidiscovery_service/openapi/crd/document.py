@@ -97,7 +97,7 @@ def crd_document(group: str, version: str, definitions: Sequence[Definition]) ->
 
     Raises:
         InvalidOpenAPI: Two have the same schema name or path; one is nested too deeply or too
-            large; one is no JSON.
+            large; one is not JSON.
     """
     served = [_served(group, version, definition) for definition in definitions]
     served.sort(key=lambda one: (one.name, one.plural))

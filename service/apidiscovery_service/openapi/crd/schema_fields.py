@@ -252,7 +252,7 @@ def _additional(reading: Reading, name: str, value: object, path: Path) -> objec
 def _object(
     reading: Reading, value: object, path: Path, fields: Mapping[str, _Read]
 ) -> dict[str, Any]:
-    """Return an object that is no schema, with its fields in the order of `fields`."""
+    """Return an object that is not a schema, with its fields in the order of `fields`."""
     if not json_text.is_object(value):
         reading.wrong_type(path, value, "an object")
         return {}

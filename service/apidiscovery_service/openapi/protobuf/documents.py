@@ -126,7 +126,7 @@ def _named(path: str, *, also_extensions: bool = False) -> Special:
     gnostic refuses the names that do not look as they must; here, they are entries as well.
 
     Args:
-        path: The field of the entries that are no extensions.
+        path: The field of the entries that are not extensions.
         also_extensions: Whether extensions are entries, too, where they can be.
     """
 

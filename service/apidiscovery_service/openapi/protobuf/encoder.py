@@ -105,7 +105,7 @@ class Encoder:
         """Return the message of a document that is JSON text.
 
         Raises:
-            InvalidOpenAPI: It is no such document: where, and why.
+            InvalidOpenAPI: It is not such a document: where, and why.
         """
         value = _parsed(document)
         message = self._document()
@@ -274,7 +274,7 @@ def entries_of(value: Value, depth: int) -> dict[str, Value]:
     """Return the entries of an object at a depth of its document; null has none.
 
     Raises:
-        Misfit: It is no object, or too deep.
+        Misfit: It is not an object, or too deep.
     """
     if depth >= MAX_DEPTH:
         raise Misfit(f"want at most {MAX_DEPTH} levels of nesting")
@@ -377,7 +377,7 @@ def _parsed(document: bytes) -> Value:
 
 
 def _refuse_constant(name: str) -> Value:
-    raise ValueError(f"{name} is no number in JSON")
+    raise ValueError(f"{name} is not a number in JSON")
 
 
 _DECODER = json.JSONDecoder(parse_int=Number, parse_float=Number, parse_constant=_refuse_constant)

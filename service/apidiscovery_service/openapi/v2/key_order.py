@@ -18,7 +18,7 @@ class KeyOrder(dict[str, str]):
         super().__init__({name: chr(place) for place, name in enumerate(names)})
 
     def __missing__(self, name: str) -> str:
-        """Return a text behind those of all named fields, of which there are fewer than 126."""
+        """Return a key that sorts after all named fields; there are fewer than 126."""
         return "~" + name
 
     def names(self, fields: Mapping[str, JSONValue]) -> list[str]:

@@ -64,7 +64,7 @@ class Merged:
 
     Attributes:
         document: Canonical JSON, packed, for it can be large.
-        notes: A line for each thing that is left out: documents that are no OpenAPI, and paths that
+        notes: A line for each omission: documents that are not OpenAPI, and paths that
             differ from those of an earlier document.
     """
 

@@ -9,7 +9,7 @@ from google.protobuf.message import Message
 
 
 def check_shape(data: bytes, message: type[Message]) -> None:
-    """Refuse a message that is no JSON object, and names that are not in an enum.
+    """Refuse a message that is not a JSON object, and names that are not in an enum.
 
     The parser would take `[]` for a message without fields, and ignore the name: the answer would
     then have more than was asked for.
@@ -54,4 +54,4 @@ def _check_name(value: object, enum: EnumDescriptor, path: str) -> None:
         return
     if not value.lstrip("-").isdecimal():  # which is a number as well
         names = ", ".join(enum.values_by_name)
-        raise ValueError(f"{path}: {value[:100]!r} is no {enum.name}; want one of {names}")
+        raise ValueError(f"{path}: {value[:100]!r} is not a {enum.name}; want one of {names}")

@@ -76,7 +76,7 @@ class Method:
             try:
                 return self.request.FromString(data)
             except DecodeError:
-                raise invalid(f"the message is no valid {name}") from None
+                raise invalid(f"the message is not a valid {name}") from None
         if not data:
             return self.request()
         try:
@@ -84,7 +84,7 @@ class Method:
             # As connect-go and connect-es do, so that clients may be newer than the server.
             return Parse(data, self.request(), ignore_unknown_fields=True)
         except (ParseError, ValueError, RecursionError) as error:
-            raise invalid(f"the message is no valid JSON of {name}: {error}") from None
+            raise invalid(f"the message is not valid JSON of {name}: {error}") from None
 
     @property
     def has_etag(self) -> bool:

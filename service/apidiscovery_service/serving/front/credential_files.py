@@ -238,7 +238,7 @@ class Certificates(Reload[Trust]):
                 f"{place}: want certificates as PEM, got {_reason(error)}"
             ) from None
         context.verify_mode = ssl.CERT_OPTIONAL
-        # As Go does: every certificate in the file is trusted, also one that is no root.
+        # As Go does: every certificate in the file is trusted, also one that is not a root.
         context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
 
 

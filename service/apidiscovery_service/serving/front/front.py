@@ -1,9 +1,9 @@
 """Listens, terminates TLS, and relays connections to a server on a Unix socket.
 
-Neither server can hand out a client's certificate: Granian keeps it to itself, and grpc asks for
+Neither server can hand out a client's certificate: Granian does not expose it, and grpc asks for
 one only if every client must have one. So each connection to the server has a name, under which its
 client is registered first (`access.authenticator.Peers`). The sockets are in a folder that only
-this user may enter. Of the relayed bytes only the first ones are inspected.
+this user may enter. Only the first relayed bytes are inspected.
 """
 
 import asyncio

@@ -234,7 +234,7 @@ def _place_of(token: str) -> tuple[str, str, int]:
     """Return the selection, the hash and the place in a page token.
 
     Raises:
-        InvalidFields: It is no token.
+        InvalidFields: It is not a token.
     """
     of, hash_, begin = token_parts(token, str, str, int)
     return str(of), str(hash_), max(int(begin), 0)

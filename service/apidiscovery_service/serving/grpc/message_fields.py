@@ -132,7 +132,7 @@ def token_parts(token: str, *kinds: type) -> list[str | int]:
     """Return the parts of a page token, which are of these types.
 
     Raises:
-        InvalidFields: It is no token of this method.
+        InvalidFields: It is not a token of this method.
     """
     try:
         found: object = json.loads(base64.b64decode(token.encode(), altchars=b"-_", validate=True))

@@ -63,7 +63,7 @@ _MAX_GROUPS = 20_000
 _MAX_VERSIONS = 20_000
 _MAX_RESOURCES = 50_000
 
-# Quoted text is no field name.
+# Quoted text is not a field name.
 _CAPITAL = re.compile(r'"[^"]*"|(?<=[a-z])[A-Z]')
 
 
@@ -309,7 +309,7 @@ def _place_of(token: str) -> tuple[RegistrationKind, str]:
     """Return the registration after which a page begins.
 
     Raises:
-        InvalidFields: It is no token.
+        InvalidFields: It is not a token.
     """
     kind, name = map(str, token_parts(token, str, str))
     try:

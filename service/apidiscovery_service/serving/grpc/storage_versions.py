@@ -171,7 +171,7 @@ def _revision(text: str) -> int | None:
     """Return the revision after which a watch begins, None for an empty text.
 
     Raises:
-        InvalidFields: It is no revision.
+        InvalidFields: It is not a revision.
     """
     if not text:
         return None

@@ -1,7 +1,7 @@
 """Bounds unread messages: grpc keeps a copy of each message until its caller reads it.
 
-Room is reserved before a message is made that may be large, and before every other one is sent, so
-that calls which wait for room hold no message.
+Space is reserved before a message that may be large is encoded, and before any other is sent, so
+that calls which wait for space hold no message.
 """
 
 import asyncio
@@ -117,8 +117,8 @@ class UnreadInterceptor(grpc.aio.ServerInterceptor):
 
     Args:
         unread: Hands out reservations, for HTTP as well.
-        access: Authenticates callers; those that it does not tell apart count by address. None
-            for no authentication.
+        access: Authenticates callers; unauthenticated callers are counted by address. None for no
+            authentication.
         peers: The connections of the front; None without a front.
     """
 

@@ -455,7 +455,7 @@ def served_path(scope: Scope) -> str:
     """Return the path of a request below where the application is mounted.
 
     Some servers leave `root_path` in the path, others do not (ASGI specification, HTTP connection
-    scope). Only whole segments count: `/api` is no prefix of `/apis`.
+    scope). Only whole segments count: `/api` is not a prefix of `/apis`.
     """
     path: str = scope["path"]
     prefix: str = scope.get("root_path", "")

@@ -25,7 +25,7 @@ class Place:
     """Where a page begins: the value of `continue`.
 
     Attributes:
-        state: The hash of the whole list of which the page is.
+        state: The hash of the whole list that the page belongs to.
         start: How many items came before.
     """
 
@@ -54,7 +54,7 @@ class Place:
                 return cls(state, start)
             case _:
                 raise errors.bad_request(
-                    "continue: want the value of metadata.continue of the page before"
+                    "continue: want the value of metadata.continue of the previous page"
                 )
 
 

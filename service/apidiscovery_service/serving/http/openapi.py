@@ -74,7 +74,7 @@ class _MediaType:
 def _media_types(version: str) -> tuple[_MediaType, ...]:
     """Return the media types of one version of OpenAPI, in order of preference.
 
-    The spelling with `@` is no media type by RFC 6838 and deprecated; client-go still asks for it.
+    The spelling with `@` is deprecated, and not a media type (RFC 6838); client-go asks for it.
     """
     subtype = f"com.github.proto-openapi.spec.{version}.v1.0+protobuf"
     other = f"com.github.proto-openapi.spec.{version}@v1.0+protobuf"
@@ -300,7 +300,7 @@ def _part(body: bytes | Packed, begin: int, end: int) -> bytes | Packed:
 def _caching(*, immutable: bool) -> Headers:
     """Return the caching headers; a client that states the hash may cache the document for good.
 
-    The zone is the reference's, which is no date by RFC 9110 but one that Go's time.RFC1123 reads.
+    The zone is the reference's: not a date of RFC 9110, but one that Go's time.RFC1123 reads.
     """
     if not immutable:
         return [NOT_CACHED]

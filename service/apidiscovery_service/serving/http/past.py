@@ -35,7 +35,7 @@ from apidiscovery_service.sources.upstreams.openapi.cluster_documents import Fix
 
 _RETRY_S = 5
 _MERGED_OF_HIDDEN = (
-    "at: clusters that you may not read about may have been merged then; want a path below "
+    "at: the merged document of that time may include clusters hidden from you; want a path below "
     "/clusters/NAME"
 )
 
@@ -59,7 +59,7 @@ class PastAnswers:
         self._publisher = Publisher()
 
     async def merged(self, request: Request, clusters: tuple[str, ...]) -> Response | None:
-        """Answer with the merged documents of this server; None for a path that is no document.
+        """Answer with the merged documents of this server; None for a path that is not a document.
 
         Earlier grants decided which clusters were merged. So only callers that may read about every
         cluster are answered, and no answer is cached for others.
@@ -109,7 +109,7 @@ class PastAnswers:
     async def _site_at(self, history: History, cluster: Cluster, when: datetime) -> Site:
         recipes = await history.openapi_at(cluster.name, when)
         documents = Documents(FixedRecipes(recipes), self._site.metrics.observe_openapi)
-        # A redirect to the current hash would lead out of that time.
+        # A redirect to the current hash would return the current document.
         openapi = OpenAPIAnswers(documents, redirects=False) if recipes else None
         if cluster.name == MERGED:
             return replace(self._site, openapi=openapi, is_merged=False)

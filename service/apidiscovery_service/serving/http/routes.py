@@ -47,7 +47,7 @@ class HealthRoute:
 
 
 class Page(Enum):
-    """A path without parameters that is no discovery document."""
+    """A path without parameters that is not a discovery document."""
 
     INDEX = "/"
     METRICS = "/metrics"

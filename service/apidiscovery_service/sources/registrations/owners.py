@@ -116,7 +116,7 @@ async def find_removable(store: Store, owner: str, requester: Requester) -> Entr
 
     Raises:
         Denied: It is another caller's.
-        InvalidRecord: It cannot be read, and the caller is no admin.
+        InvalidRecord: It cannot be read, and the caller is not an admin.
     """
     entry = await store.get(owner_key(owner)) if owner else None
     if entry is None:
@@ -134,7 +134,7 @@ async def remove(store: Store, owner: str, requester: Requester) -> None:
 
     Raises:
         Denied: It is another caller's.
-        InvalidRecord: It cannot be read, and the caller is no admin.
+        InvalidRecord: It cannot be read, and the caller is not an admin.
     """
     while (entry := await find_removable(store, owner, requester)) is not None:
         with contextlib.suppress(Conflict):

@@ -75,7 +75,7 @@ class PublishedDocument:
         """Return the JSON.
 
         Raises:
-            InvalidRecord: The text is no such document.
+            InvalidRecord: The text is not such a document.
         """
         try:
             return zstandard.ZstdDecompressor().decompress(self.compressed())
@@ -322,7 +322,7 @@ def _packed(document: bytes, group: str, version: str) -> PublishedDocument:
     """Return a document of a group-version as it is stored.
 
     Raises:
-        InvalidDocuments: It is no valid document of this group-version.
+        InvalidDocuments: It is not a valid document of this group-version.
     """
     canonical = validate(document)
     concerning(canonical, group, version)

@@ -30,4 +30,4 @@ def parsed(body: Body) -> object:
 
 
 def _refuse(name: str) -> object:
-    raise UpstreamFailed(Reason.MALFORMED, f"want JSON: {name} is no number")
+    raise UpstreamFailed(Reason.MALFORMED, f"want JSON: {name} is not a number")

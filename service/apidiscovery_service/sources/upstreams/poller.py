@@ -288,7 +288,7 @@ class _DiscoveryLoop(_Loop):
         self._log_changes = _HealthLog(spec)
         self._rounds_since_connected = 0
         self._is_starting = False
-        # Whether the turn of the server for details did not come in this round.
+        # Whether details were postponed to the next round.
         self._is_late = False
 
     async def run(self) -> None:

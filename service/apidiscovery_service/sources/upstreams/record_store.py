@@ -127,7 +127,7 @@ def _read_head(line: bytes) -> tuple[str, list[str]]:
         raise BadRecord(f"want format {FORMAT}, got {fields.get('format')!r}")
     names = fields.get("parts", [])
     if not isinstance(names, list):
-        raise BadRecord("its parts are no list")
+        raise BadRecord("its parts are not a list")
     return str(fields.get("sha256")), [str(name) for name in cast("list[object]", names)]
 
 

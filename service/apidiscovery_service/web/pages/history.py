@@ -138,7 +138,7 @@ async def _one(view: View, history: History) -> Page:
     change = await history.change(number)
     may_read = view.changes_filter()
     if change is None or (may_read is not None and not may_read(change.cluster)):
-        raise not_found(f"There is no change {text[:20]}: it never was, or it is forgotten.")
+        raise not_found(f"There is no change {text[:20]}: it does not exist, or has been deleted.")
     sides = await history.read_sides(change)
     line = await asyncio.to_thread(explained, change, *sides)
     return Page(

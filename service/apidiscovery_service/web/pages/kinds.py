@@ -27,7 +27,7 @@ class Place:
     """A kind, and where it is looked at.
 
     Attributes:
-        cluster: Empty for the merged surface.
+        cluster: Empty for the merged APIs.
         resources: The resources with objects of the kind, at least one.
     """
 
@@ -122,7 +122,7 @@ async def page(view: View) -> Page:
 
 
 def _place(view: View) -> Place:
-    """Return the kind that the path and the cluster name; the merged surface comes first.
+    """Return the kind that the path and the cluster name; the merged APIs come first.
 
     Raises:
         PageError: There is no such kind.

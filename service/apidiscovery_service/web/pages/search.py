@@ -76,7 +76,7 @@ def refresh_fields(view: View) -> None:
 
 
 def _state(view: View) -> object:
-    """Return a value that changes with the documents of any cluster and of the merged surface."""
+    """Return a value that changes with the documents of any cluster and of the merged APIs."""
     openapi = view.served.site.openapi_v3
     generation = 0 if openapi is None else openapi.generation
     return generation, view.served.cluster_documents.revision
@@ -122,7 +122,7 @@ def _fields(view: View, names: Names, text: str) -> list[FieldLine]:
     for hit in hits:
         line = _line(hit, visible)
         place = line.places[0]
-        # Clusters may describe one field in several ways; the merged surface takes precedence.
+        # Clusters may describe one field in several ways; the merged APIs take precedence.
         key = replace(place, cluster=MERGED)
         known = lines.get(key)
         if known is None or (place.cluster == MERGED and known.places[0].cluster != MERGED):
@@ -142,7 +142,7 @@ def _of_kinds(kinds: frozenset[tuple[str, str]]) -> Callable[[Use], bool]:
 def _line(hit: FieldHit, visible: dict[str, frozenset[str]]) -> FieldLine:
     """Return a hit with its places: those merged first, then those with the shortest path."""
     found: dict[Use, str] = {}
-    for cluster, hashes in visible.items():  # the merged surface comes first
+    for cluster, hashes in visible.items():  # the merged APIs come first
         for document, uses in hit.documents.items():
             if document in hashes:
                 for use in uses:

@@ -143,7 +143,7 @@ def skew_of(
     Args:
         objects: The StorageVersions by name.
         members: The leases of the API servers by identity.
-        snapshot: The merged surface.
+        snapshot: The merged APIs.
     """
     reporting = {each for value in objects.values() for each in server_ids(value)}
     unreported = tuple(sorted(members.keys() - reporting))

@@ -127,7 +127,7 @@ class Query:
         """Return an integer; None without a value.
 
         Raises:
-            ObjectError: It is no integer of 64 bits; 400.
+            ObjectError: It is not an integer of 64 bits; 400.
         """
         values = self._values.get(name)
         return _int64(values[0]) if values else None
@@ -147,7 +147,7 @@ def watch_revision(kind: ObjectKind, text: str) -> int:
     """Return the resourceVersion after which a watch begins.
 
     Raises:
-        ObjectError: It is no number; 422, under the resource's name as upstream.
+        ObjectError: It is not a number; 422, under the resource's name as upstream.
     """
     try:
         return parse_uint(text) if text else 0

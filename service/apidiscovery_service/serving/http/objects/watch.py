@@ -132,7 +132,7 @@ class _Writer:
     def __init__(self, shape: Shape) -> None:
         target = shape.form.target
         if target is not None and target.kind == PARTIAL_LIST:
-            # An event is no list: as upstream, the object is sent unconverted.
+            # An event is not a list: as upstream, the object is sent unconverted.
             shape = replace(shape, form=replace(shape.form, target=None))
         self._shape = shape
         self._first = True

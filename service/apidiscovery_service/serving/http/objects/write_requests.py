@@ -195,7 +195,7 @@ def _preconditions(options: Object) -> Preconditions:
 
 
 class Disconnected(Exception):
-    """The client has gone before it had sent the whole body."""
+    """The client disconnected before sending the whole body."""
 
 
 async def read_body(receive: Receive, timeout_s: float = _BODY_TIMEOUT_S) -> bytes:
@@ -289,7 +289,8 @@ def delete_options(request: Request, body: bytes) -> Object:
 def warning_headers(texts: Iterable[str]) -> Headers:
     """Return a Warning header field for each distinct text.
 
-    Texts of together more than 4096 characters are shortened to 256 each, until 4096 are reached.
+    If the texts exceed 4096 characters in total, they are shortened to 256 each, until 4096 are
+    reached.
     """
     distinct = [text for text in dict.fromkeys(texts) if text]
     if sum(map(len, distinct)) > _MAX_WARNING_CHARACTERS:
