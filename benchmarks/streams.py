@@ -180,7 +180,7 @@ class Watches(asyncio.Protocol):
 
 
 def _writable(transport: asyncio.BaseTransport) -> asyncio.Transport:
-    return cast("asyncio.Transport", transport)  # uvloop's are no subclass
+    return cast("asyncio.Transport", transport)  # uvloop's are not subclasses
 
 
 def _frame(kind: int, flags: int, stream: int, payload: bytes) -> bytes:

@@ -13,7 +13,7 @@ next change of protos/.
 
 Without main, as in a checkout of one commit, HEAD is used. An error of git is a failure. It is no
 failure when there is nothing to compare with: there are no earlier protos, a shallow clone does not
-have them, or the source tree is no git checkout.
+have them, or the source tree is not a git checkout.
 
 Usage:  python tools/breaking.py
 """
@@ -57,7 +57,7 @@ def object_id(name: str) -> str:
 
 def reference() -> tuple[str, str]:
     """Return the commit to compare with, and why it is that one."""
-    git("rev-parse", "--git-dir")  # fails with git's own words if this is no repository it trusts
+    git("rev-parse", "--git-dir")  # fails with git's message if this is not a repository it trusts
     head = object_id("HEAD^{commit}")
     if not head:
         raise NothingToCompareError("HEAD has no commit yet")
@@ -106,7 +106,7 @@ def compare(base: str) -> int:
 
 def main() -> int:
     if not (REPO / ".git").exists():
-        print("breaking: skipped, this is no git checkout")
+        print("breaking: skipped, this is not a git checkout")
         return 0
     try:
         base, why = reference()

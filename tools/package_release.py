@@ -55,7 +55,7 @@ def files(recorded: Path) -> Iterator[tuple[str, bytes]]:
                 sys.exit(f"{recorded / 'openapi.tar.xz'} has no {name}")
             content = archive.extractfile(members[name])
             if content is None:
-                sys.exit(f"{name} of {recorded / 'openapi.tar.xz'} is no file")
+                sys.exit(f"{name} of {recorded / 'openapi.tar.xz'} is not a file")
             yield name, content.read()
 
 

@@ -94,7 +94,7 @@ class Group(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return the subcommand; of an unknown one the error says what may be meant."""
+        """Return the subcommand; the error for an unknown one has suggestions."""
         try:
             return super().resolve_command(ctx, args)
         except NoSuchCommand as error:
@@ -105,7 +105,7 @@ class Group(click.Group):
 def _options_last(args: Sequence[str]) -> list[str]:
     """Return words with the options of servers that come first behind the next word.
 
-    What is no such option, or has no word behind it, stays where it is.
+    Other words, and an option at the end, stay where they are.
     """
     end = 0
     while end < len(args) and args[end].startswith("-") and args[end] != "--":

@@ -125,12 +125,12 @@ def describe(
 def _of_group(change: history_pb2.HistoryChange, kinds: frozenset[str]) -> DescribedChange | None:
     name = change.name or "core"
     if change.damage:
-        return DescribedChange(change, (f"{name}: changed, but how is lost: {change.damage}",))
+        return DescribedChange(change, (f"{name}: changed; details are damaged: {change.damage}",))
     when = change.time.ToDatetime(UTC)
     try:
         sides = [_side(change, field, when, kinds) for field in ("group_before", "group_after")]
     except UnreadableError as error:
-        return DescribedChange(change, (f"{name}: changed, but how cannot be read: {error}",))
+        return DescribedChange(change, (f"{name}: changed; details are unreadable: {error}",))
     before, after = sides
     findings = tuple(
         found for found in compare(before, after).findings if found.rule not in _OF_NAMES

@@ -114,7 +114,7 @@ def with_service(text: str, service: str | None) -> str:
     """Return a side in which `cluster:NAME[@TIME]` is the URL of that cluster's documents.
 
     Raises:
-        click.UsageError: It names a cluster, and there is no service; or it is no time.
+        click.UsageError: It names a cluster, and there is no service; or it is not a time.
     """
     if not text.startswith(CLUSTER):
         return text
@@ -131,7 +131,7 @@ def cluster_in(text: str) -> tuple[str, datetime | None]:
     """Return the name of a cluster and the time in `cluster:NAME@TIME`; None for no time.
 
     Raises:
-        click.UsageError: It is no time.
+        click.UsageError: It is not a time.
     """
     name = text.removeprefix(CLUSTER)
     found = _AT.fullmatch(name)
@@ -141,7 +141,8 @@ def cluster_in(text: str) -> tuple[str, datetime | None]:
         return found[1], utc(datetime.fromisoformat(found[2]))
     except (ValueError, OverflowError):
         raise click.UsageError(
-            f"{text}: {found[2]!r} is no time; want one such as 2026-11-20 or 2026-11-20T10:00:00Z"
+            f"{text}: {found[2]!r} is not a time; want one such as 2026-11-20 or "
+            "2026-11-20T10:00:00Z"
         ) from None
 
 
@@ -170,7 +171,7 @@ def server_in(text: str) -> tuple[str | None, str | None]:
         return None, _context(text)
     scheme = text.partition("://")[0]
     if scheme.lower() not in SCHEMES:
-        raise InvalidConfiguration(f"{text}: {scheme!r} is no scheme of a server; {_WANTED}")
+        raise InvalidConfiguration(f"{text}: {scheme!r} is not a scheme of a server; {_WANTED}")
     return text, None
 
 

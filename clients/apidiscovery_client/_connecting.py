@@ -161,7 +161,7 @@ def _timeout_s(flags: Flags, prefix: str) -> float:
     """Return the request timeout, 0 for none.
 
     Raises:
-        InvalidConfiguration: It is no number of seconds.
+        InvalidConfiguration: It is not a number of seconds.
     """
     given = cast("object", flags.get("request_timeout_s"))
     if given is None:
@@ -343,7 +343,7 @@ def _split_settings(settings: Settings) -> tuple[Stubs, bool, Flags]:
 def _refuse_flags(flags: Flags) -> None:
     if any(flags.values()):
         raise InvalidConfiguration(
-            "the server is configured already; want a URL or nothing beside"
+            "the server is configured already; pass a URL instead, or omit"
             f" {', '.join(name for name, value in flags.items() if value)}"
         )
 

@@ -110,7 +110,7 @@ class NotServed(DiscoveryError):
             text += f", did you mean {' or '.join(self.suggestions)}?"
         if self.unsure:
             reasons = ", ".join(f"{name} ({why})" for name, why in self.unsure.items())
-            text += f"; it may be in what could not be asked: {reasons}"
+            text += f"; it may be in parts that did not answer: {reasons}"
         return text
 
 
@@ -142,7 +142,7 @@ class UncertainResource(DiscoveryError):
         reasons = ", ".join(f"{name} ({why})" for name, why in unsure.items())
         super().__init__(
             f'"{wanted}" is {found} as far as is known, '
-            f"but a better match may be in what could not be asked: {reasons}"
+            f"but a better match may be in parts that did not answer: {reasons}"
         )
         self.wanted = wanted
         self.found = found
@@ -185,7 +185,7 @@ class NoCommonVersion(DiscoveryError):
 
 
 class StaleGroup(DiscoveryError):
-    """What was found is the last that was known of a group-version that does not answer now.
+    """The result is the last known state of a group-version that does not answer.
 
     Attributes:
         group_version: Such as `apps/v1`.
@@ -203,7 +203,7 @@ class StaleGroup(DiscoveryError):
 
 
 class NotYetServed(DiscoveryError):
-    """What was waited for was not there everywhere within the time allowed.
+    """Not every server served it within the timeout.
 
     Attributes:
         wanted: What was waited for.

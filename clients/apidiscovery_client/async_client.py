@@ -162,7 +162,7 @@ class AsyncDiscoveryClient:
         snapshot is returned with `freshness` `Stale`, and the server is not asked for a while.
 
         Args:
-            max_age_s: In seconds; None for that of the options, 0 to ask in any case.
+            max_age_s: In seconds; None uses the options' value, 0 always sends a request.
 
         Raises:
             DiscoveryError: There is no answer and no snapshot, or the server refuses us (401,
@@ -300,8 +300,8 @@ class AsyncDiscoveryClient:
         """Yield what changes, one by one, until the client is closed.
 
         First come the differences from the snapshot in memory or in the cache, if there is one.
-        Without one, changes are those after the first answer, which the first step of the iteration
-        asks for: call `snapshot` before, or give `initial`, to miss none.
+        Without a snapshot, the first step of the iteration fetches one, and later changes are
+        reported: call `snapshot` before, or give `initial`, to miss none.
         Over gRPC changes are pushed; over HTTP the server is polled with conditional requests.
         During a watch other methods answer without requests, except `refresh`, `max_age_s=0` and,
         over HTTP, a lower `max_age_s` than that of the options. A server that stops answering is a

@@ -54,7 +54,7 @@ class Manifest:
 
     @property
     def api_version(self) -> str:
-        """Its apiVersion; empty where that is no text, as are the next three."""
+        """Its apiVersion; empty where that is not text, as are the next three."""
         return self._text_at(self.fields, "apiVersion")
 
     @property
@@ -111,7 +111,7 @@ def read_manifests(content: bytes, path: str) -> Iterator[Manifest]:
         path: How errors and manifests name the file.
 
     Raises:
-        UnreadableManifest: It is neither; or a document is no object.
+        UnreadableManifest: It is neither; or a document is not an object.
     """
     try:
         text = content.decode("utf-8-sig")

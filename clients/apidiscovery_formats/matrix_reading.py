@@ -21,7 +21,7 @@ _E = TypeVar("_E", bound=StrEnum)
 
 
 class NotAMatrix(ValueError):
-    """A JSON value is no matrix; the text names the field, the value and what is wanted."""
+    """A JSON value is not a matrix; the text names the field, the value and what is wanted."""
 
 
 def from_json(value: object) -> Matrix:

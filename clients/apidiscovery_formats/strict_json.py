@@ -119,7 +119,7 @@ def _marked(value: JSONValue) -> Iterator[Problem]:
     for node, place in walk(value):
         if isinstance(node, _Repeated):
             for name in node.names:
-                yield Problem(_sendable(path_of(place)), f"{name!a} stands more than once")
+                yield Problem(_sendable(path_of(place)), f"{name!a} is duplicated")
         elif isinstance(node, _NotANumber):
             message = f"want a number of 64 bits, got {node.text[:40]}"
             yield Problem(_sendable(path_of(place)), message)

@@ -227,7 +227,7 @@ def bearer(token: str, where: str) -> str:
     if not token or not token.isascii() or not token.isprintable() or " " in token:
         raise ConfigurationError(
             f"{where}: want a token of visible ASCII characters, got {len(token)} characters"
-            " of which some are others"
+            ", some of which are not"
         )
     return f"Bearer {token}"
 

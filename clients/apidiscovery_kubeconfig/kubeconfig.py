@@ -268,7 +268,7 @@ def in_cluster() -> Connection:
     """
     if not _is_in_cluster():
         raise NothingConfigured(
-            "this is no pod with a service account: want KUBERNETES_SERVICE_HOST,"
+            "this is not a pod with a service account: want KUBERNETES_SERVICE_HOST,"
             f" KUBERNETES_SERVICE_PORT and {SERVICE_ACCOUNT / 'token'}"
         )
     return _in_cluster(Overrides())

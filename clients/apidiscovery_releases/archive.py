@@ -58,7 +58,7 @@ def openapi(release: str, wanted: Collection[str]) -> dict[str, bytes]:
 def _documents(release: str) -> Mapping[str, bytes]:
     """Return the files of `openapi/`, each compressed alone: 1.4 MB in all.
 
-    A server reads sixty of them one by one; unpacking the archive for each took 18 s of CPU time.
+    A server reads sixty of them one by one; unpacking the archive for each takes 18 s of CPU time.
     """
     return {
         name: zlib.compress(content, level=1)

@@ -1,4 +1,4 @@
-"""Names of releases of Kubernetes, and what a server's discovery has from which release on."""
+"""Names of releases of Kubernetes, and the versions of discovery that each release serves."""
 
 import re
 
@@ -19,14 +19,14 @@ def minor_of(name: str) -> int:
         name: Such as `1.31`, `v1.31` or `1.31.4`; the patch release does not count.
 
     Raises:
-        UnknownRelease: It is no name of a release.
+        UnknownRelease: It is not the name of a release.
 
     >>> minor_of("v1.31")
     31
     """
     matched = _NAME.fullmatch(name)
     if matched is None:
-        raise UnknownRelease(f"{name[:100]!r} is no release of Kubernetes; write it as '1.30'")
+        raise UnknownRelease(f"{name[:100]!r} is not a release of Kubernetes; write it as '1.30'")
     return int(matched[1])
 
 

@@ -81,7 +81,7 @@ def test_kubectl_lists_and_explains_what_the_release_has(
     ("catalog", "error"),
     [
         ("kubernetes:1.24", "release '1.24' of Kubernetes is not recorded; want one of 1.25, "),
-        ("kubernetes:latest", "'latest' is no release of Kubernetes; write it as '1.30'"),
+        ("kubernetes:latest", "'latest' is not a release of Kubernetes; write it as '1.30'"),
         ("kubernetes:", "want kubernetes, kubernetes:1.NN or none, got 'kubernetes:'"),
         ("openshift", "want kubernetes, kubernetes:1.NN or none, got 'openshift'"),
     ],

@@ -88,7 +88,7 @@ def fixture_kept(served: tuple[Server, str], capsys: pytest.CaptureFixture[str])
 
 
 def remembered(server: Server, schema: bytes, version: bytes) -> str | None:
-    """Return the time of now if the history has these texts by now."""
+    """Return the current time if the history has these texts by now."""
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
     document = get(server.http_port, f"/clusters/east/openapi/v3/{KEY}?at={now}")
     groups = get(server.http_port, f"/clusters/east/apis/{GROUP}?at={now}")
@@ -179,7 +179,7 @@ def test_a_time_that_cannot_be_shown_says_why(kept: Remembered) -> None:
     assert "the history of cluster east begins" in early.stderr
     wrong = diff(kept, "cluster:east@2026-13-01", "cluster:east")
     assert wrong.exit_code == 2
-    assert "'2026-13-01' is no time; want one such as 2026-11-20" in wrong.stderr
+    assert "'2026-13-01' is not a time; want one such as 2026-11-20" in wrong.stderr
     unknown = diff(kept, "cluster:west@2026-11-20", "cluster:east")
     assert unknown.exit_code == 2
     assert "west: the service knows no such cluster; it knows east" in unknown.stderr

@@ -158,7 +158,7 @@ def test_a_carried_document_with_a_key_twice_is_refused_with_the_key(server: Ser
             stub.Publish(request, timeout=WITHIN_S)
         error = cast("grpc.Call", caught.value)
         assert error.code() is grpc.StatusCode.INVALID_ARGUMENT
-        assert "stands more than once" in (error.details() or "")
+        assert "is duplicated" in (error.details() or "")
 
 
 def hostile_document(group: str, schema: object) -> bytes:

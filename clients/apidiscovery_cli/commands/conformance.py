@@ -26,7 +26,7 @@ def _release(text: str) -> Release:
     try:
         return (1, minor_of(text))
     except UnknownRelease:
-        raise ValueError(f"{text!r} is no release of Kubernetes such as 1.30") from None
+        raise ValueError(f"{text!r} is not a release of Kubernetes such as 1.30") from None
 
 
 def _checks(text: str) -> tuple[Check, ...]:

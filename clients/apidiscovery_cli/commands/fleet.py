@@ -222,7 +222,7 @@ def _matching(members: Fleet, clusters: Sequence[str], options: _Options) -> tup
     """Return the names of a service's clusters that are meant; None for all.
 
     Raises:
-        Trouble: The service knows none of a name.
+        Trouble: The service has no cluster of that name.
     """
     if not options["service"] or not clusters:
         return None
@@ -238,7 +238,7 @@ def _matching(members: Fleet, clusters: Sequence[str], options: _Options) -> tup
 
 
 def _no_cluster(options: _Options) -> str:
-    """Return why there is nothing to show, of which nobody must believe that all is equal."""
+    """Return why there is nothing to show, so that an empty result does not look like agreement."""
     labels = options["selector"]
     return f"the service knows no cluster{f' with the labels {labels}' if labels else ''}"
 
@@ -263,7 +263,7 @@ def _selected(matrix: Matrix, options: _Options) -> Matrix:
 
 
 def _print_common(matrix: Matrix) -> None:
-    """Print what all serve, and who has not been heard; without knowing all it is trouble."""
+    """Print what all serve, and which clusters did not answer; exit code 2 if any never did."""
     print_text(common_text(matrix))
     now = datetime.now(UTC)
     for column in matrix.columns:

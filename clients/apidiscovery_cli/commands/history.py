@@ -34,7 +34,7 @@ _DAYS = re.compile(r"([0-9]{1,5})d")
 
 
 def moment(text: str) -> datetime:
-    """Return a time: a date, a time in UTC unless it says otherwise, or one so long ago, as 7d.
+    """Return a time: a date, a time in UTC unless it says otherwise, or an age such as 7d.
 
     Raises:
         ValueError: It is neither.

@@ -31,7 +31,7 @@ from apidiscovery_cli.skew_matrix import Skew, as_document, hostnames, matrix
 
 TIMED_OUT = 3
 
-# A rolling upgrade changes hundreds of objects in succession; changes are collected for so long.
+# A rolling upgrade changes hundreds of objects in succession; changes are collected for this long.
 _COLLECT_S = 0.2
 
 _CLEAR = "\x1b[H\x1b[2J\x1b[3J"
@@ -110,7 +110,7 @@ def _follow(client: StorageVersionClient, names: Sequence[str], printer: "_Print
             for answer in _answers(client, names):
                 outage.end()
                 printer.show(Skew.of(answer, names))
-            time.sleep(_COLLECT_S)  # our servers do not end a watch so
+            time.sleep(_COLLECT_S)  # our servers never end a watch this way
         except CallRefused as error:
             # The watch has lost changes: list again.
             if error.code != grpc.StatusCode.OUT_OF_RANGE:

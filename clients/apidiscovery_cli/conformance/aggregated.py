@@ -27,7 +27,7 @@ _REFUSALS = (404, 405, 406, 415)
 @SECTION.check(
     10,
     "Content-Type says whether a document is aggregated",
-    why="all clients go by it: a document of the other form is empty or an error to them",
+    why="clients rely on it: a document of the other form is empty or an error to them",
     advice=f"send {aggregated_type('v2')} with an aggregated document, {JSON} with others",
 )
 def _states_type(subject: Subject) -> None:
@@ -91,7 +91,7 @@ def _resources(subject: Subject) -> list[Node]:
 
 @SECTION.check(
     13,
-    "Each group, version and resource is there once",
+    "Each group, version and resource occurs once",
     why="clients differ in which duplicate they use",
     advice="merge what has the same name",
 )
@@ -103,10 +103,10 @@ def _unique(subject: Subject) -> None:
         )
         for item in items:
             versions = item["versions"].items
-            _check_unique([one["version"] for one in versions], "a version that is there once")
+            _check_unique([one["version"] for one in versions], "a version that occurs once")
             for version in versions:
                 resources = version["resources"].items_if_any
-                wanted = "a resource that is there once"
+                wanted = "a resource that occurs once"
                 _check_unique([one["resource"] for one in resources], wanted)
 
 

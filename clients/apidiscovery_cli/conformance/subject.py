@@ -100,10 +100,10 @@ class Subject:
         """Raise `NoApiServer` for a web server, and for a port that requires TLS."""
         url = self.session.url
         if problem := wrong_port.of_refusal(first.body, url):
-            raise NoApiServer(f"{url} is no API server: {problem}")
+            raise NoApiServer(f"{url} is not an API server: {problem}")
         if first.is_html and (plain := self.get("/apis", JSON)).is_html:
             seen = f"{plain.status}, {plain.content_type}"
-            raise NoApiServer(f"{url} is no API server: GET /apis is answered with a page ({seen})")
+            raise NoApiServer(f"{url} is not an API server: GET /apis returns a web page ({seen})")
 
     def _profile(self) -> Profile:
         """Return the kind of server: only kube-apiserver has the core group."""

@@ -207,7 +207,7 @@ def _texts(node: Node) -> tuple[str, ...]:
     45,
     "/api has the core group, or nothing",
     why="clients ask there first; only kube-apiserver has something there",
-    advice="answer 404 if this is no kube-apiserver; else APIVersions with v1",
+    advice="answer 404 if this is not a kube-apiserver; else APIVersions with v1",
 )
 def _core(subject: Subject) -> None:
     reply = subject.get("/api", JSON)
@@ -257,6 +257,6 @@ def _check_missing(subject: Subject, path: str) -> None:
     if reply.content_type.startswith(JSON) and reply.body:
         root = document(reply)
         if "kind" not in root.names:
-            raise SkippedError("404 is JSON that is no Kubernetes object; clients take it as text")
+            raise SkippedError("404 has JSON without a kind, which clients take as text")
         root["kind"].one_of("Status")
         root["code"].one_of(NOT_FOUND)

@@ -58,7 +58,7 @@ class ResourceNames:
         Source: kubectl pkg/explain/explain.go `SplitAndParseResourceRequestWithMatchingPrefix`.
 
         Raises:
-            NotExplained: It is no such path.
+            NotExplained: It is not such a path.
             UnknownResource: There is no such resource.
         """
         path = nodes(argument)
@@ -179,7 +179,7 @@ def _first(path: list[str | None]) -> str:
 
 
 def _fields(path: list[str | None], rule: str) -> list[str]:
-    """Return the names after the first node; raise `NotExplained` when one is no field."""
+    """Return the names after the first node; raise `NotExplained` when one is not a field."""
     names = [name for name in path[1:] if name is not None]
     if len(names) < len(path) - 1:
         raise NotExplained(f"invalid jsonpath syntax, {rule}")
@@ -200,7 +200,7 @@ def nodes(path: str) -> list[str | None]:
     A period at the end is ignored.
 
     Raises:
-        NotExplained: It is no JSONPath.
+        NotExplained: It is not JSONPath.
     """
     return list(_nodes(f".{path.removesuffix('.')}"))
 
@@ -237,7 +237,7 @@ def _name(text: str, position: int) -> str:
 
 
 def _end_of_other(text: str, position: int) -> int:
-    """Return where a node ends that is no field; raise `NotExplained`."""
+    """Return where a node ends that is not a field; raise `NotExplained`."""
     character = text[position]
     if character == "}":
         raise NotExplained("must pass in 1 jsonpath string")

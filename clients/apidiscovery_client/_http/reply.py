@@ -24,10 +24,10 @@ MAX_RETRY_AFTER_S = 5  # a longer wait is reported as an error instead
 _MAX_MESSAGE_CHARACTERS = 1000
 _SERVER_ERRORS = 500
 
-NO_API_SERVER = "there is no /apis, so this is no API server"
-WEB_PAGE = "a web page came, so this is no API server, or one behind a page to sign in"
+NO_API_SERVER = "there is no /apis, so this is not an API server"
+WEB_PAGE = "the server returned a web page: it is not an API server, or behind a sign-in page"
 
-# client-go api/errors/errors.go `NewGenericServerResponse`: for answers that are no Status.
+# client-go api/errors/errors.go `NewGenericServerResponse`: for answers that are not a Status.
 _STATUS_MESSAGES: Mapping[int, str] = {
     400: "the server rejected our request for an unknown reason",
     401: "the server has asked for the client to provide credentials",

@@ -204,7 +204,7 @@ def _parsed(kind: type[M], data: bytes) -> M:
     try:
         return kind.FromString(data)
     except DecodeError as error:
-        raise UnreadableError(f"the body is no {kind.DESCRIPTOR.name}: {error}") from None
+        raise UnreadableError(f"the body is not of type {kind.DESCRIPTOR.name}: {error}") from None
 
 
 def extras(message: Message) -> Mapping[str, object]:

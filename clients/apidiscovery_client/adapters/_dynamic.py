@@ -354,7 +354,7 @@ def cache_key(host: str, headers: Mapping[str, str], configuration: Any) -> str:
 def _doubt(error: NotServed) -> str:
     """Return the end of `No matches found for ...`; empty where no doubt is left."""
     reasons = ", ".join(f"{name} ({why})" for name, why in error.unsure.items())
-    return f"; it may be in what could not be asked: {reasons}" if reasons else ""
+    return f"; it may be in parts that did not answer: {reasons}" if reasons else ""
 
 
 def _lines(version: Version) -> tuple[list[dict[str, Any]], dict[str, dict[str, Any]]]:

@@ -71,7 +71,7 @@ class Lookups(Generic[R]):
     def get(self, **kwargs: Any) -> R:  # noqa: ANN401 - as for `search`
         """Return the one resource that `search` finds.
 
-        Of several results it prefers those of exactly `api_version`, then those that are no lists.
+        Of several results it prefers those of exactly `api_version`, then those that are not lists.
 
         Raises:
             ResourceNotFoundError: There is none; the text says where it may still be.

@@ -82,8 +82,7 @@ def use(
         options: Cache lifetimes and retries of that client.
 
     Returns:
-        A client that belongs to the event loop of the `Api`, which for that of `kr8s` runs in a
-        thread of its own.
+        A client that belongs to the event loop of the `Api` (for sync `kr8s`, in its own thread).
     """
     client = client or _own_client(api, cache, options)
     lookups = _Lookups(client)

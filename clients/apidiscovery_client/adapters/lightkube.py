@@ -55,7 +55,8 @@ def load_generic_resources(
     """Make a generic class of each kind that a server serves and lightkube does not know.
 
     They are registered with lightkube: `get_generic_resource`, `codecs.load_all_yaml` and others
-    find them. Where several resources of a group-version are of one kind, it is that of the first.
+    find them. Where several resources of a group-version are of one kind, the class is that of the
+    first resource.
 
     Returns:
         Those classes, in the server's order; also those that were there before.

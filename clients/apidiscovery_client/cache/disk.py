@@ -119,7 +119,7 @@ class DiskCache:
 
 def _file_name(key: str) -> str:
     if not _KEY.fullmatch(key):
-        raise ValueError(f"{key!r} is not a key of the cache: 64 hexadecimal digits are")
+        raise ValueError(f"{key!r} is not a cache key; want 64 hexadecimal digits")
     return key + _SUFFIX
 
 

@@ -85,6 +85,6 @@ def _read(_content_type: str | None, body: bytes) -> Matrix:
     except RecursionError:
         raise UnreadableError("the matrix is nested too deeply") from None
     except NotAMatrix as error:
-        raise UnreadableError(f"it is no matrix of a fleet: {error}") from None
+        raise UnreadableError(f"it is not a matrix of a fleet: {error}") from None
     except ValueError as error:
         raise UnreadableError(f"the matrix is not JSON: {error}") from None

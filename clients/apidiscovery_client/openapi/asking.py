@@ -124,7 +124,7 @@ def asked_index() -> Flow[Mapping[str, Location]]:
 
     Raises:
         RequestRefused: Another status than 200.
-        UnexpectedDocument: It is no index.
+        UnexpectedDocument: It is not an index.
     """
     answer = yield Ask(INDEX_PATH, ACCEPT_PLAIN)
     if answer.status == HTTPStatus.NOT_FOUND and not answer.is_page:
@@ -164,7 +164,7 @@ def origin(url: str) -> str:
 
 def _ask(server: str, location: Location, accept: str) -> Ask:
     if not _USABLE_URL.fullmatch(location.url):
-        raise UnexpectedDocument(f"{location.url!r} is no path on the server", url=server)
+        raise UnexpectedDocument(f"{location.url!r} is not a path on the server", url=server)
     return Ask(location.url, accept)
 
 

@@ -15,7 +15,7 @@ class Resolution:
 
     Attributes:
         subresource: What the text says after a slash; None for the resource itself.
-        freshness: Whether the server still says so: `Stale` for the last that was known.
+        freshness: Whether the server still says so: `Stale` for the last known state.
         rule: By which the resource was found.
         warnings: What kubectl warns of, in its words.
         candidates: Each group-resource that the text could mean, the chosen one first, then in
@@ -121,6 +121,6 @@ def _resolution_lines(text: str, resolution: Resolution) -> Iterator[str]:
     if not isinstance(freshness, Current):
         word = "stale" if isinstance(freshness, Stale) else "unknown"
         since = freshness.since.isoformat(timespec="seconds")
-        yield f"It is the last that was known, {word} since {since}: {freshness.reason}"
+        yield f"It is the last known state, {word} since {since}: {freshness.reason}"
     if others := [full_name(found) for found in resolution.candidates[1:]]:
         yield f"It could also mean {', '.join(others)}"

@@ -115,7 +115,7 @@ class Resolver:
         kind, alone, with a group or the beginning of its name (`deploy.apps`), or with version and
         group (`deployments.v1.apps`, `pods.v1.`). It may also be a kind or plural name after its
         whole group-version (`apps/v1/Deployment`, `v1/pods`, `apps/v1, Kind=Deployment`), and each
-        may be followed by a subresource (`deployments/scale`). Where a text is no name, a
+        may be followed by a subresource (`deployments/scale`). Where a text is not a name, a
         category of one resource is that resource.
 
         kubectl does not know group-versions that are stale. Here the order of groups is the same

@@ -354,7 +354,7 @@ def _as_json(numbers: Iterable[Fraction], *, fractions: bool) -> Iterator[object
 
 
 def all_values(schema: Schema) -> list[object] | None:
-    """Return every value of a schema, or more, but for null; None where that is no short list."""
+    """Return every value of a schema, or more, but for null; None where they are too many."""
     enum = schema.get("enum")
     converts = "number" in schema.kinds or schema.kinds == frozenset({"integer", "string"})
     if enum is not None and not converts and len(as_list(enum)) <= _MAX_CANDIDATES:

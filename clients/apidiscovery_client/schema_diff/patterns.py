@@ -214,7 +214,7 @@ def _letters(machines: Sequence[_Automaton]) -> list[int]:
     edges = sorted(edge for edge in starts if edge <= _MAX_CODE)
     found = list[int]()
     for low, after in zip(edges, [*edges[1:], _MAX_CODE + 1], strict=True):
-        if after <= 0xD800 or low > 0xDFFF:  # noqa: PLR2004 - surrogates are no text
+        if after <= 0xD800 or low > 0xDFFF:  # noqa: PLR2004 - surrogates are not text
             found.append(next((code for code in (97, 65, 48) if low <= code < after), low))
         elif low < 0xD800:  # noqa: PLR2004 - as above
             found.append(low)

@@ -20,7 +20,7 @@ class ReleasedSchemas:
         version: Such as `1.31`, `v1.31` or `1.31.4`; only the minor version counts.
 
     Raises:
-        InvalidConfiguration: It is no release, or one whose schemas are not recorded.
+        InvalidConfiguration: It is not a release, or one whose schemas are not recorded.
     """
 
     is_partial = False

@@ -66,7 +66,7 @@ def load_schemas(data: bytes, name: str) -> GivenSchemas:
         name: What errors and reports call it.
 
     Raises:
-        InvalidConfiguration: It is no snapshot, has no schemas, or they are damaged; the text tells
+        InvalidConfiguration: It is not a snapshot, or has no or damaged schemas; the text tells
             what to do.
     """
     fields = parsed_own(data, name)
@@ -129,7 +129,7 @@ def _unpacked(stored: Fields) -> Fields:
 def _group_version(key: str) -> GroupVersion:
     gv = group_version_of(key)
     if gv is None:
-        raise MisshapenError(f"documents[{key[:100]!r}]", "is no group-version")
+        raise MisshapenError(f"documents[{key[:100]!r}]", "is not a group-version")
     return gv
 
 

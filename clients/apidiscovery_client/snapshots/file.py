@@ -129,7 +129,7 @@ def parsed_own(data: bytes, name: str) -> Fields:
     """Return the fields of a file that `dump` has written; raise `InvalidConfiguration`."""
     fields = as_object(_parsed(data, name))
     if (fields.get("kind"), fields.get("apiVersion")) != (KIND, API_VERSION):
-        raise InvalidConfiguration(f"{name}: it is no {KIND} {API_VERSION}; {_SAVE}")
+        raise InvalidConfiguration(f"{name}: it is not a {KIND} {API_VERSION}; {_SAVE}")
     return fields
 
 

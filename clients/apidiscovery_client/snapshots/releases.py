@@ -224,7 +224,7 @@ def _minor(version: str) -> int:
         minor = -1
     if not facts.oldest <= minor <= facts.newest:
         raise InvalidConfiguration(
-            f"{version!r} is no known release of Kubernetes;"
+            f"{version!r} is not a known release of Kubernetes;"
             f" want one of 1.{facts.oldest} to 1.{facts.newest}, such as {PREFIX}1.{facts.newest}"
         )
     return minor

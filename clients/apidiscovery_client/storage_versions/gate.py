@@ -78,7 +78,7 @@ class StoredResource:
             raise ValueError(f"a resource of group {self.group!r} has no name")
         for versions in (self.decodable_versions, self.served_versions):
             if isinstance(versions, str):
-                raise TypeError(f"{self.group_resource}: {versions!r} is to be a tuple of versions")
+                raise TypeError(f"{self.group_resource}: {versions!r} must be a tuple of versions")
         for version in (self.encoding_version, *self.served_versions):
             if version not in self.decodable_versions:
                 readable = ", ".join(self.decodable_versions)

@@ -83,7 +83,7 @@ class Timing:
             )
         waits = (self.heartbeat_s, self.report_again_s, self.retry_s, self.not_a_member_s)
         if min(*waits, self.call_timeout_s) <= 0:
-            raise ValueError("every wait has to be longer than nothing")
+            raise ValueError("every wait must be positive")
 
     @property
     def margin_s(self) -> float:

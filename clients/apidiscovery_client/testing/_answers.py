@@ -30,7 +30,7 @@ _OPEN_TO_ALL = (*_HEALTH, "/version")
 _NOT_CACHED = {"Cache-Control": "no-cache, private"}
 _COMPRESSED_FROM = 128 * 1024 + 1
 _PEOPLE = ("curl", "Wget", "Mozilla/5.0")
-_GARBAGE = b"<html><body>This is no discovery.</body></html>"
+_GARBAGE = b"<html><body>This is not discovery.</body></html>"
 # Source: apimachinery pkg/apis/meta/v1/types.go `StatusReason`.
 _REASONS = {
     400: "BadRequest",

@@ -70,7 +70,7 @@ def read_groups(serves: Serves | None, release: Release) -> tuple[Group, ...]:
     For an unknown release these are the groups of the nearest known one.
 
     Raises:
-        InvalidConfiguration: A file is no snapshot.
+        InvalidConfiguration: A file is not a snapshot.
     """
     if serves is None:
         from apidiscovery_client.snapshots.releases import known_releases  # noqa: PLC0415 - as below

@@ -92,7 +92,7 @@ def builtin_groups(release: str = "") -> tuple[Group, ...]:
         release: Such as `1.31`; by default the newest that is known.
 
     Raises:
-        InvalidConfiguration: It is no known release (`apidiscovery_client.snapshots.releases`).
+        InvalidConfiguration: It is not a known release (`apidiscovery_client.snapshots.releases`).
     """
     from apidiscovery_client.snapshots import releases  # noqa: PLC0415 - slow, and few need it
 

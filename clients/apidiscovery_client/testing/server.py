@@ -89,8 +89,8 @@ class FakeApiServer:
             ca_file: The authority in `kubeconfig`, by default the certificate.
 
         Raises:
-            ValueError: `release` is no release.
-            InvalidConfiguration: A file is no snapshot.
+            ValueError: `release` is not a release.
+            InvalidConfiguration: A file is not a snapshot.
             OSError: A file cannot be read.
         """
         of_release = parse_release(release)
@@ -155,7 +155,7 @@ class FakeApiServer:
                 balancer during an upgrade.
 
         Raises:
-            ValueError: It is no release, or another path.
+            ValueError: It is not a release, or another path.
         """
         told = parse_release(release)
         if path is None:

@@ -103,11 +103,11 @@ def called_in(reply: Reply) -> tuple[Called, ...]:
 
     Raises:
         RequestRefused: The status is not 200.
-        UnexpectedDocument: These are no metrics of Kubernetes.
+        UnexpectedDocument: These are not metrics of Kubernetes.
     """
     text = reply.read(lambda _type, body: body.decode("utf-8", "replace"))
     if not _OF_KUBERNETES.search(text):
-        raise UnexpectedDocument("these are no metrics of a kube-apiserver", url=reply.url)
+        raise UnexpectedDocument("these are not metrics of a kube-apiserver", url=reply.url)
     found = set[Called]()
     for line in _LINE.finditer(text):
         if float(line[2]) > 0:
@@ -211,7 +211,7 @@ class _Reader:
         found = _RELEASE.match(str(told))
         if found is None:
             raise UnexpectedDocument(
-                f"gitVersion is {str(told)[:100]!r}, which is no release of Kubernetes",
+                f"gitVersion is {str(told)[:100]!r}, which is not a release of Kubernetes",
                 url=reply.url,
             )
         return found[1]

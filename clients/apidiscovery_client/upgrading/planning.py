@@ -26,7 +26,7 @@ def plan(evidence: Evidence, target: str, kubectl: str = "kubectl") -> Plan:
         kubectl: How kubectl is run for this cluster, as words of a shell.
 
     Raises:
-        InvalidConfiguration: The target is no known release, or older than that of the cluster.
+        InvalidConfiguration: The target is not a known release, or older than that of the cluster.
     """
     name = release(target).server.removeprefix(PREFIX)
     if evidence.release and _minor(evidence.release) > _minor(name):

@@ -34,7 +34,7 @@ _KUBERNETES = "io.k8s."  # what the names of Kubernetes' own types begin with
 _TIMES = frozenset(
     f"#/definitions/io.k8s.apimachinery.pkg.apis.meta.v1.{name}" for name in ("Time", "MicroTime")
 )
-# What RE2 has and ECMA-262, whose patterns JSON Schema has, has not or reads in another way.
+# RE2 syntax that ECMA-262 (JSON Schema's dialect) lacks or interprets differently.
 _ONLY_GO = re.compile(r"\(\?(?:[imsU-]+[:)]|P<)|\\[AzQEC]|\\p[A-Z]|\[\[:")
 _BOUNDS = (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum"))
 
@@ -215,7 +215,7 @@ def _plain(schema: Object) -> Object:
     if _is_int_or_string(schema):
         result = _int_or_string(result)
     if isinstance(pattern := result.get("pattern"), str) and _ONLY_GO.search(pattern):
-        del result["pattern"]  # better none than one that refuses what the API takes
+        del result["pattern"]  # an omitted pattern is safer than a wrong one
     if schema.get(_PRESERVE) is True:
         result.setdefault("additionalProperties", True)
     return _nullable(_bounded(result)) if schema.get("nullable") is True else _bounded(result)

@@ -94,7 +94,7 @@ def _declared(value: Object, place: Place, run: Run, names: Sequence[str]) -> se
         name, where = _name_and_location(listed, run)
         at = ((place, "parameters"), number)
         if (name, where) in met:
-            run.wrong(at, f"the parameter {seen(name)} in {where} stands more than once")
+            run.wrong(at, f"the parameter {seen(name)} in {where} is duplicated")
         elif where == "path" and name not in in_path:
             run.wrong(at, f"the path has no parameter {seen(name)}")
         elif where == "path":
@@ -201,7 +201,7 @@ def discriminator(value: Object, place: Place, run: Run) -> None:
     for key, target in as_object(value.get("mapping")).items():
         name = target_of({"$ref": target}, "schemas") or target
         if isinstance(name, str) and name not in schemas:
-            run.wrong(((place, "mapping"), key), f"{seen(target)} is no schema of the document")
+            run.wrong(((place, "mapping"), key), f"{seen(target)} is not a schema of the document")
 
 
 # Security.

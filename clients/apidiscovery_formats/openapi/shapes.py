@@ -44,7 +44,7 @@ def seen(value: object) -> str:
 
 
 class LimitReachedError(Exception):
-    """As many errors have been found as were asked for."""
+    """The maximum number of errors was reached."""
 
 
 class Run:
@@ -238,7 +238,7 @@ class ListOf:
                 self.item.check(item, (place, number), run)
             if self.unique and isinstance(item, str):
                 if item in met:
-                    run.wrong((place, number), f"{seen(item)} stands more than once")
+                    run.wrong((place, number), f"{seen(item)} is duplicated")
                 met.add(item)
 
 

@@ -179,7 +179,7 @@ def explained(
     """
     for side in (before, after):
         if isinstance(side, ContentDamaged):
-            return ShownChange(change, note=f"how is lost: {side}")
+            return ShownChange(change, note=f"details are damaged: {side}")
     if change.kind is ChangeKind.GROUP:
         findings = _findings(_only(before, kind), _only(after, kind))
         if kind and not findings:

@@ -101,7 +101,7 @@ FORBIDDEN = 'forbidden: User "system:anonymous" cannot get path "/apis"'
         pytest.param(status(403, "Forbidden", FORBIDDEN), f"403: {FORBIDDEN}", id="403"),
         pytest.param(
             Answer(b"404 page not found\n", "text/plain", 404),
-            "404: there is no /apis, so this is no API server",
+            "404: there is no /apis, so this is not an API server",
             id="404",
         ),
         pytest.param(
@@ -126,7 +126,7 @@ FORBIDDEN = 'forbidden: User "system:anonymous" cannot get path "/apis"'
         ),
         pytest.param(
             Answer(b"<html>Please log in</html>", "text/html; charset=utf-8"),
-            "a web page came, so this is no API server, or one behind a page to sign in:"
+            "the server returned a web page: it is not an API server, or behind a sign-in page:"
             " the content type is 'text/html; charset=utf-8', not 'application/json'",
             id="HTML",
         ),

@@ -33,6 +33,8 @@ from repository import ROOT
 
 WIDGETS = group("example.com", v1=[resource("widgets", "Widget", categories=["all"])])
 
+_NO_API_SERVER = "there is no /apis, so this is not an API server"
+
 KUBECONFIG = """
 apiVersion: v1
 kind: Config
@@ -102,7 +104,7 @@ def test_without_a_service_account_there_is_no_cluster(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
-    with pytest.raises(InvalidConfiguration, match="no pod with a service account"):
+    with pytest.raises(InvalidConfiguration, match="not a pod with a service account"):
         make()
 
 
@@ -210,11 +212,11 @@ async def test_a_401_tells_which_credentials_were_sent(given: dict[str, str], to
 @pytest.mark.parametrize(
     ("path", "told"),
     [
-        ("/apis", "there is no /apis, so this is no API server; leave /apis out of its URL: {url}"),
-        ("/api", "there is no /apis, so this is no API server; leave /api out of its URL: {url}"),
+        ("/apis", f"{_NO_API_SERVER}; leave /apis out of its URL: {{url}}"),
+        ("/api", f"{_NO_API_SERVER}; leave /api out of its URL: {{url}}"),
         ("/clusters/n%C3%B6", "the server shows us no cluster 'nö'"),
         ("/views/nope", "the server shows us no view 'nope'"),
-        ("/nope", "there is no /apis, so this is no API server"),
+        ("/nope", _NO_API_SERVER),
     ],
 )
 def test_a_wrong_path_in_the_url_is_told(path: str, told: str) -> None:

@@ -195,7 +195,7 @@ def test_numbers_and_text_are_written_as_go_writes_them() -> None:
         (b'{"a":\n"\xc3\xa9\xff"}', "$: line 2 column 3: want UTF-8, got byte 0xff"),
         (b"[]", "$: want an object, got a list"),
         (b"null", "$: want an object, got null"),
-        (b'{"a":{"b":1,"b":2}}', "$.a: 'b' stands more than once"),
+        (b'{"a":{"b":1,"b":2}}', "$.a: 'b' is duplicated"),
         (b'{"a":[NaN]}', "$.a[0]: want a number of 64 bits, got NaN"),
         (b'{"a":1e400}', "$.a: want a number of 64 bits, got 1e400"),
         (b'{"a":18446744073709551616}', "$.a: want a number of 64 bits, got 18446744073709551616"),
@@ -372,7 +372,7 @@ SCHEMAS: Sequence[tuple[JSONValue, str]] = [
     ({"type": ["string"]}, f".type: {TYPES}, got a list"),
     ({"type": "array"}, ": items is required, for type is array"),
     ({"items": [{}]}, ".items: want an object, got a list"),
-    ({"required": ["a", "a"]}, ".required[1]: 'a' stands more than once"),
+    ({"required": ["a", "a"]}, ".required[1]: 'a' is duplicated"),
     ({"required": True}, ".required: want a list, got true"),
     ({"exclusiveMinimum": 1}, ".exclusiveMinimum: want true or false, got 1"),
     ({"minimum": True}, ".minimum: want a number, got true"),
@@ -391,7 +391,7 @@ SCHEMAS: Sequence[tuple[JSONValue, str]] = [
     ({"discriminator": {}}, ".discriminator: propertyName is required"),
     (
         {"discriminator": {"propertyName": "p", "mapping": {"b": "B"}}},
-        ".discriminator.mapping.b: 'B' is no schema of the document",
+        ".discriminator.mapping.b: 'B' is not a schema of the document",
     ),
     (
         {"$ref": "#/components/schemas/B"},
@@ -461,7 +461,7 @@ def test_a_parameter_is_declared_once_also_by_reference() -> None:
         {"parameters": parameters}, "/a/{name}", components={"parameters": {"n": NAME}}
     )
     assert errors(value) == [
-        "$.paths['/a/{name}'].parameters[1]: the parameter 'name' in path stands more than once"
+        "$.paths['/a/{name}'].parameters[1]: the parameter 'name' in path is duplicated"
     ]
 
 

@@ -160,7 +160,8 @@ def test_a_shallow_clone_without_earlier_protos_is_reported_as_one(repository: P
 
 def test_a_source_tree_that_is_no_checkout_is_skipped(small: Path) -> None:
     result = breaking(small)
-    assert (result.returncode, result.stdout) == (0, "breaking: skipped, this is no git checkout\n")
+    skipped = "breaking: skipped, this is not a git checkout\n"
+    assert (result.returncode, result.stdout) == (0, skipped)
 
 
 # -- protos_path --------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ def test_a_release_is_named_with_and_without_v_and_patch(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["", "1", "2.31", "1.31-rc.1", "1.٣", "latest", "kubernetes:1.31"])
 def test_other_texts_name_no_release(name: str) -> None:
-    with pytest.raises(UnknownRelease, match=r"no release of Kubernetes; write it as '1\.30'"):
+    with pytest.raises(UnknownRelease, match=r"not a release of Kubernetes; write it as '1\.30'"):
         minor_of(name)
 
 

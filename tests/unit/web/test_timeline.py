@@ -104,7 +104,7 @@ async def test_a_change_is_read_once_unless_its_content_is_damaged() -> None:
     changes = [change(number, "before", kind=ChangeKind.DOCUMENT) for number in (3, 2, 1)]
     first = await explained.of(history, changes)
     assert [line.change.id for line in first] == [3, 2, 1]
-    assert [line.note[:11] for line in first] == ["release v1.", "how is lost", "release v1."]
+    assert [line.note[:11] for line in first] == ["release v1.", "details are", "release v1."]
     contents.damaged.clear()
     again = await explained.of(history, changes)
     assert again[1].note == "release v1.35 → v1.36"

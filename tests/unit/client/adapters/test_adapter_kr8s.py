@@ -187,7 +187,7 @@ def test_a_dead_group_leaves_the_others_alone_and_the_error_names_it(
     use(api)
     assert api.lookup_kind("deploy")[1] == "deployments"
     for text in ("nodemetrics", "nodes.metrics.k8s.io/v1beta1"):
-        with pytest.raises(ValueError, match=r"could not be asked: metrics\.k8s\.io/v1beta1"):
+        with pytest.raises(ValueError, match=r"did not answer: metrics\.k8s\.io/v1beta1"):
             api.lookup_kind(text)
 
 

@@ -145,7 +145,7 @@ def test_a_dead_group_leaves_the_others_alone_and_the_error_names_it(fake: FakeA
     assert resources.get(kind="Deployment").name == "deployments"
     assert len(fake.requests) == 2
     with pytest.raises(
-        ResourceNotFoundError, match=r"could not be asked: metrics\.k8s\.io/v1beta1 \(stale"
+        ResourceNotFoundError, match=r"did not answer: metrics\.k8s\.io/v1beta1 \(stale"
     ):
         resources.get(kind="NodeMetrics")
     with pytest.raises(ResourceNotFoundError) as caught:
@@ -200,7 +200,7 @@ def test_a_missing_document_is_reported_where_it_matters(fake: FakeApiServer) ->
     fake.fail("/api")
     resources = dynamic(fake.url).resources
     assert resources.get(kind="Deployment").name == "deployments"
-    with pytest.raises(ResourceNotFoundError, match="could not be asked: /api"):
+    with pytest.raises(ResourceNotFoundError, match="did not answer: /api"):
         resources.get(api_version="v1", kind="Pod")
 
 

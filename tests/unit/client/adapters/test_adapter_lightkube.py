@@ -186,7 +186,7 @@ def test_a_dead_group_leaves_the_others_alone_and_the_error_names_it(
             if api_info(one).resource.group.endswith("example.com")
         ]
         assert api_info(made).resource.kind == "CronTab"
-        with pytest.raises(LoadResourceError, match=r"could not be asked: dead\.example\.com/v1"):
+        with pytest.raises(LoadResourceError, match=r"did not answer: dead\.example\.com/v1"):
             adapter.resource("widgets", discovery)
 
 

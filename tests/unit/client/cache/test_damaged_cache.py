@@ -62,7 +62,7 @@ def header_of(content: bytes) -> dict[str, object]:
 
 
 def with_document(content: bytes, path: str, document: Document) -> bytes:
-    """Return the file with another document in it, and everything else as that needs it."""
+    """Return the file with another document in it, and everything else made consistent with it."""
     line, _, bodies = rest_of(content).partition(b"\n")
     header = json.loads(line)
     parts: list[bytes] = []

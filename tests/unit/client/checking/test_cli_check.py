@@ -129,10 +129,10 @@ def test_exit_code_is_0_for_nothing_1_for_findings_2_for_trouble(
     ("against", "problem"),
     [
         ("kubernetes:1.9", "is not recorded"),
-        ("kubernetes:9", "is no known release"),
+        ("kubernetes:9", "is not a known release"),
         ("missing.json", "there is no such file"),
         ("m/below/good.yaml", "it is not JSON"),
-        ("ftp://host", "is no scheme of a server"),
+        ("ftp://host", "is not a scheme of a server"),
     ],
 )
 def test_targets_that_cannot_be_read_are_trouble(

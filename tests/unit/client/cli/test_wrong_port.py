@@ -81,7 +81,7 @@ def test_a_web_server(capsys: Capture, command: str, code: int) -> None:
     page = Answer(b"<!DOCTYPE html><html></html>", "text/html", code)
     with FakeApiServer(dict.fromkeys(("/api", "/apis", "/openapi/v3"), page)) as server:
         told = asked(capsys, command, server.url)
-    assert "no API server" in told
+    assert "not an API server" in told
 
 
 @pytest.mark.parametrize("command", ["api-resources", "api-versions"])

@@ -96,7 +96,7 @@ async def test_a_configured_server_is_taken_unchanged() -> None:
     opened = open_async(server, token=None)
     assert opened.transport.server == "http://127.0.0.1:1"
     await opened.transport.close()
-    with pytest.raises(InvalidConfiguration, match=r"configured already; .* beside token$"):
+    with pytest.raises(InvalidConfiguration, match=r"configured already; .* omit token$"):
         open_async(server, token=GIVEN)
 
 

@@ -120,7 +120,7 @@ def test_the_checks_can_be_listed_without_a_server(capsys: pytest.CaptureFixture
     [
         (["--only", "9"], "there is no check '9'; see --list"),
         (["--only", "4,x"], "there is no check 'x'; see --list"),
-        (["--release", "new"], "'new' is no release of Kubernetes such as 1.30"),
+        (["--release", "new"], "'new' is not a release of Kubernetes such as 1.30"),
         (["--profile", "other"], "'other' is not one of"),
         (["-o", "xml"], "'xml' is not one of"),
         (["--server", "http://127.0.0.1:1"], "give the server as URL or by --server, not both"),

@@ -86,7 +86,7 @@ def test_errors_of_connection_options_name_the_flags(capsys: Capture) -> None:
     ("cluster", "reason"),
     [
         ("context:", "the name of a context is missing"),
-        ("ftp://a", "'ftp' is no scheme of a server"),
+        ("ftp://a", "'ftp' is not a scheme of a server"),
     ],
 )
 def test_a_malformed_cluster_is_refused_as_by_diff(

@@ -140,7 +140,7 @@ def test_operation_ids_are_unique() -> None:
         (b"[]", "want an object, got a list"),
         (b'{"a":' * 100_000, "it is nested too deeply"),
         (b'{"a":' * 500 + b"1" + b"}" * 500, "it is nested too deeply"),
-        (b'{"openapi":"3.0.0","openapi":"3.0.0"}', "'openapi' stands more than once"),
+        (b'{"openapi":"3.0.0","openapi":"3.0.0"}', "'openapi' is duplicated"),
         (b"\xff", "it is not JSON"),
     ],
 )

@@ -156,12 +156,12 @@ NAMELESS = discovery_pb2.APIGroupDiscoveryList(
     [
         pytest.param(AGGREGATED, b"", "the body begins with b''", id="empty"),
         pytest.param(AGGREGATED, b"{}", "the body begins with b'{}'", id="JSON"),
-        pytest.param(AGGREGATED, MAGIC + b"\x0a\xff", "the body is no Unknown", id="garbage"),
+        pytest.param(AGGREGATED, MAGIC + b"\x0a\xff", "body is not of type Unknown", id="garbage"),
         pytest.param(AGGREGATED, MAGIC, "but the body is of no kind", id="no kind"),
         pytest.param(
             AGGREGATED,
             enveloped(b"\xff", "APIGroupDiscoveryList", "apidiscovery.k8s.io/v2"),
-            "the body is no APIGroupDiscoveryList",
+            "the body is not of type APIGroupDiscoveryList",
             id="garbage in the envelope",
         ),
         pytest.param(

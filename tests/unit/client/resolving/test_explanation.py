@@ -136,7 +136,7 @@ def test_a_stale_resource_is_told_with_since_when_and_why() -> None:
     stale = replace(version, freshness=Stale(WHEN, "no route to host"))
     lines = str(Resolver(snapshot(Group("a.io", (stale,)))).explain("cars")).splitlines()
     assert lines[-1] == (
-        "It is the last that was known, stale since 2026-01-02T03:04:05+00:00: no route to host"
+        "It is the last known state, stale since 2026-01-02T03:04:05+00:00: no route to host"
     )
 
 

@@ -223,7 +223,7 @@ def test_a_snapshot_without_schemas_says_what_to_do() -> None:
     [
         ({"objects": {"00": {}}}, "its digest is another"),
         ({"objects": {}}, "has no object of"),
-        ({"documents": {"apis/apps": {}}}, "is no group-version"),
+        ({"documents": {"apis/apps": {}}}, "is not a group-version"),
         ({"definitions": []}, "is an array"),
     ],
 )

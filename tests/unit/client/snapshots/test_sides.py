@@ -98,10 +98,10 @@ def test_server_that_does_not_answer_is_an_error() -> None:
         (".", "cannot be read"),
         ("", "no such file"),
         ("a\0b", "cannot be read"),
-        ("ftp://host", "'ftp' is no scheme"),
+        ("ftp://host", "'ftp' is not a scheme"),
         ("context:", "name of a context is missing"),
-        ("kubernetes:", "no known release"),
-        ("kubernetes:9.9", "no known release"),
+        ("kubernetes:", "not a known release"),
+        ("kubernetes:9.9", "not a known release"),
         ("grpc://host", "want a gRPC server"),
     ],
 )

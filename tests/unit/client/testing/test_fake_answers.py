@@ -214,7 +214,7 @@ def test_half_of_a_cluster_may_be_upgraded() -> None:
 
 
 def test_a_malformed_release_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"is no release of Kubernetes; write it as '1\.30'"):
+    with pytest.raises(ValueError, match=r"is not a release of Kubernetes; write it as '1\.30'"):
         FakeApiServer([], release="latest")
 
 

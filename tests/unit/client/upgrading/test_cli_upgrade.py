@@ -170,8 +170,8 @@ def test_clusters_of_a_service_are_told_as_far_as_discovery_goes(capsys: Capture
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        (("--to", "1.99"), "no known release"),
-        (("--to", "x"), "no known release"),
+        (("--to", "1.99"), "not a known release"),
+        (("--to", "x"), "not a known release"),
         (("http://127.0.0.1:1",), "was refused"),
         (("missing.json",), "there is no such file"),
         (("cluster:east",), "which service knows it"),
