@@ -69,7 +69,7 @@ OLD_ANSWERS = {
 class Remotes:
     """A server of built-ins, a definition and three APIServices, and two of their servers.
 
-    Of the third APIService nobody listens.
+    The third APIService has no server.
     """
 
     server: Server

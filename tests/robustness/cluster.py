@@ -15,7 +15,7 @@ from programs import free_port
 from proxies import TcpProxy
 from server import COMMAND, environment
 
-# A busy machine takes its time; nothing is promised of that.
+# Start-up has no guaranteed limit.
 START_S = 60.0
 _STOP_S = 15.0
 _POLL_S = 0.05

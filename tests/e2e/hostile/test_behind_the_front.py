@@ -123,7 +123,7 @@ class Reading:
     read: dict[str, Caller | str] = field(default_factory=dict[str, Caller | str])
 
     async def application(self, scope: Scope, _receive: Receive, send: Send) -> None:
-        """Note as whose each path is read."""
+        """Record the caller of each path."""
         end, _ = scope["client"]
         peer = self.peers.get(connection_name(end))
         self.read[scope["path"]] = (peer.caller or "nobody") if peer else "not of the front"
