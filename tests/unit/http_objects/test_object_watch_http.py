@@ -246,9 +246,14 @@ async def test_the_watches_of_an_address_are_limited() -> None:
 async def test_a_stream_that_is_cancelled_by_the_stop_of_the_server_ends_without_an_error() -> None:
     sent: asyncio.Queue[Message] = asyncio.Queue()
 
+    is_closed = asyncio.Event()
+
     async def frames() -> AsyncGenerator[bytes]:
-        yield b"one"
-        await asyncio.Event().wait()
+        try:
+            yield b"one"
+            await asyncio.Event().wait()
+        finally:
+            is_closed.set()
 
     start: Message = {"type": "http.response.start", "status": 200, "headers": []}
     serving = asyncio.create_task(stream(start, frames(), sent.put, ends=(), timeout_s=10.0))
@@ -256,3 +261,5 @@ async def test_a_stream_that_is_cancelled_by_the_stop_of_the_server_ends_without
         pass
     serving.cancel()
     await serving
+    assert is_closed.is_set()
+    assert sent.empty()

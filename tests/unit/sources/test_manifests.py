@@ -386,5 +386,9 @@ async def test_a_directory_without_manifests_is_a_warning(folder: Path, file: Pa
 
 
 async def test_without_paths_nothing_is_followed() -> None:
-    async with asyncio.timeout(30):
-        await unwatched().manifests.follow()
+    made = unwatched()
+    await made.manifests.load()
+    following = asyncio.create_task(made.manifests.follow())
+    await until(following.done, "there is nothing to wait for")
+    assert following.exception() is None
+    assert (made.groups, made.manifests.warnings()) == ([], [])

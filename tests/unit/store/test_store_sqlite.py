@@ -371,6 +371,10 @@ async def test_servers_that_start_at_once_on_a_backup_all_start(path: Path, tmp_
     stores = await asyncio.gather(*(SqliteStore.open(copy) for _ in range(8)))
     for number, store in enumerate(stores):
         await store.put(str(number), b"")
+    written = dict.fromkeys(map(str, range(len(stores))), b"")
+    for store in stores:
+        listing = await store.list("")
+        assert {entry.key: entry.value for entry in listing.entries} == written
     for store in stores:
         await store.close()
 

@@ -1,8 +1,7 @@
 """JSON documents become the model by client-go's rules, or are refused; none is taken for empty."""
 
-import contextlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 import pytest
@@ -14,6 +13,7 @@ from apidiscovery_client._reading import (
 )
 from apidiscovery_client.model import (
     CURRENT,
+    DiscoveryPath,
     Group,
     GroupVersion,
     GroupVersionKind,
@@ -284,11 +284,15 @@ def test_any_json_is_either_read_or_refused(value: object, field: str) -> None:
     document = {"kind": kind, "apiVersion": "apidiscovery.k8s.io/v2", field: value}
     content_type = aggregated_type() if field == "items" else "application/json"
     body = json.dumps(document).encode()
-    with contextlib.suppress(UnreadableError):
+    try:
         if field == "resources":
-            read_resources(V1, content_type, body)
+            read: Sequence[object] = read_resources(V1, content_type, body)
         else:
-            read_document("/api" if field == "versions" else "/apis", content_type, body, NOW)
+            path: DiscoveryPath = "/api" if field == "versions" else "/apis"
+            read = read_document(path, content_type, body, NOW).groups
+    except UnreadableError:
+        return
+    assert bool(read) == bool(value)
 
 
 def test_names_from_a_server_cannot_leave_their_path() -> None:

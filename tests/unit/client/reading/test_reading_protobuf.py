@@ -221,9 +221,17 @@ def test_any_bytes_are_read_or_refused(data: bytes, content_type: str) -> None:
     body = enveloped(data, kind, "apidiscovery.k8s.io/v2")
     for sent in (body, body[: len(data)], MAGIC + data):
         try:
-            read_document("/apis", content_type, sent, NOW)
+            read = read_document("/apis", content_type, sent, NOW)
         except UnreadableError:
             continue
+        assert len(read.groups) == count_of_groups(sent, kind)
+
+
+def count_of_groups(body: bytes, kind: str) -> int:
+    raw = runtime_pb2.Unknown.FromString(body.removeprefix(MAGIC)).raw
+    if kind == "APIGroupList":
+        return len(plain_pb2.APIGroupList.FromString(raw).groups)
+    return len(discovery_pb2.APIGroupDiscoveryList.FromString(raw).items)
 
 
 def test_many_unknown_fields_take_no_longer_than_they_are_long() -> None:

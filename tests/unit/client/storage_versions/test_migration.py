@@ -22,7 +22,7 @@ from apidiscovery_client.transports import CallRefused
 from proxies import TcpProxy
 from storage_version_server import Served, Stub, join, report, serving
 from store_wrapper import failing
-from waiting import WITHIN_S
+from waiting import WITHIN_S, until
 
 NAME = "apps.deployments"
 PROMPTLY_S = 10.0
@@ -241,11 +241,13 @@ async def test_a_service_without_its_store_proves_nothing(cluster: Cluster) -> N
 @pytest.mark.usefixtures("patient")
 async def test_a_shorter_absence_is_survived(cluster: Cluster) -> None:
     async with cluster.guard():
+        await until(lambda: cluster.served.streams, "it watches")
         cluster.network.cut()
         await asyncio.sleep(1.5)
         cluster.network.mend()
         cluster.network.drop()
-        await asyncio.sleep(1)
+        await cluster.served.counted("WatchStorageVersions", "CANCELLED", 1)
+        await until(lambda: cluster.served.streams, "it watches again")
 
 
 @pytest.mark.usefixtures("patient")
