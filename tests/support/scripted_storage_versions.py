@@ -12,6 +12,7 @@ from apidiscovery.service.v1 import storage_version_pb2 as pb
 from apidiscovery.service.v1 import storage_version_pb2_grpc
 from apidiscovery.storageversion.v1alpha1 import storageversion_pb2
 from grpc_fakes import End, ThreadedServer
+from waiting import eventually
 
 SINCE_S = 1_700_000_000  # 2023-11-14T22:13:20Z
 DEPLOYMENTS = "apps.deployments"
@@ -46,6 +47,10 @@ class ScriptedStorageVersions(
 
     def methods(self) -> list[str]:
         return [name for name, _ in self.calls]
+
+    def until_called(self, method: str, times: int = 1) -> None:
+        """Wait until so many calls of a method have arrived."""
+        eventually(lambda: self.methods().count(method) >= times, f"{times} calls of {method}")
 
     def list_all(
         self,

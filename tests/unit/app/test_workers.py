@@ -15,7 +15,7 @@ from apidiscovery_service import workers
 from apidiscovery_service.openapi.errors import InvalidOpenAPI
 from apidiscovery_service.sources.upstreams.failure import Reason, UpstreamFailed
 from repository import ROOT
-from waiting import until
+from waiting import eventually, until
 
 pytestmark = pytest.mark.process
 
@@ -136,8 +136,7 @@ def _begun(folder: Path) -> int:
 
 
 def _close_once_busy(folder: Path) -> None:
-    while _begun(folder) < workers.COUNT:
-        time.sleep(0.01)
+    eventually(lambda: _begun(folder) >= workers.COUNT, "all workers are busy")
     workers.close()
 
 

@@ -5,8 +5,8 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from importlib.metadata import EntryPoint
+from pathlib import Path
 
 import pytest
 from apidiscovery_cli import group
@@ -16,7 +16,9 @@ from apidiscovery_client._installing import install_command
 from command_line import run
 from fake_api_server import Answer, FakeApiServer, aggregated, builtin, document, legacy, status
 from media_types import aggregated_type
+from programs import running
 from server import COMMAND
+from waiting import eventually
 
 Capture = pytest.CaptureFixture[str]
 
@@ -335,15 +337,16 @@ def test_protos(capsys: Capture) -> None:
     assert os.path.isdir(os.path.join(folder, "apidiscovery"))  # noqa: PTH112, PTH118
 
 
-def test_interrupt_is_no_traceback() -> None:
-    with FakeApiServer({"/api": Answer(stalls=True), "/apis": Answer(stalls=True)}) as server:
-        command = [str(COMMAND), "api-resources", "-s", server.url]
-        with subprocess.Popen(command, stderr=subprocess.PIPE) as process:  # noqa: S603 - ours
-            while not server.requests:
-                time.sleep(0.01)
-            process.send_signal(signal.SIGINT)
-            _, stderr = process.communicate()
-    assert (process.returncode, stderr.strip()) == (130, b"")
+def test_interrupt_is_no_traceback(tmp_path: Path) -> None:
+    stalling = {"/api": Answer(stalls=True), "/apis": Answer(stalls=True)}
+    with (
+        FakeApiServer(stalling) as server,
+        running(tmp_path, "api-resources", "-s", server.url) as process,
+    ):
+        eventually(lambda: server.requests, "a request")
+        process.send_signal(signal.SIGINT)
+        _, stderr = process.communicate()
+    assert (process.returncode, stderr.strip()) == (130, "")
 
 
 def test_slow_work_is_announced_on_a_terminal_only(

@@ -3,7 +3,9 @@
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any
 
 import grpc
@@ -19,6 +21,7 @@ from scripted_storage_versions import DEPLOYMENTS, member, progress, storage_ver
 from scripted_storage_versions import (
     ScriptedStorageVersions as Service,
 )
+from waiting import WITHIN_S, eventually
 
 pytestmark = pytest.mark.usefixtures("hurry")
 
@@ -52,6 +55,22 @@ def cli(capsys: Capture, service: Service) -> Cli:
         return run(capsys, "storage-versions", *args, "--grpc-server", service.address)
 
     return call
+
+
+@contextmanager
+def meanwhile(change: Callable[[], object], end: Callable[[], object]) -> Generator[None]:
+    """Call `change` and then `end` in a thread while the block runs."""
+
+    def call() -> None:
+        try:
+            change()
+        finally:
+            end()
+
+    with ThreadPoolExecutor(1) as pool:
+        calling = pool.submit(call)
+        yield
+        calling.result()
 
 
 def loaded(text: str, output: str) -> Any:  # noqa: ANN401 - what is in a document
@@ -270,7 +289,7 @@ class TestWatch:
         monkeypatch.setattr("apidiscovery_cli.commands.storage_versions.matrix", noted)
 
         def change() -> None:
-            shown.wait(30)
+            assert shown.wait(WITHIN_S)
             service.list_all(400, storage_version({"id-1": "apps/v1"}))
             service.events.put(
                 pb.WatchStorageVersionsResponse(
@@ -279,12 +298,9 @@ class TestWatch:
             )
             for revision in range(10, 401):
                 service.changed(revision)
-            service.events.put(STOP)
 
-        changing = threading.Thread(target=change)
-        changing.start()
-        outcome = cli("--watch")
-        changing.join()
+        with meanwhile(change, lambda: service.events.put(STOP)):
+            outcome = cli("--watch")
         assert (outcome.exit_code, outcome.stderr) == (1, STOPPED)
         first, _, second = outcome.stdout.partition("\n\n")
         assert f"{first}\n" == TABLE
@@ -306,18 +322,13 @@ class TestWatch:
         service.events.put(End(grpc.StatusCode.OUT_OF_RANGE, "too old"))
 
         def change() -> None:
-            while service.methods().count("WatchStorageVersions") < 2:  # it has listed again
-                time.sleep(0.01)
+            service.until_called("WatchStorageVersions", 2)  # it has listed again
             service.list_all(2, storage_version({"id-1": "apps/v2"}))
             service.changed(2)
-            while service.methods().count("ListStorageVersions") < 3:
-                time.sleep(0.01)
-            service.events.put(STOP)
+            service.until_called("ListStorageVersions", 3)
 
-        changing = threading.Thread(target=change)
-        changing.start()
-        outcome = cli("-w", "-o", output, "apps.deployments")
-        changing.join()
+        with meanwhile(change, lambda: service.events.put(STOP)):
+            outcome = cli("-w", "-o", output, "apps.deployments")
         assert outcome.stderr == STOPPED
         if output == "yaml":
             documents = list(yaml.safe_load_all(outcome.stdout))
@@ -345,34 +356,25 @@ class TestWatch:
         two_resources(service)
         outage = [End()] * 12
 
-        def fail_later() -> None:
-            while "WatchStorageVersions" not in service.methods():
-                time.sleep(0.001)
+        def fail() -> None:
+            service.until_called("WatchStorageVersions")
             service.ends["ListStorageVersions"].extend(outage)
             service.events.put(End())
-            while service.ends["ListStorageVersions"]:
-                time.sleep(0.01)
-            service.events.put(STOP)
+            eventually(lambda: not service.ends["ListStorageVersions"], "all calls have failed")
 
-        failing = threading.Thread(target=fail_later)
-        failing.start()
-        outcome = cli("-w")
-        failing.join()
+        with meanwhile(fail, lambda: service.events.put(STOP)):
+            outcome = cli("-w")
         assert outcome.stderr == f"warning: the server is stopping; trying again\n{STOPPED}"
         assert outcome.stdout == TABLE
 
     def test_it_ends_when_the_server_has_gone(self, cli: Cli, service: Service) -> None:
         two_resources(service)
 
-        def stop() -> None:
-            while "WatchStorageVersions" not in service.methods():
-                time.sleep(0.01)
-            service.__exit__(None, None, None)
+        def watched() -> None:
+            service.until_called("WatchStorageVersions")
 
-        stopping = threading.Thread(target=stop)
-        stopping.start()
-        outcome = cli("-w", "--request-timeout", "2s")
-        stopping.join()
+        with meanwhile(watched, lambda: service.__exit__(None, None, None)):
+            outcome = cli("-w", "--request-timeout", "2s")
         assert (outcome.exit_code, outcome.stdout) == (1, TABLE)
         warning, *_, error = outcome.stderr.splitlines()
         assert warning.startswith("warning: ")

@@ -26,6 +26,7 @@ from grpc_transports import Driven, local, opened
 from proxies import TcpProxy
 from scripted_discovery import Hang, changed, group, scripted, whole
 from server import Server
+from waiting import until
 
 every_library = pytest.mark.parametrize("family", ["grpcio", "betterproto", "sync-grpcio"])
 
@@ -406,8 +407,7 @@ async def test_closing_ends_a_fetch_that_waits(family: str) -> None:
     async with scripted() as script, opened(family, script.address) as client:
         script.gets.append(Hang())
         fetching = asyncio.create_task(client.fetch())
-        while not script.asked:  # noqa: ASYNC110 - the request has no event
-            await asyncio.sleep(0.005)
+        await until(lambda: script.asked, "a request")
         await client.close()
         with pytest.raises(ServerUnreachable, match="is closed"):
             await fetching
@@ -452,8 +452,7 @@ async def test_a_connection_that_breaks_in_a_call_is_no_answer(
         script.gets.append(Hang())
         async with opened(family, network.address) as client:
             fetching = asyncio.create_task(client.fetch())
-            while not script.asked:  # noqa: ASYNC110 - the request has no event
-                await asyncio.sleep(0.005)
+            await until(lambda: script.asked, "a request")
             network.drop()
             with pytest.raises(ServerUnreachable, match=f"GetDiscovery {network.address}: "):
                 await fetching
