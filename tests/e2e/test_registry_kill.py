@@ -11,7 +11,7 @@ from apidiscovery.service.v1 import registry_pb2, registry_pb2_grpc
 from openapi_process import apply, crontabs, describing, document, publication, publish
 from raw_http import get
 from server import Serve, Server
-from waiting import WITHIN_S
+from waiting import WITHIN_S, until
 
 _ROUNDS = 2
 _WORKERS = 4
@@ -65,9 +65,8 @@ async def test_nothing_that_was_acknowledged_is_lost_by_kill(serve: Serve, tmp_p
             for worker in range(_WORKERS)
         ]
         await asyncio.sleep(_KILL_AFTER_S)
-        async with asyncio.timeout(30):
-            while len(acknowledged) <= (number + 1) * _WORKERS:  # noqa: ASYNC110
-                await asyncio.sleep(0.01)
+        least = (number + 1) * _WORKERS
+        await until(lambda: len(acknowledged) > least, f"over {least} acknowledged")  # noqa: B023 - awaited
         server.process.kill()
         server.process.wait()
         await asyncio.gather(*workers)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Self
 
 from programs import free_port
+from waiting import eventually
 
 from tools import find_tool
 
@@ -80,8 +81,8 @@ class EtcdServer:
         """Stop its process: connections stay open without answers, and leases go on."""
         os.kill(self._pid(), signal.SIGSTOP)
         # A thread may still answer until it has stopped.
-        while not all(map(_is_stopped, Path(f"/proc/{self._pid()}/task").iterdir())):
-            time.sleep(0.001)
+        tasks = Path(f"/proc/{self._pid()}/task")
+        eventually(lambda: all(map(_is_stopped, tasks.iterdir())), "all threads have stopped")
 
     def resume(self) -> None:
         os.kill(self._pid(), signal.SIGCONT)

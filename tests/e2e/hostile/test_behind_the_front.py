@@ -171,12 +171,10 @@ async def test_a_request_that_is_read_late_is_nobody_s(tmp_path: Path) -> None:
         for number in range(20):
             stale = await served.ask(f"/stale-{number}")
             stale.transport.abort()
-            await until(lambda: not len(served.peers), within_s=30.0)
+            await until(lambda: not len(served.peers), "no connection is known")
         kept = [await served.ask("/admin", "ada"), await served.ask("/no-one")]
         served.accepting.set()
-        async with asyncio.timeout(30):
-            while not {"/admin", "/no-one"} <= served.read.keys():  # noqa: ASYNC110 - no event
-                await asyncio.sleep(0.005)
+        await until(lambda: {"/admin", "/no-one"} <= served.read.keys(), "both are read")
         assert served.read.pop("/admin") == Caller("ada")
         assert served.read.pop("/no-one") == "nobody"
         assert set(served.read.values()) <= {"not of the front"}
@@ -195,8 +193,6 @@ async def test_who_connects_beside_the_front_is_nobody(tmp_path: Path) -> None:
             own.setblocking(False)  # noqa: FBT003 - its only argument
             own.connect(str(served.front.server_path))
             own.sendall(b"GET /own HTTP/1.1\r\nHost: a\r\n\r\n")
-            async with asyncio.timeout(30):
-                while "/own" not in served.read:  # noqa: ASYNC110 - it has no event
-                    await asyncio.sleep(0.005)
+            await until(lambda: "/own" in served.read, "it is read")
         assert served.read["/own"] == "not of the front"
         writer.transport.abort()

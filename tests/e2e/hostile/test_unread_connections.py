@@ -63,9 +63,10 @@ async def fetched(port: int, source: str) -> httpx2.Response:
 
 
 async def until_answered(port: int, source: str) -> None:
-    async with asyncio.timeout(WITHIN_S):
-        while (await fetched(port, source)).status_code != 200:  # noqa: ASYNC110 - nobody tells
-            await asyncio.sleep(0.1)
+    async def is_answered() -> bool:
+        return (await fetched(port, source)).status_code == 200
+
+    await until(is_answered, f"{source} is answered")
 
 
 async def until_taken(unread: UnreadBudget, size: int) -> None:

@@ -1,6 +1,5 @@
 """Authentication, authorization and limits of requests over HTTPS, for HTTP/1.1 and HTTP/2."""
 
-import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from apidiscovery_service.access.limits import CallerLimits
 from certificates import Authority
 from media_types import JSON_V2
 from secured import GRANTS, TOKENS, Secured, bearer, secured
+from waiting import until
 
 # Statuses are in this order; the token of the stranger is unknown.
 CALLERS = ("", "stranger", "nemo", "rita", "paul", "ada")
@@ -62,9 +62,11 @@ def given(user: str) -> dict[str, str]:
 
 async def until_status(client: httpx2.AsyncClient, path: str, status: int) -> None:
     """Ask again until the status is this; a reload takes half a second."""
-    async with asyncio.timeout(30):
-        while (await client.get(path)).status_code != status:  # noqa: ASYNC110 - it has no event
-            await asyncio.sleep(0.02)
+
+    async def is_answered_so() -> bool:
+        return (await client.get(path)).status_code == status
+
+    await until(is_answered_so, f"{status} for {path}")
 
 
 @pytest.mark.parametrize("http2", [False, True])
@@ -201,9 +203,7 @@ async def test_a_revoked_token_is_refused_and_a_broken_file_changes_nothing(
         await until_status(client, "/apis", 200)
         with structlog.testing.capture_logs() as logs:
             served.token_file.write_text(f"{TOKENS['ada']},ada\n")
-            async with asyncio.timeout(30):
-                while not served.tokens.warnings():  # noqa: ASYNC110 - it has no event
-                    await asyncio.sleep(0.02)
+            await until(served.tokens.warnings, "a warning about the file")
         assert (await client.get("/apis")).status_code == 200
         report = (await admin.get("/readyz?verbose")).text
         metrics = (await admin.get("/metrics")).text

@@ -16,7 +16,7 @@ from google.protobuf.duration_pb2 import Duration
 from grpc_errors import refusal
 from secured import TOKENS, Secured, bearer, secured
 from storage_version_server import Served, Stub, resource, serving
-from waiting import WITHIN_S
+from waiting import WITHIN_S, until
 
 OK, DENIED = grpc.StatusCode.OK, grpc.StatusCode.PERMISSION_DENIED
 NOBODY = grpc.StatusCode.UNAUTHENTICATED
@@ -169,8 +169,7 @@ async def test_streams_end_with_their_token(running: Both, stub: Stub) -> None:
         for call in rita:
             assert await call.code() is NOBODY
             assert await call.details() == "the bearer token is not known"
-        while running.served.streams > 1:  # noqa: ASYNC110 - it has no event
-            await asyncio.sleep(0.005)
+    await until(lambda: running.served.streams == 1, "the streams of rita have ended")
     assert not ada.done()
     ada.cancel()
     await running.served.no_streams()

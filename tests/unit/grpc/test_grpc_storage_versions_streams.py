@@ -26,7 +26,7 @@ from storage_version_server import (
     waiting,
     watching,
 )
-from waiting import WITHIN_S
+from waiting import WITHIN_S, until
 
 ADDED, MODIFIED, DELETED, BOOKMARK = (
     pb.WatchStorageVersionsResponse.EVENT_TYPE_ADDED,
@@ -365,9 +365,7 @@ async def test_streams_in_full_flow_end_at_once_too(served: Served, stub: Stub) 
         return await ended(call)
 
     readers = [asyncio.create_task(read()) for _ in range(30)]
-    async with asyncio.timeout(WITHIN_S):
-        while served.streams < 30:  # noqa: ASYNC110 - it has no event
-            await asyncio.sleep(0)
+    await until(lambda: served.streams >= 30, "all streams")
     begun = time.monotonic()
     await served.server.stop(WITHIN_S)
     assert time.monotonic() - begun < PROMPTLY_S

@@ -19,6 +19,7 @@ from apidiscovery_service.openapi.recipe import Recipe
 from groups import GROUPS, document_of, widget_group
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from waiting import until
 
 DIALECT = Dialect(
     has_creation_timestamps=True,
@@ -50,17 +51,19 @@ class Remembering:
 
     async def until(self, condition: Callable[[list[Change]], object]) -> list[Change]:
         """Wait until the changes, oldest first, are so; return them."""
-        async with asyncio.timeout(20):
-            while True:
-                every = await self.history.changes(newest_first=False, limit=10**6)
-                found = [
-                    one
-                    for one in every
-                    if one.cluster != MERGED or one.kind in (ChangeKind.GROUP, ChangeKind.OPENAPI)
-                ]
-                if condition(found):
-                    return found
-                await asyncio.sleep(0.001)
+        found = list[Change]()
+
+        async def are_so() -> object:
+            every = await self.history.changes(newest_first=False, limit=10**6)
+            found[:] = (
+                one
+                for one in every
+                if one.cluster != MERGED or one.kind in (ChangeKind.GROUP, ChangeKind.OPENAPI)
+            )
+            return condition(found)
+
+        await until(are_so, "the changes")
+        return found
 
 
 @asynccontextmanager

@@ -23,17 +23,16 @@ from object_server import (
     object_server,
     storage_version,
 )
+from waiting import until
 
 BOOKMARK = "BOOKMARK"
 
 
-async def until_no_watcher(served: ObjectServer) -> None:
+async def until_no_watcher() -> None:
     """Wait until a stream that was ended is no longer being served."""
-    deadline = time.monotonic() + 30.0
-    while any("_pump" in repr(task) for task in asyncio.all_tasks()):
-        assert time.monotonic() < deadline, "the stream goes on"
-        await asyncio.sleep(0.01)
-    assert served.http.port
+    await until(
+        lambda: not any("_pump" in repr(task) for task in asyncio.all_tasks()), "the stream ends"
+    )
 
 
 async def test_header_fields_come_at_once(served: ObjectServer) -> None:
@@ -147,7 +146,7 @@ async def test_a_watch_ends_when_the_server_stops(served: ObjectServer) -> None:
 async def test_a_watch_ends_when_its_client_leaves(served: ObjectServer) -> None:
     async with served.watch(f"{PATH}?watch=1") as watch:
         assert watch.status == 200
-    await until_no_watcher(served)
+    await until_no_watcher()
 
 
 async def test_a_watch_from_a_forgotten_revision_ends_with_an_error() -> None:
@@ -238,7 +237,7 @@ async def test_the_watches_of_an_address_are_limited() -> None:
             assert first.status == 200
             async with served.watch(f"{PATH}?watch=1") as second:
                 assert second.status == 429
-        await until_no_watcher(served)
+        await until_no_watcher()
         async with served.watch(f"{PATH}?watch=1") as third:
             assert third.status == 200
 

@@ -14,6 +14,7 @@ from apidiscovery_service.openapi.recipe import Recipe
 from fake_api_server import sha512
 from openapi_recipes import FakeRecipes, recipes_of
 from structlog.testing import capture_logs
+from waiting import until
 
 pytestmark = pytest.mark.usefixtures("fake_workers")
 
@@ -55,9 +56,11 @@ async def test_a_document_that_could_not_be_read_is_tried_again(
             ]
     assert str(logs).count("an OpenAPI document could not be read") == 1
     recipes.failing.clear()
-    async with asyncio.timeout(20):
-        while await documents.hash_of(key) == instead:  # noqa: ASYNC110 - a retry has no event
-            await asyncio.sleep(0.01)
+
+    async def is_made() -> bool:
+        return await documents.hash_of(key) != instead
+
+    await until(is_made, "the document is made")
     assert await documents.hash_of(key) == sha512(b'{"of":"apis/a.example/v1"}')
     assert documents.warnings() == []
 

@@ -397,9 +397,7 @@ async def test_a_timeout_of_the_store_is_logged_with_a_reason() -> None:
     cable.pulled = True
     with capture_logs() as logs:
         running = asyncio.create_task(Claims(cable, "one", 0.05, pause_s=0.01).run())
-        async with asyncio.timeout(30):
-            while not logs:  # noqa: ASYNC110 - what is logged has no event
-                await asyncio.sleep(0.005)
+        await until(lambda: logs, "an entry in the log")
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
     assert logs[0]["error"] == "no answer within 0.05 s"
