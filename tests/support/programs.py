@@ -145,6 +145,14 @@ def free_port(candidates: Sequence[int] = range(20_000, 32_768)) -> int:
 
 
 @contextmanager
+def refusing() -> Generator[str]:
+    """Yield HOST:PORT of an address that is taken, and where nobody listens."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        yield f"127.0.0.1:{taken.getsockname()[1]}"
+
+
+@contextmanager
 def beginning(folder: Path, *flags: str) -> Generator[tuple["subprocess.Popen[bytes]", Path]]:
     """Run `apidiscovery serve FLAGS` without waiting until it is ready.
 

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 from importlib.metadata import EntryPoint
@@ -16,7 +15,7 @@ from apidiscovery_client._installing import install_command
 from command_line import run
 from fake_api_server import Answer, FakeApiServer, aggregated, builtin, document, legacy, status
 from media_types import aggregated_type
-from programs import running
+from programs import refusing, running
 from server import COMMAND
 from waiting import eventually
 
@@ -201,13 +200,11 @@ def test_unknown_host_name(capsys: Capture, args: tuple[str, ...], where: str) -
 
 
 def test_refused_connection(capsys: Capture) -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))  # and nobody listens
-        gone = f"http://127.0.0.1:{taken.getsockname()[1]}"
-        outcome = run(capsys, "api-versions", "-s", gone)
+    with refusing() as address:
+        outcome = run(capsys, "api-versions", "-s", f"http://{address}")
     assert (outcome.exit_code, outcome.stdout) == (1, "")
     assert outcome.stderr == (
-        f"error: the connection to the server {gone.removeprefix('http://')} was refused"
+        f"error: the connection to the server {address} was refused"
         " - did you specify the right host or port?\n"
     )
 

@@ -1,7 +1,6 @@
 """Fetching over gRPC: everything, differences, and answers that cannot be used."""
 
 import asyncio
-import socket
 from datetime import UTC, datetime, timedelta
 
 import grpc
@@ -23,6 +22,7 @@ from google.rpc import (  # pyright: ignore[reportMissingTypeStubs] - typed, wit
 from grpc_fakes import End, aio_server
 from grpc_server import serving
 from grpc_transports import Driven, local, opened
+from programs import refusing
 from proxies import TcpProxy
 from scripted_discovery import Hang, changed, group, scripted, whole
 from server import Server
@@ -231,9 +231,7 @@ async def anext_of(client: Driven) -> None:
 async def test_an_address_where_nobody_listens_is_told_as_kubectl_does(
     family: str,
 ) -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))  # and nobody listens
-        address = f"127.0.0.1:{taken.getsockname()[1]}"
+    with refusing() as address:
         async with opened(family, address) as client:
             with pytest.raises(ServerUnreachable, match=f"the server {address} was refused"):
                 await client.fetch()

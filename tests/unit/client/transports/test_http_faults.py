@@ -1,7 +1,6 @@
 """Failures over HTTP are reported, and the earlier snapshot is kept."""
 
 import gzip
-import socket
 import threading
 from collections.abc import Mapping
 from dataclasses import replace
@@ -26,6 +25,7 @@ from apidiscovery_client.model import CURRENT, GroupVersion, Stale, Unknown
 from fake_api_server import Answer, FakeApiServer, Request, Respond, aggregated, status
 from fetching import KINDS, fetching
 from media_types import aggregated_type
+from programs import refusing
 from skewed_answers import RELEASES, respond
 
 NEW, OLD = respond(RELEASES["1.33"]), respond(RELEASES["1.15"])
@@ -129,14 +129,12 @@ def test_what_is_not_http_is_no_answer(kind: str, raw: bytes) -> None:
 
 
 def test_refused_connection_is_told(kind: str) -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))  # and nobody listens
-        url = f"http://127.0.0.1:{taken.getsockname()[1]}"
-        with (
-            fetching(kind, url) as transport,
-            pytest.raises(ServerUnreachable, match="was refused"),
-        ):
-            transport.fetch()
+    with (
+        refusing() as address,
+        fetching(kind, f"http://{address}") as transport,
+        pytest.raises(ServerUnreachable, match="was refused"),
+    ):
+        transport.fetch()
 
 
 def test_server_that_stalls_is_not_waited_for(kind: str) -> None:
