@@ -1,7 +1,6 @@
 """Who may read about which cluster: what one may not see is nowhere, over HTTP and gRPC."""
 
 import json
-import ssl
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -126,7 +125,7 @@ def fixture_served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]
         path.write_text(json.dumps(config))
         flags = ("--store", "memory", "--config", str(path))
         server = stack.enter_context(serving(folder, *flags))
-        trusting = ssl.create_default_context(cafile=authority.ca_file)
+        trusting = authority.trusted()
         client = stack.enter_context(httpx2.Client(verify=trusting, timeout=WITHIN_S))
         served = Served(server, authority, client)
         eventually(lambda: _all_known(served), "every cluster is known")

@@ -2,7 +2,6 @@
 
 import signal
 import socket
-import ssl
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -311,11 +310,9 @@ def test_openapi_over_http_is_for_readers(secured: Secured, method: str) -> None
 
 def statuses(secured: Secured, who: str, method: str, paths: Iterable[str]) -> list[int]:
     """Return with what requests of somebody are answered, all on one connection."""
-    tls = ssl.create_default_context(cafile=secured.authority.ca_file)
     pair, headers = secured.certificates.get(who), dict[str, str]()
-    if pair:
-        tls.load_cert_chain(*pair)
-    elif who:
+    tls = secured.authority.trusted(pair)
+    if who and not pair:
         headers["authorization"] = f"Bearer {TOKENS[who]}"
     with httpx2.Client(
         base_url=secured.url, verify=tls, headers=headers, trust_env=False, timeout=WITHIN_S
@@ -373,7 +370,7 @@ def test_a_token_that_is_taken_from_the_file_is_nobodys_from_then_on(secured: Se
 
 def serial(secured: Secured, port: int) -> int:
     """Return the serial number of the certificate that a new connection is shown."""
-    context = ssl.create_default_context(cafile=secured.authority.ca_file)
+    context = secured.authority.trusted()
     with (
         socket.create_connection(("127.0.0.1", port), 30) as plain,
         context.wrap_socket(plain, server_hostname="localhost") as connection,
@@ -419,7 +416,7 @@ def test_one_caller_who_asks_too_often_waits_and_others_do_not(
     authority = Authority(tmp_path / "ca")
     flags = security_flags(tmp_path, authority.server(SERVER_NAMES), authority)
     server = serve("--store", "memory", "--max-requests-per-second", "2", *flags)
-    tls = ssl.create_default_context(cafile=authority.ca_file)
+    tls = authority.trusted()
     with httpx2.Client(
         base_url=f"https://{server.http}", verify=tls, trust_env=False, timeout=WITHIN_S
     ) as client:
@@ -484,7 +481,7 @@ def test_a_server_that_is_told_to_end_ends_well_and_hands_over_at_once(
 
 def connect(clients: ExitStack, server: Server, authority: Authority) -> None:
     """Have clients of every kind at a server, none of which goes by itself."""
-    tls = ssl.create_default_context(cafile=authority.ca_file)
+    tls = authority.trusted()
     token = f"Bearer {TOKENS['rita']}"
     for http2 in (False, True):
         client = clients.enter_context(

@@ -11,7 +11,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 from etcd import EtcdServer, etcd_cluster
-from programs import free_port
+from programs import Restartable, free_port
 from proxies import TcpProxy
 from server import COMMAND, environment
 
@@ -21,7 +21,7 @@ _STOP_S = 15.0
 _POLL_S = 0.05
 
 
-class Replica:
+class Replica(Restartable):
     """One server, which keeps its addresses from one life to the next.
 
     Attributes:
@@ -40,7 +40,6 @@ class Replica:
         self.log = folder / "stderr"
         self._ready = folder / "ready.json"
         self._flags = ["--config", str(config), "--store", store, "--ready-file", str(self._ready)]
-        self._process: subprocess.Popen[bytes] | None = None
         folder.mkdir()
 
     @property
@@ -80,13 +79,6 @@ class Replica:
                 while not self._ready.exists() and not self.has_ended:  # noqa: ASYNC110 - a file
                     await asyncio.sleep(_POLL_S)
         return self._ready.exists()
-
-    def kill(self) -> None:
-        """End it at once, as kill -9 does; nothing when it does not run."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-            self._process = None
 
     async def stop(self) -> bool:
         """End it as an operator would; tell whether it ended well."""

@@ -1,6 +1,7 @@
 """Certificates for tests: an authority that signs for servers and clients, made afresh."""
 
 import ipaddress
+import ssl
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
@@ -50,6 +51,13 @@ class Authority:
         attributes.append(x509.NameAttribute(NameOID.COMMON_NAME, user))
         builder = self._builder(x509.Name(attributes), days=1, expired=expired)
         return self._issue(builder, ExtendedKeyUsageOID.CLIENT_AUTH)
+
+    def trusted(self, client: KeyPair | None = None) -> ssl.SSLContext:
+        """Return the context of a client that trusts its servers, with a certificate or without."""
+        context = ssl.create_default_context(cafile=self.ca_file)
+        if client:
+            context.load_cert_chain(*client)
+        return context
 
     def _own_certificate(self) -> x509.Certificate:
         return (

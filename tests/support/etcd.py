@@ -10,7 +10,7 @@ from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import Self
 
-from programs import free_port
+from programs import Restartable, free_port
 from waiting import eventually
 
 from tools import find_tool
@@ -18,7 +18,7 @@ from tools import find_tool
 _START_S = 60.0
 
 
-class EtcdServer:
+class EtcdServer(Restartable):
     """One server; `with EtcdServer(folder) as etcd:` starts and stops it.
 
     Its heartbeat is fast, so that it becomes leader within a fraction of a second and grants leases
@@ -40,7 +40,6 @@ class EtcdServer:
         self._folder = folder
         self._client_url = f"{scheme}://{self.endpoint}"
         self._peer_url = f"http://127.0.0.1:{peer}"
-        self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
         self.start()
@@ -69,13 +68,6 @@ class EtcdServer:
             if self._process.poll() is not None or time.monotonic() > deadline:
                 raise AssertionError((self._folder / "etcd.log").read_text(encoding="utf-8"))
             time.sleep(0.02)
-
-    def kill(self) -> None:
-        """Kill it with SIGKILL, if it runs."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-            self._process = None
 
     def pause(self) -> None:
         """Stop its process: connections stay open without answers, and leases go on."""

@@ -88,6 +88,19 @@ def running(home: Path, *args: str) -> Generator[subprocess.Popen[str]]:
             process.kill()
 
 
+class Restartable:
+    """A process that tests kill and start again; subclasses start it."""
+
+    _process: "subprocess.Popen[bytes] | None" = None
+
+    def kill(self) -> None:
+        """Kill it with SIGKILL, if it runs."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+
 def python(code: str, *args: str) -> Outcome:
     """Run Python code in a process of its own."""
     done = subprocess.run(  # noqa: S603 - our own arguments

@@ -1,11 +1,11 @@
 """HTTP and gRPC behind the TLS front, in this process, with certificates and tokens."""
 
 import asyncio
-import ssl
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
 import grpc
 import grpc.aio
@@ -45,6 +45,8 @@ from fleet_clusters import cluster, fleet_of
 from openapi_recipes import APPS_DOCUMENT, APPS_KEY, FakeRecipes
 from waiting import WITHIN_S
 
+Metadata: TypeAlias = tuple[tuple[str, str], ...]
+
 # By user. No log, error, metric or repr may ever show a token.
 TOKENS = {
     "rita": "token-of-rita",
@@ -77,20 +79,13 @@ class Secured:
     http_front: Front
     grpc_front: Front
 
-    def tls(self, client: KeyPair | None = None) -> ssl.SSLContext:
-        """Return the context of a client that trusts the server."""
-        context = ssl.create_default_context(cafile=self.authority.ca_file)
-        if client:
-            context.load_cert_chain(*client)
-        return context
-
     def client(
         self, user: str = "", *, certificate: KeyPair | None = None, http2: bool = False
     ) -> httpx2.AsyncClient:
         """Return a client with a user's token or certificate, or with neither."""
         return httpx2.AsyncClient(
             base_url=f"https://127.0.0.1:{self.http_front.port}",
-            verify=self.tls(certificate),
+            verify=self.authority.trusted(certificate),
             http1=not http2,
             http2=http2,
             headers=bearer(user),
@@ -111,8 +106,16 @@ class Secured:
 
 
 def bearer(user: str) -> dict[str, str]:
-    """Return the header with a user's token."""
-    return {"authorization": f"Bearer {TOKENS[user]}"} if user else {}
+    """Return the header with a user's token; that of the stranger is unknown."""
+    if not user:
+        return {}
+    token = "unheard-of" if user == "stranger" else TOKENS[user]
+    return {"authorization": f"Bearer {token}"}
+
+
+def call_metadata(user: str) -> Metadata:
+    """Return the same for a gRPC call."""
+    return tuple(bearer(user).items())
 
 
 def write_tokens(file: Path, users: Sequence[str]) -> None:

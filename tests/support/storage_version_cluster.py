@@ -18,7 +18,7 @@ import grpc.aio
 from apidiscovery.service.v1 import storage_version_pb2 as pb
 from apidiscovery.service.v1 import storage_version_pb2_grpc
 from apidiscovery_service.storage_versions.leases import identity
-from programs import free_port
+from programs import Restartable, free_port
 from proxies import TcpProxy
 from recording_service import RecordingService, Steps
 from repository import EXAMPLES
@@ -34,7 +34,7 @@ MIGRATED_S = 30.0
 _SUPPORT = Path(__file__).parent
 
 
-class Program:
+class Program(Restartable):
     """A process that can be killed, and started again with other arguments.
 
     Args:
@@ -48,7 +48,6 @@ class Program:
         self.name = name
         self.life_began = 0.0
         self._output = folder / f"{name}.log"
-        self._process: subprocess.Popen[bytes] | None = None
 
     @property
     def runs(self) -> bool:
@@ -70,13 +69,6 @@ class Program:
                 cwd=self.folder,
                 env=environment(self.folder, {"PYTHONPATH": str(_SUPPORT)}),
             )
-
-    def kill(self) -> None:
-        """Kill it with SIGKILL, if it runs."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-            self._process = None
 
     async def stop(self) -> None:
         """Send SIGTERM, and expect exit code 0."""

@@ -9,7 +9,6 @@ import asyncio
 import contextlib
 import os
 import socket
-import ssl
 import subprocess
 import sys
 from collections.abc import AsyncGenerator, Iterator
@@ -132,13 +131,11 @@ class Reading:
 
     async def ask(self, path: str, user: str = "") -> asyncio.StreamWriter:
         """Send a request, and wait until the front has carried it on."""
-        context = ssl.create_default_context(cafile=self.authority.ca_file)
-        if user:
-            context.load_cert_chain(*self.authority.client(user, []))
+        context = self.authority.trusted(self.authority.client(user, []) if user else None)
         there = len(self.peers)
         _, writer = await asyncio.open_connection("127.0.0.1", self.front.port, ssl=context)
         writer.write(f"POST {path} HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n".encode())
-        await until(lambda: len(self.peers) == there + 1, within_s=30.0)
+        await until(lambda: len(self.peers) == there + 1, "it is carried on")
         return writer
 
 

@@ -141,9 +141,7 @@ def secured(serve: Serve, tmp_path: Path) -> Callers:
     )
 
     def known(user: str) -> ssl.SSLContext:
-        context = ssl.create_default_context(cafile=authority.ca_file)
-        context.load_cert_chain(*authority.client(user, []))
-        return context
+        return authority.trusted(authority.client(user, []))
 
     return Callers(server, known("ada"), known("eve"))
 

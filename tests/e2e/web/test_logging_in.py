@@ -74,7 +74,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         path.write_text(json.dumps(config))
         flags = ("--store", "memory", "--history", "90d,64MiB", "--config", str(path))
         server = stack.enter_context(serving(folder, *flags))
-        trusting = ssl.create_default_context(cafile=authority.ca_file)
+        trusting = authority.trusted()
         yield Served(f"https://127.0.0.1:{server.http_port}", trusting)
 
 

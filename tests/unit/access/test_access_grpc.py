@@ -24,7 +24,7 @@ from grpc_errors import details_of, refusal
 from grpc_reflection.v1alpha import reflection, reflection_pb2
 from metrics_text import sample_sum
 from openapi_recipes import APPS_KEY
-from secured import TOKENS, Secured, bearer, secured
+from secured import TOKENS, Metadata, Secured, call_metadata, secured
 from waiting import WITHIN_S, until
 
 OK, DENIED = grpc.StatusCode.OK, grpc.StatusCode.PERMISSION_DENIED
@@ -38,7 +38,6 @@ ADMINS = (NOBODY, NOBODY, DENIED, DENIED, DENIED, OK)
 
 REGISTRY = registry_pb2.DESCRIPTOR.services_by_name["RegistryService"].full_name
 
-Metadata = tuple[tuple[str, str], ...]
 Call = Callable[[grpc.aio.Channel, Metadata], Awaitable[object]]
 
 
@@ -46,12 +45,6 @@ Call = Callable[[grpc.aio.Channel, Metadata], Awaitable[object]]
 async def served(tmp_path: Path) -> AsyncIterator[Secured]:
     async with secured(tmp_path) as running:
         yield running
-
-
-def given(user: str) -> Metadata:
-    if user == "stranger":
-        return (("authorization", "Bearer unheard-of"),)
-    return tuple(bearer(user).items())
 
 
 def call_of(path: str, request: bytes = b"") -> Call:
@@ -127,7 +120,7 @@ async def outcome(call: Call, channel: grpc.aio.Channel, metadata: Metadata) -> 
 async def test_each_method_is_for_callers_with_its_role(served: Secured) -> None:
     async with served.channel() as channel:
         found = {
-            method: tuple([await outcome(call, channel, given(user)) for user in CALLERS])
+            method: tuple([await outcome(call, channel, call_metadata(user)) for user in CALLERS])
             for method, (call, _) in METHODS.items()
         }
     assert found == {method: codes for method, (_, codes) in METHODS.items()}
@@ -139,7 +132,7 @@ async def test_a_certificate_identifies_the_caller(served: Secured) -> None:
     for user, groups, code in expected:
         async with served.channel(served.authority.client(user, groups)) as channel:
             assert await outcome(get, channel, ()) is code
-            assert await outcome(get, channel, given("stranger")) is code
+            assert await outcome(get, channel, call_metadata("stranger")) is code
 
 
 async def test_the_server_answers_only_the_front(served: Secured) -> None:
@@ -147,7 +140,7 @@ async def test_the_server_answers_only_the_front(served: Secured) -> None:
     async with grpc.aio.insecure_channel(f"unix:{served.grpc_front.server_path}") as channel:
         for call, _ in METHODS.values():
             if call is not health_watch:  # it is read, not awaited
-                assert await outcome(call, channel, given("ada")) is NOBODY
+                assert await outcome(call, channel, call_metadata("ada")) is NOBODY
 
 
 def watchers(served: Secured) -> float:
@@ -165,7 +158,7 @@ async def ended(call: Any) -> tuple[grpc.StatusCode, str]:  # noqa: ANN401 - a c
 async def test_a_watch_ends_with_its_token(served: Secured) -> None:
     """It ends within about a second, and the watches of other tokens go on."""
     async with served.channel() as channel:
-        rita, ada = (watching(channel, given(user)) for user in ("rita", "ada"))
+        rita, ada = (watching(channel, call_metadata(user)) for user in ("rita", "ada"))
         await rita.read()
         await ada.read()
         served.write_tokens(["ada"])
@@ -177,7 +170,7 @@ async def test_a_watch_ends_with_its_token(served: Secured) -> None:
 
 async def test_a_watch_ends_with_its_role(served: Secured) -> None:
     async with served.channel() as channel:
-        call = watching(channel, given("rita"))
+        call = watching(channel, call_metadata("rita"))
         await call.read()
         served.token_file.write_text(f"{TOKENS['rita']},rita,0\n")
         assert await ended(call) == (DENIED, "user 'rita' has not the role 'reader'")
@@ -186,7 +179,7 @@ async def test_a_watch_ends_with_its_role(served: Secured) -> None:
 async def test_a_watch_whose_caller_does_not_read_ends_too(served: Secured) -> None:
     """Flow control holds back messages, but not the end of the stream."""
     async with served.channel() as channel:
-        calls = [watching(channel, given("rita")) for _ in range(3)]
+        calls = [watching(channel, call_metadata("rita")) for _ in range(3)]
         for call in calls:
             await call.initial_metadata()
         await until(lambda: watchers(served) == 3)
@@ -201,17 +194,17 @@ async def test_the_watches_of_a_caller_are_limited(tmp_path: Path) -> None:
         secured(tmp_path, limits=CallerLimits(watches=2)) as served,
         served.channel() as channel,
     ):
-        calls = [watching(channel, given("rita")) for _ in range(2)]
+        calls = [watching(channel, call_metadata("rita")) for _ in range(2)]
         for call in calls:
             await call.read()
-        refused = watching(channel, given("rita"))
+        refused = watching(channel, call_metadata("rita"))
         assert await refused.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
-        other = watching(channel, given("ada"))
+        other = watching(channel, call_metadata("ada"))
         assert await other.read() is not grpc.aio.EOF
         calls[0].cancel()
 
         async def is_admitted() -> bool:
-            return await outcome(watch, channel, given("rita")) is OK
+            return await outcome(watch, channel, call_metadata("rita")) is OK
 
         await until(is_admitted, "the ended watch makes room")
 
@@ -220,9 +213,9 @@ async def test_a_call_over_the_limit_is_told_when_to_retry(tmp_path: Path) -> No
     limits = CallerLimits(requests_per_second=0.05, burst_s=40.0)
     async with secured(tmp_path, limits=limits) as served, served.channel() as channel:
         for _ in range(2):
-            await get(channel, given("rita"))
-        error = await refusal(get(channel, given("rita")))
-        assert await outcome(get, channel, given("ada")) is OK
+            await get(channel, call_metadata("rita"))
+        error = await refusal(get(channel, call_metadata("rita")))
+        assert await outcome(get, channel, call_metadata("ada")) is OK
     assert error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
     (info,) = details_of(error)
     assert isinstance(info, error_details_pb2.RetryInfo)
@@ -254,7 +247,7 @@ async def test_publishing_is_for_publishers_and_unknown_services_are_for_admins(
         async with served.channel() as channel:
             for path, codes in expected.items():
                 call = call_of(path)
-                found = [await outcome(call, channel, given(user)) for user in CALLERS]
+                found = [await outcome(call, channel, call_metadata(user)) for user in CALLERS]
                 assert (path, tuple(found)) == (path, codes)
     finally:
         await server.stop(0)
@@ -271,7 +264,7 @@ async def test_a_call_is_refused_before_its_message_is_read(served: Secured) -> 
             begin: grpc.aio.StreamStreamMultiCallable[bytes, bytes]
             begin = channel.stream_stream(f"/{SERVICE.full_name}/{method}")
             for user, code in (("", NOBODY), ("nemo", DENIED)):
-                call = begin(nothing(), metadata=given(user), timeout=WITHIN_S)
+                call = begin(nothing(), metadata=call_metadata(user), timeout=WITHIN_S)
                 assert await call.code() is code
 
 
@@ -283,7 +276,7 @@ async def test_a_call_without_a_valid_message_is_an_invalid_argument(
         for method in ("GetDiscovery", "WatchDiscovery"):
             begin: grpc.aio.StreamStreamMultiCallable[bytes, bytes]
             begin = channel.stream_stream(f"/{SERVICE.full_name}/{method}")
-            call = begin(iter(messages), metadata=given("rita"), timeout=WITHIN_S)
+            call = begin(iter(messages), metadata=call_metadata("rita"), timeout=WITHIN_S)
             assert await call.code() is grpc.StatusCode.INVALID_ARGUMENT
 
 
@@ -294,7 +287,7 @@ async def test_no_error_log_or_metric_shows_a_secret(served: Secured) -> None:
             for call, _ in METHODS.values():
                 for user in CALLERS:
                     try:
-                        await call(channel, given(user))
+                        await call(channel, call_metadata(user))
                     except grpc.aio.AioRpcError as error:
                         shown += [error.details(), error.trailing_metadata()]
     text = f"{shown}{logs}{served.metrics.text()!r}"

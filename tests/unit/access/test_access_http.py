@@ -56,10 +56,6 @@ async def served(tmp_path: Path) -> AsyncIterator[Secured]:
         yield running
 
 
-def given(user: str) -> dict[str, str]:
-    return {"authorization": "Bearer unheard-of"} if user == "stranger" else bearer(user)
-
-
 async def until_status(client: httpx2.AsyncClient, path: str, status: int) -> None:
     """Ask again until the status is this; a reload takes half a second."""
 
@@ -74,7 +70,7 @@ async def test_each_endpoint_is_for_callers_with_its_role(served: Secured, http2
     async with served.client(http2=http2) as client:
         found = {
             path: tuple(
-                [(await client.get(path, headers=given(user))).status_code for user in CALLERS]
+                [(await client.get(path, headers=bearer(user))).status_code for user in CALLERS]
             )
             for path in EXPECTED
         }
@@ -93,7 +89,7 @@ async def test_a_certificate_identifies_the_caller(served: Secured, http2: bool)
         async with served.client(certificate=pair, http2=http2) as client:
             assert (await client.get(path)).status_code == status
             # A certificate goes before a token, as with kube-apiserver.
-            answer = await client.get(path, headers=given("stranger"))
+            answer = await client.get(path, headers=bearer("stranger"))
             assert answer.status_code == status
 
 
@@ -127,8 +123,8 @@ async def test_a_certificate_that_expires_on_an_open_connection_counts_no_more(
 async def test_refusals_have_the_form_of_kube_apiserver(served: Secured) -> None:
     async with served.client() as client:
         no_one = await client.get("/apis")
-        nemo = await client.get("/apis", headers=given("nemo"))
-        odd = await client.request("PUT", '/a"<%C3%A9%01', headers=given("nemo"))
+        nemo = await client.get("/apis", headers=bearer("nemo"))
+        odd = await client.request("PUT", '/a"<%C3%A9%01', headers=bearer("nemo"))
     assert no_one.text == (
         '{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure",'
         '"message":"Unauthorized","reason":"Unauthorized","code":401}\n'
@@ -150,7 +146,7 @@ async def test_anonymous_callers_may_read_only_with_a_grant(tmp_path: Path) -> N
     async with secured(tmp_path, grants=grants) as served, served.client() as client:
         assert (await client.get("/apis")).status_code == 200
         refused = await client.get("/metrics")
-        wrong = await client.get("/apis", headers=given("stranger"))
+        wrong = await client.get("/apis", headers=bearer("stranger"))
     assert refused.status_code == 403
     assert 'User \\"system:anonymous\\" cannot' in refused.text
     assert wrong.status_code == 401
@@ -159,10 +155,10 @@ async def test_anonymous_callers_may_read_only_with_a_grant(tmp_path: Path) -> N
 async def test_all_readers_get_the_same_documents_and_304s(served: Secured) -> None:
     async with served.client() as client:
         headers = {"accept": JSON_V2}
-        first = await client.get("/apis", headers=headers | given("rita"))
+        first = await client.get("/apis", headers=headers | bearer("rita"))
         headers["if-none-match"] = first.headers["etag"]
-        second = await client.get("/apis", headers=headers | given("paul"))
-        denied = await client.get("/apis", headers=headers | given("nemo"))
+        second = await client.get("/apis", headers=headers | bearer("paul"))
+        denied = await client.get("/apis", headers=headers | bearer("nemo"))
         nobody = await client.get("/apis", headers=headers)
     assert [r.status_code for r in (first, second, denied, nobody)] == [200, 304, 403, 401]
     assert first.headers["cache-control"] == "public"
@@ -171,13 +167,13 @@ async def test_all_readers_get_the_same_documents_and_304s(served: Secured) -> N
 @pytest.mark.parametrize("path", ["/openapi/v2", "/openapi/v3", "/openapi/v3/apis/apps/v1"])
 async def test_cached_documents_are_for_readers_alone(served: Secured, path: str) -> None:
     async with served.client() as client:
-        first = await client.get(path, headers=given("rita"))
+        first = await client.get(path, headers=bearer("rita"))
         condition = {"if-none-match": first.headers["etag"]}
         found = [
-            (await client.get(path, headers=condition | given(user))).status_code
+            (await client.get(path, headers=condition | bearer(user))).status_code
             for user in CALLERS
         ]
-        refused = await client.get(path, headers=given("nemo"))
+        refused = await client.get(path, headers=bearer("nemo"))
     assert found == [401, 401, 403, 304, 304, 304]
     assert "etag" not in refused.headers
     assert refused.json()["reason"] == "Forbidden"
@@ -218,11 +214,11 @@ async def test_a_revoked_token_is_refused_and_a_broken_file_changes_nothing(
 async def test_requests_are_limited_by_user_and_by_address(tmp_path: Path) -> None:
     limits = CallerLimits(requests_per_second=0.05, burst_s=60.0)
     async with secured(tmp_path, limits=limits) as served, served.client() as client:
-        codes = [(await client.get("/apis", headers=given("rita"))).status_code for _ in range(4)]
-        refused = await client.get("/apis", headers=given("rita"))
-        other = await client.get("/apis", headers=given("ada"))
+        codes = [(await client.get("/apis", headers=bearer("rita"))).status_code for _ in range(4)]
+        refused = await client.get("/apis", headers=bearer("rita"))
+        other = await client.get("/apis", headers=bearer("ada"))
         guesses = [
-            (await client.get("/apis", headers=given("stranger"))).status_code for _ in range(4)
+            (await client.get("/apis", headers=bearer("stranger"))).status_code for _ in range(4)
         ]
     assert codes == [200, 200, 200, 429]
     assert refused.text == "Too many requests, please try again later.\n"
@@ -237,7 +233,7 @@ async def test_no_answer_log_or_metric_shows_a_secret(served: Secured) -> None:
         async with served.client("ada") as client:
             for path in EXPECTED:
                 for user in CALLERS:
-                    answer = await client.get(path, headers=given(user))
+                    answer = await client.get(path, headers=bearer(user))
                     assert "token-of" not in f"{answer.text}{answer.headers}"
             metrics = (await client.get("/metrics")).text
     shown = f"{logs}{metrics}{served.tokens!r}{served.tokens.value!r}{served.access!r}"

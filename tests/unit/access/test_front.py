@@ -38,15 +38,9 @@ class Fronted:
     metrics: FrontMetrics
     host: str
 
-    def context(self, client: KeyPair | None = None) -> ssl.SSLContext:
-        context = ssl.create_default_context(cafile=self.authority.ca_file)
-        if client:
-            context.load_cert_chain(*client)
-        return context
-
     async def connect(self, client: KeyPair | None = None) -> Streams:
         return await asyncio.open_connection(
-            self.host, self.front.port, ssl=self.context(client), limit=MANY
+            self.host, self.front.port, ssl=self.authority.trusted(client), limit=MANY
         )
 
     async def until_open(self, count: int) -> None:
@@ -196,7 +190,7 @@ async def test_a_side_that_does_not_read_stops_the_other_one(tmp_path: Path, rea
     async with fronted(tmp_path, serve) as served:
         # A reader with a small limit pauses its transport.
         _, writer = await asyncio.open_connection(
-            served.host, served.front.port, ssl=served.context(), limit=1024
+            served.host, served.front.port, ssl=served.authority.trusted(), limit=1024
         )
         writer.write(b"x")
         if reads == "server":
@@ -213,7 +207,7 @@ async def test_both_protocols_are_offered(served: Fronted) -> None:
         (["http/1.1"], "http/1.1"),
         ([], None),
     ):
-        context = served.context()
+        context = served.authority.trusted()
         if offered:
             context.set_alpn_protocols(offered)
         _, writer = await asyncio.open_connection(served.host, served.front.port, ssl=context)
@@ -223,7 +217,7 @@ async def test_both_protocols_are_offered(served: Fronted) -> None:
 
 
 async def test_old_versions_of_tls_are_refused(served: Fronted) -> None:
-    context = served.context()
+    context = served.authority.trusted()
     context.set_ciphers("ALL:@SECLEVEL=0")
     with pytest.deprecated_call():
         context.minimum_version = ssl.TLSVersion.TLSv1
@@ -465,7 +459,7 @@ async def test_clients_of_a_removed_authority_are_cut(served: Fronted, tmp_path:
     file = served.authority.ca_file
     mine = file.read_bytes()
     other = Authority(tmp_path / "other", "other")
-    context = served.context(client)
+    context = served.authority.trusted(client)
     reads = served.metrics.reloads
     file.write_bytes(mine + other.ca_file.read_bytes())
     await until(lambda: reads.get(("tls-cert-file", True)) == 1)

@@ -14,7 +14,7 @@ from apidiscovery_service.access import Grant, Role
 from apidiscovery_service.serving.grpc import AdmissionInterceptor
 from google.protobuf.duration_pb2 import Duration
 from grpc_errors import refusal
-from secured import TOKENS, Secured, bearer, secured
+from secured import TOKENS, Metadata, Secured, call_metadata, secured
 from storage_version_server import Served, Stub, resource, serving
 from waiting import WITHIN_S, until
 
@@ -31,8 +31,6 @@ GRANTS = (
 )
 READERS = (NOBODY, NOBODY, OK, OK, OK, OK)
 REPORTERS = (NOBODY, NOBODY, DENIED, DENIED, OK, OK)
-
-Metadata = tuple[tuple[str, str], ...]
 
 
 class Both(NamedTuple):
@@ -57,12 +55,6 @@ async def fixture_running(tmp_path: Path) -> AsyncGenerator[Both]:
 async def fixture_stub(running: Both) -> AsyncGenerator[Stub]:
     async with running.front.channel() as channel:
         yield storage_version_pb2_grpc.StorageVersionServiceStub(channel)
-
-
-def given(user: str) -> Metadata:
-    if user == "stranger":
-        return (("authorization", "Bearer unheard-of"),)
-    return tuple(bearer(user).items())
 
 
 def watching(
@@ -135,33 +127,35 @@ def test_every_method_is_here() -> None:
 
 async def test_each_method_for_each_caller(stub: Stub) -> None:
     for method, (call, expected) in METHODS.items():
-        outcomes = tuple([await outcome(call(stub, given(user))) for user in CALLERS])
+        outcomes = tuple([await outcome(call(stub, call_metadata(user))) for user in CALLERS])
         assert outcomes == expected, method
 
 
 async def test_denied_calls_change_nothing(stub: Stub) -> None:
     request = pb.HeartbeatRequest(hostname="a")
-    error = await refusal(stub.Heartbeat(request, metadata=given("paul")))
+    error = await refusal(stub.Heartbeat(request, metadata=call_metadata("paul")))
     denied = "user 'paul' may not change these API groups: 'internal.apiserver.k8s.io'"
     assert error.details() == denied
-    answer = await stub.ListStorageVersions(pb.ListStorageVersionsRequest(), metadata=given("paul"))
+    answer = await stub.ListStorageVersions(
+        pb.ListStorageVersionsRequest(), metadata=call_metadata("paul")
+    )
     assert not answer.members
 
 
 async def test_the_role_is_checked_before_the_fields(stub: Stub) -> None:
     bad = pb.HeartbeatRequest(lease_duration=Duration(seconds=-1))
     for user, code in (("rita", DENIED), ("nemo", grpc.StatusCode.INVALID_ARGUMENT)):
-        assert await outcome(stub.Heartbeat(bad, metadata=given(user))) is code
+        assert await outcome(stub.Heartbeat(bad, metadata=call_metadata(user))) is code
 
 
 async def test_streams_end_with_their_token(running: Both, stub: Stub) -> None:
     """Streams of others go on."""
     request = pb.WaitForAgreementRequest(targets=[pb.AgreementTarget(name="apps.deployments")])
     rita = (
-        watching(stub, given("rita")),
-        stub.WaitForAgreement(request, metadata=given("rita")),
+        watching(stub, call_metadata("rita")),
+        stub.WaitForAgreement(request, metadata=call_metadata("rita")),
     )
-    ada = watching(stub, given("ada"))
+    ada = watching(stub, call_metadata("ada"))
     for call in (*rita, ada):
         assert await call.read() is not grpc.aio.EOF
     running.front.write_tokens(["ada"])
@@ -176,7 +170,7 @@ async def test_streams_end_with_their_token(running: Both, stub: Stub) -> None:
 
 
 async def test_streams_end_with_their_role(running: Both, stub: Stub) -> None:
-    call = watching(stub, given("rita"))
+    call = watching(stub, call_metadata("rita"))
     assert await call.read() is not grpc.aio.EOF
     running.front.token_file.write_text(f"{TOKENS['rita']},rita,0\n")
     async with asyncio.timeout(WITHIN_S):
@@ -187,7 +181,7 @@ async def test_streams_end_with_their_role(running: Both, stub: Stub) -> None:
 async def test_streams_of_identified_callers_end_when_the_server_stops(
     running: Both, stub: Stub
 ) -> None:
-    calls = [watching(stub, given("rita")) for _ in range(10)]
+    calls = [watching(stub, call_metadata("rita")) for _ in range(10)]
     for call in calls:
         assert await call.read() is not grpc.aio.EOF
     async with asyncio.timeout(WITHIN_S / 2):

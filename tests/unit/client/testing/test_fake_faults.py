@@ -3,7 +3,6 @@
 import http.client
 import json
 import socket
-import ssl
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -327,7 +326,7 @@ def test_it_serves_https(tmp_path: Path) -> None:
     )
     with served as server:
         idle = socket.create_connection(("127.0.0.1", int(server.url.rpartition(":")[2])))
-        context = ssl.create_default_context(cafile=authority.ca_file)
+        context = authority.trusted()
         for _ in range(2):
             host = server.url.removeprefix("https://")
             with closing(http.client.HTTPSConnection(host, context=context)) as connection:

@@ -159,7 +159,7 @@ class Rotating:
 
 @both
 def test_other_tls_settings_need_other_connections(kind: str, authority: Authority) -> None:
-    contexts = [ssl.create_default_context(cafile=authority.ca_file) for _ in range(2)]
+    contexts = [authority.trusted() for _ in range(2)]
     access = Rotating(*contexts)
     tls = server_context(authority.server(["127.0.0.1"]))
     with FakeApiServer(side_by_side(NEW), tls) as server:
