@@ -13,7 +13,7 @@ import pytest
 import zstandard
 from apidiscovery_service.openapi.body import WHOLE_BYTES
 from apidiscovery_service.openapi.crd.problems import MAX_DEPTH, MAX_VALUES
-from crd_manifests import simple
+from crd_manifests import nested_schema, simple
 from fake_api_server import FakeApiServer, aggregated, openapi_routes, served_group, sha512
 from openapi_process import apply, describing, document, index, publication, registry
 from raw_http import RawResponse, get, request
@@ -50,16 +50,9 @@ def wide(count: int) -> dict[str, Any]:
     return {"type": "object", "properties": fields}
 
 
-def deep(levels: int) -> dict[str, Any]:
-    schema: dict[str, Any] = {"type": "object"}
-    for _ in range(levels // 2):
-        schema = {"type": "object", "properties": {"a": schema}}
-    return schema
-
-
 TAKEN = {
     "wide": wide(20_000),
-    "deep": deep(MAX_DEPTH - 4),
+    "deep": nested_schema(MAX_DEPTH - 4),
     "escapes": {"type": "object", "description": "<&>\n" * 50_000},
     "enum": {
         "type": "object",
@@ -67,7 +60,7 @@ TAKEN = {
     },
 }
 REFUSED = {
-    "deep": (deep(2 * MAX_DEPTH), "nest"),
+    "deep": (nested_schema(2 * MAX_DEPTH), "nest"),
     "enum": (
         {"type": "object", "properties": {"a": {"type": "string", "enum": ["x"] * MAX_VALUES}}},
         f"has more than {MAX_VALUES} values",
@@ -170,7 +163,7 @@ def hostile_document(group: str, schema: object) -> bytes:
 
 # What an upstream says in place of a document, and what `/readyz?verbose` has of it.
 UPSTREAM_REFUSED = {
-    "deep": (hostile_document("deep.up.example.com", deep(400)), "nest"),
+    "deep": (hostile_document("deep.up.example.com", nested_schema(400)), "nest"),
     "deepest": (b'{"a":' * 20_000 + b"1" + b"}" * 20_000, "nest"),
     "lists": (b'{"x-a":[' + b"[]," * 5_100_000 + b"1]}", "more than"),
     "cut": (hostile_document("cut.up.example.com", wide(5000))[:-9], "want JSON"),
@@ -184,7 +177,7 @@ UPSTREAM_TAKEN = {
     "wide": hostile_document("wide.up.example.com", wide(20_000)),
     "long": hostile_document("long.up.example.com", {"description": '"' * 1_000_000}),
     "texts": hostile_document("texts.up.example.com", {"description": "<&>\n" * 30_000}),
-    "levels": hostile_document("levels.up.example.com", deep(150)),
+    "levels": hostile_document("levels.up.example.com", nested_schema(150)),
 }
 
 

@@ -19,18 +19,17 @@ import httpx2
 from fake_api_server import (
     NOT_FOUND,
     Answer,
-    FakeApiServer,
     Request,
     aggregated,
     document,
     openapi_routes,
 )
 from media_types import JSON_V2
-from programs import free_port
 
 from tests.robustness import documents
 from tests.robustness.cluster import Replica
 from tests.robustness.history import ClusterRead, ClusterSaid, ColumnRead, History
+from tests.robustness.upstream import Listener
 
 NAMES = ("f0", "f1", "f2")
 POLL_S = 1
@@ -64,19 +63,18 @@ class Flapping:
     def __init__(self, name: str, history: History) -> None:
         self.name = name
         self._history = history
-        self._port = free_port()
+        self._listener = Listener(self._answer)
         self._number = 0
         self._mode = "well"
         self._emptied = set[str]()
         self._well: dict[str, Answer] = {}
-        self._server: FakeApiServer | None = None
 
     @property
     def config(self) -> dict[str, str]:
         """The configuration of the upstream."""
         often = f"{POLL_S}s"
         return {
-            "url": f"http://127.0.0.1:{self._port}",
+            "url": self._listener.url,
             "poll-interval": often,
             "openapi-interval": often,
             "timeout": f"{_TIMEOUT_S}s",
@@ -91,17 +89,12 @@ class Flapping:
         self._mode = mode
         if mode == "refuse":
             self.stop()
-            return
-        if self._server is None:
-            self._server = FakeApiServer(self._answer, port=self._port)
-            self._server.__enter__()
-        self._server.resume()
+        else:
+            self._listener.listen()
 
     def stop(self) -> None:
         """Refuse connections."""
-        if self._server is not None:
-            self._server.__exit__()
-            self._server = None
+        self._listener.refuse()
 
     def _answer(self, request: Request) -> Answer:
         well = self._well.get(request.path, NOT_FOUND)

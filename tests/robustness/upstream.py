@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Self
@@ -17,6 +17,36 @@ POLL_S = 1
 _TIMEOUT_S = 2
 
 
+class Listener:
+    """A fake API server at one address, whether it listens or not.
+
+    Args:
+        answer: Returns the answer of a request.
+    """
+
+    def __init__(self, answer: Callable[[Request], Answer]) -> None:
+        self._answer = answer
+        self._port = free_port()
+        self._server: FakeApiServer | None = None
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._port}"
+
+    def listen(self) -> None:
+        """Take connections, and continue with stalled requests."""
+        if self._server is None:
+            self._server = FakeApiServer(self._answer, port=self._port)
+            self._server.__enter__()
+        self._server.resume()
+
+    def refuse(self) -> None:
+        """Refuse connections."""
+        if self._server is not None:
+            self._server.__exit__()
+            self._server = None
+
+
 class Upstream:
     """An upstream with one group, at one address whether it lives or not.
 
@@ -26,10 +56,9 @@ class Upstream:
 
     def __init__(self) -> None:
         self.value = documents.value(0)
-        self._port = free_port()
+        self._listener = Listener(self._answer)
         self._hangs = False
         self._empty = 0
-        self._server: FakeApiServer | None = None
 
     def __enter__(self) -> Self:
         self.live()
@@ -45,7 +74,7 @@ class Upstream:
         others: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
     ) -> str:
         """Return the configuration of a server that follows it, and has these manifests."""
-        upstream = {"url": f"http://127.0.0.1:{self._port}", "poll-interval": f"{POLL_S}s"}
+        upstream = {"url": self._listener.url, "poll-interval": f"{POLL_S}s"}
         upstream["timeout"] = f"{_TIMEOUT_S}s"
         upstreams = {"far": {**upstream, "openapi": False}, **others}
         local = {"catalog": catalog, "manifests": [str(path) for path in manifests]}
@@ -54,16 +83,11 @@ class Upstream:
     def live(self) -> None:
         """Listen and answer."""
         self._hangs = False
-        if self._server is None:
-            self._server = FakeApiServer(self._answer, port=self._port)
-            self._server.__enter__()
-        self._server.resume()
+        self._listener.listen()
 
     def die(self) -> None:
         """Refuse connections."""
-        if self._server is not None:
-            self._server.__exit__()
-            self._server = None
+        self._listener.refuse()
 
     def hang(self) -> None:
         """Take connections and requests, and answer nothing until `live`."""

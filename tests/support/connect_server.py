@@ -24,7 +24,7 @@ from apidiscovery_service.serving.http.messages import Application
 from apidiscovery_service.serving.unread import UnreadBudget
 from apidiscovery_service.sources.catalog import kubernetes_catalog
 from http_server import running
-from metrics_text import sample_sum
+from metrics_text import Scraped
 from openapi_recipes import APPS_DOCUMENT, APPS_KEY, FakeRecipes
 from waiting import WITHIN_S
 
@@ -33,13 +33,11 @@ GET = f"{DISCOVERY}/GetDiscovery"
 WATCH = f"{DISCOVERY}/WatchDiscovery"
 DOCUMENT = "/apidiscovery.service.v1.OpenAPIService/GetDocument"
 
-# An upper bound for anything here.
-
 END, TRAILERS = 0x02, 0x80
 
 
 @dataclass
-class Connected:
+class Connected(Scraped):
     """A running server and its parts.
 
     Attributes:
@@ -58,14 +56,6 @@ class Connected:
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
-
-    def sample(self, name: str, **labels: str) -> float:
-        """Return a metric as a scrape shows it; 0 when it is absent."""
-        return sample_sum(self.metrics.text().decode(), name, **labels)
-
-    @property
-    def watchers(self) -> float:
-        return self.sample("apidiscovery_grpc_watchers")
 
 
 @asynccontextmanager

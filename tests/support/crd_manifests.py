@@ -98,6 +98,14 @@ def simple(plural: str, group: str = "a.example", **fields: object) -> dict[str,
     }
 
 
+def nested_schema(levels: int) -> dict[str, Any]:
+    """Return a schema of objects within objects, each of which takes two levels."""
+    schema: dict[str, Any] = {"type": "object"}
+    for _ in range(levels // 2):
+        schema = {"type": "object", "properties": {"a": schema}}
+    return schema
+
+
 def crd(document: object) -> CustomResourceDefinition:
     return read_crd(Node(document))
 

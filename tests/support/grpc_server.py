@@ -19,12 +19,10 @@ from apidiscovery_service.serving.grpc import DiscoveryService, GrpcServer
 from apidiscovery_service.serving.grpc.calls import Service
 from google.protobuf.message import Message
 from grpclib.client import Channel
-from metrics_text import sample_sum
+from metrics_text import Scraped
 from waiting import WITHIN_S
 
 SERVICE = "apidiscovery.service.v1.DiscoveryService"
-
-# An upper bound for anything here; a busy machine is many times slower.
 
 _LARGE_BYTES = 64 * 1024 * 1024
 
@@ -37,7 +35,7 @@ WatchCall = grpc.aio.UnaryStreamCall[
 
 
 @dataclass(kw_only=True)
-class GrpcServed:
+class GrpcServed(Scraped):
     """A gRPC server of this process.
 
     Attributes:
@@ -55,10 +53,6 @@ class GrpcServed:
     @property
     def target(self) -> str:
         return f"127.0.0.1:{self.port}"
-
-    def sample(self, name: str, **labels: str) -> float:
-        """Return a metric as a scrape shows it; 0 when it is absent."""
-        return sample_sum(self.metrics.text().decode(), name, **labels)
 
     @asynccontextmanager
     async def running(
@@ -112,10 +106,6 @@ class Served(GrpcServed):
     registry: Registry
     encoding: CurrentEncoding
     statuses: tuple[SourceStatus, ...] = ()
-
-    @property
-    def watchers(self) -> float:
-        return self.sample("apidiscovery_grpc_watchers")
 
     def stub(self) -> AbstractAsyncContextManager[Stub]:
         return self.connected(discovery_pb2_grpc.DiscoveryServiceStub)

@@ -1,7 +1,8 @@
-"""Sums samples in the text of `/metrics`."""
+"""Sums samples in the text of `/metrics`, also of a server of this process."""
 
 import re
 
+from apidiscovery_service.metrics import Metrics
 from raw_http import get
 
 _SAMPLE = re.compile(r"^(\w+)(?:\{(.*)\})? (\S+)$", re.MULTILINE)
@@ -15,6 +16,21 @@ def sample_sum(text: str, name: str, /, **labels: str) -> float:
         for sample, pairs, value in _SAMPLE.findall(text)
         if sample == name and labels.items() <= dict(_LABEL.findall(pairs)).items()
     )
+
+
+class Scraped:
+    """A server of this process, whose metrics are read as a scrape shows them."""
+
+    metrics: Metrics
+
+    def sample(self, name: str, **labels: str) -> float:
+        """Return a metric; 0 when it is absent."""
+        return sample_sum(self.metrics.text().decode(), name, **labels)
+
+    @property
+    def watchers(self) -> float:
+        """The number of open watches of discovery and of fleets."""
+        return self.sample("apidiscovery_grpc_watchers")
 
 
 def total(port: int, name: str, /, **labels: str) -> float:

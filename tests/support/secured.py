@@ -42,6 +42,7 @@ from apidiscovery_service.serving.unread import UnreadBudget
 from apidiscovery_service.sources.catalog import kubernetes_catalog
 from certificates import Authority, KeyPair
 from fleet_clusters import cluster, fleet_of
+from metrics_text import Scraped
 from openapi_recipes import APPS_DOCUMENT, APPS_KEY, FakeRecipes
 from waiting import WITHIN_S
 
@@ -64,7 +65,7 @@ GRANTS = (
 
 
 @dataclass
-class Secured:
+class Secured(Scraped):
     """Running servers and their parts."""
 
     folder: Path

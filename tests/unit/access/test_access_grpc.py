@@ -22,7 +22,6 @@ from apidiscovery_service.serving.grpc.discovery import SERVICE
 from google.rpc import error_details_pb2  # pyright: ignore[reportMissingTypeStubs]
 from grpc_errors import details_of, refusal
 from grpc_reflection.v1alpha import reflection, reflection_pb2
-from metrics_text import sample_sum
 from openapi_recipes import APPS_KEY
 from secured import TOKENS, Metadata, Secured, call_metadata, secured
 from waiting import WITHIN_S, until
@@ -143,11 +142,6 @@ async def test_the_server_answers_only_the_front(served: Secured) -> None:
                 assert await outcome(call, channel, call_metadata("ada")) is NOBODY
 
 
-def watchers(served: Secured) -> float:
-    """Return how many watches the server has, as a scrape shows it."""
-    return sample_sum(served.metrics.text().decode(), "apidiscovery_grpc_watchers")
-
-
 async def ended(call: Any) -> tuple[grpc.StatusCode, str]:  # noqa: ANN401 - a call
     """Return the status of a stream that ends."""
     async with asyncio.timeout(WITHIN_S):
@@ -164,7 +158,7 @@ async def test_a_watch_ends_with_its_token(served: Secured) -> None:
         served.write_tokens(["ada"])
         assert await ended(rita) == (NOBODY, "the bearer token is not known")
         assert not ada.done()
-        await until(lambda: watchers(served) == 1)
+        await until(lambda: served.watchers == 1)
         ada.cancel()
 
 
@@ -182,9 +176,9 @@ async def test_a_watch_whose_caller_does_not_read_ends_too(served: Secured) -> N
         calls = [watching(channel, call_metadata("rita")) for _ in range(3)]
         for call in calls:
             await call.initial_metadata()
-        await until(lambda: watchers(served) == 3)
+        await until(lambda: served.watchers == 3)
         served.access.use_tokens(Tokens())
-        await until(lambda: not watchers(served), within_s=10)
+        await until(lambda: not served.watchers, within_s=10)
         for call in calls:
             call.cancel()
 

@@ -32,7 +32,6 @@ from grpc_errors import refusal
 from grpc_server import next_message
 from hypothesis import given
 from hypothesis import strategies as st
-from metrics_text import sample_sum
 from waiting import WITHIN_S
 
 APPS = group("apps", "Job", versions=("v2", "v1"))
@@ -192,7 +191,7 @@ async def test_watchers_are_counted_and_get_the_same(served: Served, stub: Stub)
         received = [Received(), Received()]
         for call, each in zip((one, other), received, strict=True):
             await taken(call, each)
-        assert sample_sum(served.metrics.text().decode(), "apidiscovery_grpc_watchers") == 2
+        assert served.watchers == 2
         served.fleet.update([cluster("north", OTHER)])
         told = [await taken(call, each) for call, each in zip((one, other), received, strict=True)]
     assert told == [served.fleet.scope().matrix()] * 2

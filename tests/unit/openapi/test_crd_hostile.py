@@ -9,6 +9,7 @@ from apidiscovery_service.openapi.crd import problems, schema_fields, structural
 from apidiscovery_service.openapi.crd.problems import MAX_DEPTH, MAX_PROBLEMS, MAX_VALUES
 from apidiscovery_service.openapi.errors import InvalidOpenAPI
 from crd_goldens import thing_document
+from crd_manifests import nested_schema
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -33,17 +34,9 @@ def made(schema: object) -> dict[str, Any]:
     return document
 
 
-def nested(levels: int) -> dict[str, Any]:
-    """Return a schema of objects within objects, each of which takes two levels."""
-    schema: dict[str, Any] = {"type": "object"}
-    for _ in range(levels // 2):
-        schema = {"type": "object", "properties": {"a": schema}}
-    return schema
-
-
 class TestDepth:
     def test_as_deep_as_allowed_is_published(self) -> None:
-        schema = made(nested(MAX_DEPTH - 2))["components"]["schemas"]["example.a.v1.Thing"]
+        schema = made(nested_schema(MAX_DEPTH - 2))["components"]["schemas"]["example.a.v1.Thing"]
         depth = 0
         while "a" in schema.get("properties", {}):
             schema, depth = schema["properties"]["a"], depth + 1
@@ -54,7 +47,7 @@ class TestDepth:
         with pytest.raises(
             InvalidOpenAPI, match=f"things.a.example: is nested more than {MAX_DEPTH}"
         ) as caught:
-            made(nested(levels))
+            made(nested_schema(levels))
         assert caught.value.path == PATH
 
     @pytest.mark.parametrize("word", ["default", "example", "enum", "x-stranger"])
@@ -66,7 +59,7 @@ class TestDepth:
             made({"type": "object", word: value})
 
     def test_depth_beyond_the_recursion_limit_is_refused(self) -> None:
-        schema: dict[str, Any] = nested(100_000)
+        schema: dict[str, Any] = nested_schema(100_000)
         assert list(structural.violations(schema, PATH)) == [
             (PATH, f"is nested more than {MAX_DEPTH} levels deep")
         ]

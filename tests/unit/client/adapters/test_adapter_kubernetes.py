@@ -12,6 +12,7 @@ from apidiscovery_client.adapters.kubernetes import ApiDiscoverer, apidiscovery_
 from apidiscovery_client.testing import FakeApiServer, group, resource
 from certificates import Authority
 from custom_groups import custom_groups
+from dynamic_resources import properties
 from kubernetes import client as kube
 from kubernetes.dynamic import DynamicClient, ResourceList
 from kubernetes.dynamic.exceptions import (
@@ -44,14 +45,6 @@ def lazy(url: str, folder: Path) -> Any:  # noqa: ANN401 - the same
     return cast("Any", DynamicClient)(api_client(url), cache_file=str(folder / "lazy.json"))
 
 
-def told(resources: Any) -> list[dict[str, Any]]:  # noqa: ANN401 - the same
-    """Return all properties of resources but the hash that aggregated documents do not have."""
-    found = [one.to_dict() for one in resources]
-    for one in found:
-        one.pop("storageVersionHash", None)
-    return found
-
-
 def test_every_resource_is_what_the_packages_own_discoverer_makes_of_it(tmp_path: Path) -> None:
     with FakeApiServer() as fake:
         fake.add(*custom_groups())
@@ -60,7 +53,7 @@ def test_every_resource_is_what_the_packages_own_discoverer_makes_of_it(tmp_path
         assert list(ours.api_groups) == list(theirs.api_groups)
     assert len(pairs) > 200
     for some, others in pairs:
-        assert told(some) == told(others)
+        assert properties(some) == properties(others)
         for mine, other in zip(some, others, strict=True):
             if not isinstance(mine, ResourceList):
                 assert urls(mine) == urls(other)
@@ -93,7 +86,7 @@ def test_a_query_finds_what_the_packages_own_finds(fake: FakeApiServer, tmp_path
         {"kind": "deployment"},
     ]
     for query in queries:
-        assert told(ours.search(**query)) == told(theirs.search(**query)), query
+        assert properties(ours.search(**query)) == properties(theirs.search(**query)), query
 
 
 def test_the_first_look_up_takes_two_requests_and_the_next_none(fake: FakeApiServer) -> None:
@@ -375,7 +368,7 @@ def test_the_real_service_answers_as_it_answers_the_packages_own(
     server: Server, tmp_path: Path
 ) -> None:
     ours, theirs = dynamic(server.url).resources, lazy(server.url, tmp_path).resources
-    assert [told(some) for some in ours] == [told(some) for some in theirs]
+    assert [properties(some) for some in ours] == [properties(some) for some in theirs]
     assert ours.discovery.traffic.requests == 2
     ours.invalidate_cache()
     assert ours.discovery.traffic.not_modified == 2

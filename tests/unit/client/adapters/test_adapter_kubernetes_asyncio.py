@@ -13,6 +13,7 @@ from apidiscovery_client.adapters.kubernetes_asyncio import ApiDiscoverer, apidi
 from apidiscovery_client.testing import FakeApiServer, group, resource
 from certificates import Authority
 from custom_groups import custom_groups
+from dynamic_resources import properties
 from kubernetes_asyncio import client as kube
 from kubernetes_asyncio.dynamic import DynamicClient
 from kubernetes_asyncio.dynamic.discovery import EagerDiscoverer
@@ -44,16 +45,8 @@ async def dynamic(
         yield client
 
 
-def told(resources: Any) -> list[dict[str, Any]]:  # noqa: ANN401 - not typed well
-    """Return all properties of resources but the hash that aggregated documents do not have."""
-    found = [one.to_dict() for one in resources]
-    for one in found:
-        one.pop("storageVersionHash", None)
-    return found
-
-
 def flat(tree: Any) -> list[dict[str, Any]]:  # noqa: ANN401 - the same
-    return told(
+    return properties(
         one
         for groups in tree.values()
         for versions in groups.values()

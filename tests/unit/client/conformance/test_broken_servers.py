@@ -14,6 +14,7 @@ from apidiscovery_cli.conformance.running import CHECKS, Report, run
 from apidiscovery_cli.conformance.subject import Subject
 from apidiscovery_service.extension_server import ApiGroup, ApiVersion, discovery_app
 from apidiscovery_service.serving.http.messages import Application
+from conformance_reports import numbers
 from conforming import SHELVES, extension, kube_apiserver
 from http_server import served
 from media_types import JSON_V2, PROTOBUF_V2
@@ -424,10 +425,6 @@ async def server() -> AsyncGenerator[tuple[Tampered, str]]:
 async def report_of(app: Application) -> Report:
     async with served(app) as url:
         return await asyncio.to_thread(run, Endpoint(url=url))
-
-
-def numbers(report: Report, outcome: CheckOutcome) -> set[int]:
-    return {result.check.number for result in report.of(outcome)}
 
 
 @pytest.mark.parametrize("broken", FAULTS, ids=lambda broken: broken.what.replace(" ", "-"))
