@@ -109,7 +109,7 @@ def test_clients_that_never_read_are_cut_off(serve: Serve) -> None:
         )
         assert idle.get("/livez").http_version == "HTTP/2"
         for sent in (b"", b"GET /api", H2_PREFACE, H2_PREFACE[:10]):
-            stuck = stack.enter_context(socket.create_connection(address, 30))
+            stuck = stack.enter_context(socket.create_connection(address, WITHIN_S))
             stuck.sendall(sent)
         server.stop(within_s=DRAIN_S + 15)  # otherwise never
 

@@ -18,7 +18,7 @@ from media_types import JSON_V2
 from metrics_text import total
 from raw_http import RawResponse, get
 from server import Serve, Server
-from waiting import eventually
+from waiting import WITHIN_S, eventually
 
 # The lease of a claim, and what finding out and taking over may take besides.
 TAKEOVER_S = 30.0
@@ -44,7 +44,7 @@ def apply(server: Server, *plurals: str) -> None:
         manifests = [
             registry_pb2.ApplyRequest.Manifest(content=json.dumps(crd).encode()) for crd in crds
         ]
-        stub.Apply(registry_pb2.ApplyRequest(manifests=manifests), timeout=30)
+        stub.Apply(registry_pb2.ApplyRequest(manifests=manifests), timeout=WITHIN_S)
 
 
 def document(server: Server) -> RawResponse:

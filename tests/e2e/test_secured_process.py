@@ -372,7 +372,7 @@ def serial(secured: Secured, port: int) -> int:
     """Return the serial number of the certificate that a new connection is shown."""
     context = secured.authority.trusted()
     with (
-        socket.create_connection(("127.0.0.1", port), 30) as plain,
+        socket.create_connection(("127.0.0.1", port), WITHIN_S) as plain,
         context.wrap_socket(plain, server_hostname="localhost") as connection,
     ):
         shown = connection.getpeercert()
@@ -503,5 +503,5 @@ def connect(clients: ExitStack, server: Server, authority: Authority) -> None:
     )
     assert next(iter(watch)).changes.etag
     for port in (server.http_port, int(server.grpc.rpartition(":")[2])):
-        plain = clients.enter_context(socket.create_connection(("127.0.0.1", port), 30))
+        plain = clients.enter_context(socket.create_connection(("127.0.0.1", port), WITHIN_S))
         clients.enter_context(tls.wrap_socket(plain, server_hostname="localhost"))

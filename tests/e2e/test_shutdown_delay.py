@@ -76,7 +76,7 @@ def test_over_http_2_no_request_is_lost_and_the_delay_ends_by_itself(serve: Serv
     server = serve("--shutdown-delay", "100ms", "--log-format", "json")
     state = h2.connection.H2Connection()
     state.initiate_connection()
-    with socket.create_connection(("127.0.0.1", server.http_port), 30) as connection:
+    with socket.create_connection(("127.0.0.1", server.http_port), WITHIN_S) as connection:
         received = frames(connection)
         connection.sendall(request(state, 1))
         assert (HEADERS, 1) in received

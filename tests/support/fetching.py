@@ -15,6 +15,7 @@ from apidiscovery_client._interfaces import FetchedSnapshot, Traffic
 from apidiscovery_client._server import Server
 from apidiscovery_client.transports.async_http import AsyncHttpTransport
 from apidiscovery_client.transports.http import HttpTransport
+from waiting import WITHIN_S
 
 KINDS = ("asyncio", "blocking")
 
@@ -92,7 +93,7 @@ def fetching(
 
     `closes_first` is called before the transport is closed.
     """
-    server = Server(url=server, request_timeout_s=30) if isinstance(server, str) else server
+    server = Server(url=server, request_timeout_s=WITHIN_S) if isinstance(server, str) else server
     before = client_threads()
     made = _Blocking(server, options) if kind == "blocking" else _Asyncio(server, options)
     try:

@@ -15,6 +15,7 @@ from apidiscovery_service.kube.go_json import JSONValue
 from apidiscovery_service.openapi.body import pack
 from apidiscovery_service.openapi.recipe import Recipe
 from apidiscovery_service.openapi.v2.merge import Merged, TooLarge
+from waiting import WITHIN_S
 
 APPS_KEY = "apis/apps/v1"
 APPS_DOCUMENT = b'{"openapi":"3.0.0","info":{"title":"apps","version":"v1"},"paths":{}}'
@@ -141,7 +142,7 @@ class FakeWorkers:
     ) -> Merged:
         assert not packaged
         self.merging.set()
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(WITHIN_S):
             await self.go_on.wait()
         parts: list[bytes] = []
         for key, packed in documents:

@@ -6,6 +6,8 @@ import struct
 from collections.abc import Iterable, Sequence
 from typing import Self
 
+from waiting import WITHIN_S
+
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 DATA, HEADERS, RST_STREAM, SETTINGS, PING, GOAWAY, WINDOW_UPDATE, CONTINUATION = (
     0, 1, 3, 4, 6, 7, 8, 9,
@@ -79,7 +81,7 @@ class RawHttp2:
         tls: ssl.SSLContext | None = None,
     ) -> None:
         self._socket = socket.create_connection(
-            ("127.0.0.1", port), timeout=30, source_address=(source, 0)
+            ("127.0.0.1", port), timeout=WITHIN_S, source_address=(source, 0)
         )
         if tls is not None:
             self._socket = tls.wrap_socket(self._socket, server_hostname="127.0.0.1")

@@ -27,7 +27,7 @@ from certificates import Authority
 from command_line import Outcome
 from programs import kubectl, run_apidiscovery
 from repository import ROOT
-from waiting import eventually
+from waiting import WITHIN_S, eventually
 
 VARIABLE = "APIDISCOVERY_KUBE_APISERVER"
 
@@ -136,7 +136,7 @@ def get(url: str, accept: str, *, etag: str = "", method: str = "GET") -> Answer
 
 def _answer(request: urllib.request.Request, trust: ssl.SSLContext | None = None) -> Answer:
     try:
-        answer = urllib.request.urlopen(request, context=trust, timeout=30)  # noqa: S310 - as above
+        answer = urllib.request.urlopen(request, context=trust, timeout=WITHIN_S)  # noqa: S310 - as above
     except urllib.error.HTTPError as error:
         answer = error
     with answer:

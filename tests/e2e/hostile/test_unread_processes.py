@@ -18,7 +18,7 @@ from google.protobuf.message import Message
 from media_types import JSON_V2
 from raw_http2 import RawHttp2, call, get
 from server import Serve, Server, serving
-from waiting import eventually
+from waiting import WITHIN_S, eventually
 
 pytestmark = pytest.mark.skipif(
     not Path("/proc/self/status").exists(), reason="memory is told by Linux's /proc"
@@ -59,10 +59,10 @@ class Callers:
         host, _, port = self.server.http.rpartition(":")
         source = ("127.0.0.9", 0)
         asking = (
-            http.client.HTTPConnection(host, int(port), timeout=30, source_address=source)
+            http.client.HTTPConnection(host, int(port), timeout=WITHIN_S, source_address=source)
             if self.good is None
             else http.client.HTTPSConnection(
-                host, int(port), timeout=30, source_address=source, context=self.good
+                host, int(port), timeout=WITHIN_S, source_address=source, context=self.good
             )
         )
         try:

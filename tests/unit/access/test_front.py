@@ -20,7 +20,7 @@ from apidiscovery_service.access.limits import CallerLimits
 from apidiscovery_service.errors import InvalidConfiguration
 from apidiscovery_service.serving.front import Certificates, Front, FrontMetrics, follow
 from certificates import Authority, KeyPair
-from waiting import until
+from waiting import WITHIN_S, until
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
@@ -103,7 +103,7 @@ async def served(tmp_path: Path) -> AsyncIterator[Fronted]:
 
 async def closed(reader: asyncio.StreamReader) -> bool:
     """Say whether the other side has ended the connection, in one way or another."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(WITHIN_S):
         try:
             return await reader.read(1) == b""
         except (ConnectionError, ssl.SSLError):
@@ -125,7 +125,7 @@ async def test_every_byte_arrives_in_both_directions(served: Fronted) -> None:
             writer.write(data[start : start + 100_003])
             await writer.drain()
 
-    async with asyncio.timeout(30), asyncio.TaskGroup() as tasks:
+    async with asyncio.timeout(WITHIN_S), asyncio.TaskGroup() as tasks:
         tasks.create_task(send())
         back = await reader.readexactly(len(data))
     assert hashlib.sha256(back).digest() == hashlib.sha256(data).digest()
@@ -142,7 +142,7 @@ async def test_the_last_bytes_of_a_server_arrive(tmp_path: Path) -> None:
     async with fronted(tmp_path, speak) as served:
         reader, writer = await served.connect()
         writer.write(b"x")
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(WITHIN_S):
             assert len(await reader.read()) == MANY
         await close(writer)
 
@@ -162,7 +162,7 @@ async def test_a_server_learns_that_a_client_has_gone(tmp_path: Path) -> None:
         writer.write(b"x")
         assert await reader.readexactly(1) == b"x"
         writer.transport.abort()
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(WITHIN_S):
             await ended.wait()
         await served.until_open(0)
 
@@ -250,7 +250,7 @@ async def test_a_handshake_that_takes_too_long_is_cut(tmp_path: Path) -> None:
 async def test_a_request_without_tls_gets_an_answer_in_plain_http(served: Fronted) -> None:
     reader, writer = await asyncio.open_connection(served.host, served.front.port)
     writer.write(b"GET /version HTTP/1.1\r\nHost: localhost\r\n\r\n")
-    answer = await asyncio.wait_for(reader.read(), 30)
+    answer = await asyncio.wait_for(reader.read(), WITHIN_S)
     writer.close()
     assert answer.endswith(b"\r\n\r\nClient sent an HTTP request to an HTTPS server.\n")
     assert answer.startswith(b"HTTP/1.0 400 Bad Request\r\n")
@@ -319,7 +319,7 @@ async def test_a_front_without_certificates_does_the_same_without_tls(tmp_path: 
         reader, writer = streams[0]
         writer.write(b"x" * MANY)
         writer.write_eof()
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(WITHIN_S):
             assert len(await reader.read()) == MANY
         writer = streams[1][1]
         writer.write(b"x")

@@ -25,6 +25,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Mount, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
+from waiting import WITHIN_S
 
 GROUPS = [ApiGroup("example.dev", [ApiVersion("v1", [ApiResource("widgets", "Widget")])])]
 PATH = "/apis/example.dev/v1/widgets"
@@ -79,10 +80,10 @@ async def test_a_signal_ends_requests_and_then_the_lifespan(
     async with httpx2.AsyncClient(base_url=url, trust_env=False) as http:
         assert (await http.get("/apis/example.dev")).json()["kind"] == "APIGroup"
         asking = asyncio.create_task(http.get(PATH))
-        await asyncio.wait_for(asked.wait(), 30)
+        await asyncio.wait_for(asked.wait(), WITHIN_S)
         os.kill(os.getpid(), number)
         assert (await asking).json() == {"database": "open"}
-    await asyncio.wait_for(serving, 30)
+    await asyncio.wait_for(serving, WITHIN_S)
     assert events == ["started", "answered", "ended"]
 
 
@@ -109,7 +110,7 @@ async def test_an_application_without_lifespan_is_served(
     async with httpx2.AsyncClient(base_url=url, trust_env=False) as http:
         assert (await http.get("/")).status_code == 204
     os.kill(os.getpid(), signal.SIGTERM)
-    await asyncio.wait_for(serving, 30)
+    await asyncio.wait_for(serving, WITHIN_S)
 
 
 def test_a_process_ends_with_the_lifespan(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from apidiscovery_service.openapi.recipe import Recipe
 from fake_api_server import sha512
 from openapi_recipes import FakeRecipes, recipes_of
 from structlog.testing import capture_logs
-from waiting import until
+from waiting import WITHIN_S, until
 
 pytestmark = pytest.mark.usefixtures("fake_workers")
 
@@ -155,7 +155,7 @@ async def test_a_document_that_never_arrives_is_replaced(monkeypatch: pytest.Mon
     monkeypatch.setattr(making, "_TURN_S", 0.001)
     monkeypatch.setattr(making, "_TIMEOUT_S", 0.5)
     documents = Documents(recipes)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(WITHIN_S):
         index = await documents.index()
     late = {key for key in keys if index.notes.get(key)}
     assert late == recipes.hanging
@@ -176,7 +176,7 @@ async def test_a_document_that_does_not_arrive_delays_no_others(
         recipes.texts[f"g{number}.example"][key] = b"{}"
     recipes.hanging = set(keys[:20])
     documents.changed(f"g{number}.example" for number in range(30))
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(WITHIN_S):
         await asyncio.gather(*map(documents.body, keys[20:]))
         first, second = await documents.index(), await documents.index()
         third = await documents.index()
@@ -199,7 +199,7 @@ async def test_the_first_index_lists_slow_documents_without_a_hash(
     recipes.hanging.add(slow)
     monkeypatch.setattr(documents_module, "_INDEX_WAIT_S", 2.0)
     documents = Documents(recipes)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(WITHIN_S):
         index = await documents.index()
         monkeypatch.setattr(documents_module, "_INDEX_WAIT_S", 1000.0)
         assert await documents.index() is index  # it waits for the same but once
@@ -261,7 +261,7 @@ async def test_a_retry_changes_nothing_until_it_succeeds(
     monkeypatch.setattr(making, "_RETRY_S", 0.0)
     before = await documents.index()
     recipes.hanging.add(key)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(WITHIN_S):
         assert await documents.index() is before
         await recipes.until_begun(key, 2)
         assert await documents.index() is before

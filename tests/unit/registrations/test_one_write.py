@@ -32,6 +32,7 @@ from registration_setup import ANYBODY, apply, conditions, content, crd, stored,
 from registry_server import Replica, following
 from repository import GOLDEN
 from store_wrapper import StoreWrapper
+from waiting import WITHIN_S
 
 WIDGETS = key_of(RegistrationKind.CRD, "widgets.example.com")
 
@@ -275,7 +276,7 @@ async def test_concurrent_applies_of_several_groups_do_not_deadlock() -> None:
         return with_metadata(crd(group=group), name=f"widgets.{group}")
 
     groups = [f"g{number}.example" for number in range(5)]
-    async with following(Replica()) as (replica,), asyncio.timeout(30):
+    async with following(Replica()) as (replica,), asyncio.timeout(WITHIN_S):
         await asyncio.gather(
             *(apply(replica, *map(of, random.sample(groups, 5))) for _ in range(20))
         )

@@ -32,7 +32,7 @@ from apidiscovery_service.store.memory import MemoryStore
 from registration_setup import ANYBODY, CURRENT, crd, manifest, with_metadata
 from registry_server import Replica, expiring, following
 from store_wrapper import DisturbedStore, once
-from waiting import until
+from waiting import WITHIN_S, until
 
 ALICE, BOB = Requester(Caller("alice")), Requester(Caller("bob"))
 STALE = {"v1": Freshness.STALE}
@@ -208,7 +208,7 @@ async def test_a_former_holder_of_the_claim_cannot_mark_owners(replica: Replica)
     await replica.store.delete("claims/owners")
     await replica.store.put("claims/owners", b"two")
     with pytest.raises(Fenced):
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(WITHIN_S):
             await replica.registrations.expire_owners(Guard(entry.key, entry.created))
     assert (await owner_of(replica)).stale_since == ""
 

@@ -26,6 +26,7 @@ from apidiscovery_service.store import (
 )
 from apidiscovery_service.store.memory import MemoryStore
 from store_wrapper import InterruptedStore, RestorableStore
+from waiting import WITHIN_S
 
 PREFIX = "storageversions/"
 NAME = "apps.deployments"
@@ -87,7 +88,7 @@ async def created(collection: Collection, name: str = NAME) -> StoredObject:
 
 
 async def take(events: AsyncGenerator[Event], count: int) -> list[Event]:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(WITHIN_S):
         return [await anext(events) for _ in range(count)]
 
 

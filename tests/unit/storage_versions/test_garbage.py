@@ -11,7 +11,7 @@ from apidiscovery_service.store import Fenced
 from apidiscovery_service.store.memory import MemoryStore
 from storage_version_replicas import Replica, lease_key, object_key, ticking, writes
 from store_wrapper import DisturbedStore, failing
-from waiting import until
+from waiting import WITHIN_S, until
 
 JOBS = "apps.jobs"
 
@@ -196,7 +196,7 @@ async def test_nothing_is_removed_after_the_claim_is_lost(
     assert await only(replica, a, b)
     async with replica.following():
         with pytest.raises(Fenced):
-            await asyncio.wait_for(replica.garbage.collect(guard), 30)
+            await asyncio.wait_for(replica.garbage.collect(guard), WITHIN_S)
 
 
 # Finalizers.

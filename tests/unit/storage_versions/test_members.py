@@ -22,7 +22,7 @@ from apidiscovery_service.store import ABSENT, Fenced, Guard, StoreUnavailable
 from apidiscovery_service.store.memory import MemoryStore
 from storage_version_replicas import NOON, Replica, end, lease_key, object_key, ticking, writes
 from store_wrapper import DisturbedStore, failing, once
-from waiting import until
+from waiting import WITHIN_S, until
 
 NODE_1 = "apiserver-lgabes5ywnaqeagh5dny4zlzs4"
 
@@ -306,7 +306,7 @@ async def test_a_renewal_at_the_last_moment_wins(replica: Replica, store: Distur
         await replica.beat("node-1", duration_s=1)
         store.before = once("delete", lease_key(NODE_1), renew)
         async with expiring(replica.expiry, guard):
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(WITHIN_S):
                 await renewed.wait()
             await asyncio.sleep(0.1)
             assert await replica.leases.read(NODE_1) is not None
@@ -337,7 +337,7 @@ async def test_nothing_is_removed_after_the_claim_is_lost(
     await store.delete(guard.key)
     async with replica.following():
         await replica.beat("node-1", duration_s=1)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(WITHIN_S):
             with pytest.raises(Fenced):
                 await replica.expiry.expire(guard)
     assert await replica.leases.read(NODE_1) is not None

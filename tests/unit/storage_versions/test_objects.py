@@ -17,6 +17,7 @@ from apidiscovery_service.store import Store
 from apidiscovery_service.store.memory import MemoryStore
 from rest_objects import NAME, PREFIX, Clock, changed, named, refusal, said
 from store_wrapper import DisturbedStore
+from waiting import WITHIN_S
 
 RESOURCE = f'storageversions.internal.apiserver.k8s.io "{NAME}"'
 MODIFIED = (
@@ -342,7 +343,7 @@ async def test_no_patch_is_lost_to_another(objects: Objects) -> None:
 
         await objects.patch(NAME, change)
 
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(WITHIN_S):
         await asyncio.gather(*(label(number) for number in range(20)))
     now = await objects.get(NAME)
     assert metadata_of(now)["labels"] == {f"l{number}": "x" for number in range(20)}

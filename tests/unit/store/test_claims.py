@@ -26,7 +26,7 @@ from apidiscovery_service.store.memory import MemoryStore
 from apidiscovery_service.waiting import Wakeup
 from store_wrapper import StoreWrapper
 from structlog.testing import capture_logs
-from waiting import until
+from waiting import WITHIN_S, until
 
 Open = Callable[[], Awaitable[Store]]
 
@@ -271,7 +271,7 @@ async def test_work_that_fails_begins_again_after_a_pause(open_another: Open) ->
 
     process = Process("a", await open_another(), LONG_S)
     process.claims.register("polling", work)
-    async with running(process), asyncio.timeout(30):
+    async with running(process), asyncio.timeout(WITHIN_S):
         await again.wait()
     assert moments[1] - moments[0] >= 0.1
     assert moments[2] - moments[1] >= 0.1

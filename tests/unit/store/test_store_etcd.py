@@ -42,6 +42,7 @@ from certificates import Authority, KeyPair
 from etcd import EtcdServer, etcd_members
 from programs import free_port
 from proxies import TcpProxy
+from waiting import WITHIN_S
 
 USUAL = EtcdOptions()
 QUICK = EtcdOptions(connect_timeout_s=1.0, request_timeout_s=2.0)
@@ -77,14 +78,14 @@ async def compact(endpoint: str, revision: int) -> None:
 
 
 async def next_changes(batches: AsyncGenerator[Batch]) -> tuple[Change, ...]:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(WITHIN_S):
         while not (changes := (await anext(batches)).changes):
             pass  # such a batch comes every two seconds
     return changes
 
 
 async def until_available(call: Callable[[], Awaitable[object]]) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(WITHIN_S):
         while True:
             with contextlib.suppress(StoreUnavailable):
                 await call()
@@ -203,7 +204,7 @@ class View:
     async def until(self, known: dict[str, bytes]) -> float:
         """Return how many seconds it took until this is known."""
         begun = time.monotonic()
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(WITHIN_S):
             await self._news.until(lambda: self.known == known)
         return time.monotonic() - begun
 
@@ -494,6 +495,6 @@ async def test_a_cancellation_ends_a_call_whose_connection_breaks_at_that_moment
     calling = asyncio.create_task(connection.call(call, again=True))
     await call.begun.wait()
     calling.cancel()
-    await asyncio.wait([calling], timeout=30.0)
+    await asyncio.wait([calling], timeout=WITHIN_S)
     assert calling.cancelled()
     await connection.close()

@@ -24,6 +24,7 @@ from apidiscovery_service.store import (
 from apidiscovery_service.store.sqlite import SqliteStore
 from apidiscovery_service.store.sqlite_opening import SCHEMA_VERSION
 from repository import ROOT
+from waiting import WITHIN_S, until
 
 # Writes for ever, and says what was acknowledged.
 WRITER = """
@@ -292,7 +293,7 @@ async def test_a_long_lock_of_another_program_makes_the_store_unavailable(
 
 
 async def first(store: Store, after: int) -> tuple[Change, ...]:
-    async with contextlib.aclosing(store.watch("", after)) as batches, asyncio.timeout(30):
+    async with contextlib.aclosing(store.watch("", after)) as batches, asyncio.timeout(WITHIN_S):
         return (await anext(batches)).changes
 
 
@@ -395,9 +396,7 @@ async def test_own_writes_and_those_of_others_arrive_in_order_and_once(path: Pat
         await writer.put("b", b"beside")
         entry = await writer.put(f"a/{place % 5}", str(place).encode())
         latest[entry.key] = entry.revision
-    async with asyncio.timeout(30):
-        while dict(seen) != latest:  # noqa: ASYNC110 - what is watched has no event
-            await asyncio.sleep(0.01)
+    await until(lambda: dict(seen) == latest, "the watch has told of every entry")
     watching.cancel()
     revisions = [revision for _, revision in seen]
     assert revisions == sorted(set(revisions))

@@ -21,7 +21,7 @@ from apidiscovery_service.sources.upstreams.endpoint import Endpoint
 from certificates import Authority
 from fake_api_server import Answer, FakeApiServer, server_context
 from upstream_setup import answer_of
-from waiting import until
+from waiting import WITHIN_S, until
 
 OK = Answer(b"{}")
 V1 = "client.authentication.k8s.io/v1"
@@ -231,7 +231,7 @@ async def test_the_output_of_a_program_is_bounded(tmp_path: Path, word: str) -> 
     """And so is the time that it takes to look through it."""
     chatty = f"import sys; sys.stderr.write('{word}' * 1000000); exit(1)"
     source = plugin(program(tmp_path, f'exec {sys.executable} -c "{chatty}"'))
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(WITHIN_S):
         assert len(await failure(source)) < 1000
 
 

@@ -14,6 +14,7 @@ from apidiscovery_client.model import Snapshot, Stale
 from apidiscovery_client.testing import FakeApiServer, group, resource
 from apidiscovery_formats.matrix import Agreement, Freshness, Matrix
 from kubectl_config import several, write
+from waiting import WITHIN_S
 
 WIDGETS = group("example.com", v1=[resource("widgets", "Widget")])
 NEWER = group("example.com", v2=[resource("widgets", "Widget")], v1=[resource("widgets", "Widget")])
@@ -111,7 +112,7 @@ async def test_a_watch_tells_what_changes_after_all_that_is_there(
     async with (
         AsyncFleet({"east": east.url, "west": west.url}) as fleet,
         aclosing(fleet.watch(interval_s=0.01)) as deltas,
-        asyncio.timeout(30),
+        asyncio.timeout(WITHIN_S),
     ):
         first = await anext(deltas)
         west.add(group("stable.example.com", v1=[resource("crontabs", "CronTab")]))
