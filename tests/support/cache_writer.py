@@ -17,7 +17,7 @@ from apidiscovery_client._interfaces import FetchedSnapshot
 from apidiscovery_client._writing import etag_of, write_aggregated
 from apidiscovery_client.cache import DiskCache
 from apidiscovery_client.model import Group, GroupVersion, Resource, Snapshot, Version
-from held_samples import SERVER, WHEN
+from snapshot_samples import SERVER, WHEN
 
 
 def held_with(name: str, resources: int) -> FetchedSnapshot:

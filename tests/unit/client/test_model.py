@@ -14,7 +14,7 @@ from apidiscovery_client.model import (
     Unknown,
     Version,
 )
-from held_samples import SINCE, builtin_held, crds_held, troubled_held
+from snapshot_samples import SINCE, builtin_held, crds_held, troubled_held
 
 EXTRA = {"more": {"of": ["it"]}}
 

@@ -16,7 +16,7 @@ import pytest
 from apidiscovery_client._interfaces import FetchedSnapshot
 from apidiscovery_client.cache import DiskCache, key
 from cache_writer import held_with
-from held_samples import SERVER, WHEN, crds_held
+from snapshot_samples import SERVER, WHEN, crds_held
 from waiting import WITHIN_S
 
 KEY = key(SERVER, "somebody")

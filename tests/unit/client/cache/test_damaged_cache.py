@@ -14,8 +14,8 @@ from apidiscovery_client._writing import etag_of, write_aggregated
 from apidiscovery_client.cache import DiskCache, key
 from apidiscovery_client.cache.file_format import UntrustedFileError, make_entry, read, write
 from apidiscovery_client.model import CURRENT, GroupVersion, Version
-from held_samples import SERVER, edge_held, grpc_held, troubled_held
 from media_types import JSON_V2
+from snapshot_samples import SERVER, edge_held, grpc_held, troubled_held
 
 KEY = key(SERVER, "somebody")
 OTHER_KEY = key(SERVER, "somebody else")

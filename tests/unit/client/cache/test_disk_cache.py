@@ -18,7 +18,10 @@ from apidiscovery_client._writing import etag_of, write_aggregated
 from apidiscovery_client.cache import DiskCache, default_folder, key
 from apidiscovery_client.cache.file_format import make_entry, read, write
 from apidiscovery_client.model import Group, Snapshot, Stale
-from held_samples import (
+from hypothesis import given, settings
+from legacy_clusters import CLUSTERS
+from media_types import JSON_V2, JSON_V2BETA1, PROTOBUF_V2
+from snapshot_samples import (
     SERVER,
     SINCE,
     WHEN,
@@ -31,9 +34,6 @@ from held_samples import (
     snapshots,
     troubled_held,
 )
-from hypothesis import given, settings
-from legacy_clusters import CLUSTERS
-from media_types import JSON_V2, JSON_V2BETA1, PROTOBUF_V2
 
 KEY = key(SERVER, "somebody")
 OTHER_KEY = key(SERVER, "somebody else")

@@ -11,7 +11,10 @@ from apidiscovery_client._writing import write_aggregated
 from apidiscovery_client.model import CURRENT, Group, GroupVersion, Snapshot, Stale, Version
 from apidiscovery_client.snapshots import file
 from apidiscovery_client.snapshots.file import MAX_BYTES, MAX_DEPTH, dump, load
-from held_samples import (
+from hypothesis import given, settings
+from legacy_clusters import CLUSTERS
+from media_types import JSON_V2BETA1, PROTOBUF_V2
+from snapshot_samples import (
     SINCE,
     WHEN,
     builtin_held,
@@ -23,9 +26,6 @@ from held_samples import (
     snapshots,
     troubled_held,
 )
-from hypothesis import given, settings
-from legacy_clusters import CLUSTERS
-from media_types import JSON_V2BETA1, PROTOBUF_V2
 
 NAME = "cluster.json"
 

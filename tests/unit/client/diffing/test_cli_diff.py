@@ -14,10 +14,10 @@ from apidiscovery_client.testing import FakeApiServer, group, resource
 from certificates import Authority
 from client_snapshots import snapshot
 from command_line import Outcome, run
-from held_samples import golden
 from kubectl_config import config, write
 from programs import free_port
 from server import COMMAND, environment
+from snapshot_samples import golden
 
 Capture = pytest.CaptureFixture[str]
 WIDGETS = group("example.com", v1=[resource("widgets", "Widget")])

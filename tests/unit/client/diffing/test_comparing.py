@@ -21,9 +21,9 @@ from apidiscovery_client.resolving import Resolver
 from apidiscovery_client.snapshots.releases import release
 from apidiscovery_client.testing import group, resource
 from client_snapshots import WHEN, snapshot
-from held_samples import snapshots
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from snapshot_samples import snapshots
 
 WIDGETS = resource("widgets", "Widget")
 _PLURALS = ("widgets", "gadgets", "parts")

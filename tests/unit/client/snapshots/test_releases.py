@@ -12,7 +12,7 @@ from apidiscovery_client.model import GroupVersion, GroupVersionResource, Resour
 from apidiscovery_client.resolving import Resolver
 from apidiscovery_client.snapshots.file import dump, load
 from apidiscovery_client.snapshots.releases import known_groups, known_releases, release
-from held_samples import legacy_held
+from snapshot_samples import legacy_held
 
 
 def by_name(resources: Iterable[Resource]) -> dict[GroupVersionResource, Resource]:

@@ -15,9 +15,9 @@ from apidiscovery_client.testing import FakeApiServer, group, resource
 from client_snapshots import snapshot
 from grpc_contributions import APPS, CORE
 from grpc_server import serving
-from held_samples import golden
 from kubectl_config import config, write
 from programs import free_port
+from snapshot_samples import golden
 
 WIDGETS = group("example.com", v1=[resource("widgets", "Widget")])
 
