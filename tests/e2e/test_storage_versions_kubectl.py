@@ -70,7 +70,7 @@ def labels(gated: Server) -> dict[str, str]:
     return cast("dict[str, str]", metadata.get("labels", {}))
 
 
-def test_get_and_describe(gated: Server, created: Kubectl) -> None:
+def test_get_and_describe_show_an_object_in_every_form(gated: Server, created: Kubectl) -> None:
     header, row = created("get", "storageversions").stdout.splitlines()
     assert header.split() == ["NAME", "COMMONENCODINGVERSION", "STORAGEVERSIONS", "AGE"]
     assert row.split()[:3] == [NAME, "<unset>", "<unset>"]
@@ -88,21 +88,20 @@ def test_get_and_describe(gated: Server, created: Kubectl) -> None:
     assert "color=red" in described
 
 
-def test_delete(created: Kubectl) -> None:
+def test_delete_removes_an_object_that_is_there(created: Kubectl) -> None:
     done = created("delete", "storageversion", NAME)
     assert done.stdout.startswith(f'{FULL} "{NAME}" deleted')
     assert "NotFound" in created("delete", "storageversion", NAME, fails=True).stderr
     assert created("delete", "storageversions", "--all").stdout == "No resources found\n"
 
 
-def test_create(kubectl: Kubectl) -> None:
+def test_create_makes_an_object_once(kubectl: Kubectl) -> None:
     create = ("create", "-f", "manifest.yaml")
     assert kubectl(*create).stdout == f"{FULL}/{NAME} created\n"
     assert "Error from server (AlreadyExists)" in kubectl(*create, fails=True).stderr
 
 
-def test_create_with_a_field_that_is_not_there(kubectl: Kubectl, tmp_path: Path) -> None:
-    """The server says so, and kubectl shows it as an error or as a warning."""
+def test_an_unknown_field_is_an_error_or_a_warning(kubectl: Kubectl, tmp_path: Path) -> None:
     wrong = MANIFEST.replace("spec: {}", "spec: {}\nextra: 1")
     (tmp_path / "manifest.yaml").write_text(wrong)
     strict = kubectl("create", "-f", "manifest.yaml", fails=True)
@@ -111,20 +110,20 @@ def test_create_with_a_field_that_is_not_there(kubectl: Kubectl, tmp_path: Path)
     assert 'Warning: unknown field "extra"' in lenient.stderr
 
 
-def test_dry_run(gated: Server, kubectl: Kubectl) -> None:
+def test_a_dry_run_creates_nothing(gated: Server, kubectl: Kubectl) -> None:
     done = kubectl("create", "-f", "manifest.yaml", "--dry-run=server")
     assert done.stdout == f"{FULL}/{NAME} created (server dry run)\n"
     assert get(gated.http_port, f"{PATH}/{NAME}").status == 404
 
 
-def test_replace(gated: Server, created: Kubectl, tmp_path: Path) -> None:
+def test_replace_changes_the_labels(gated: Server, created: Kubectl, tmp_path: Path) -> None:
     (tmp_path / "manifest.yaml").write_text(MANIFEST.replace("red", "green"))
     assert created("replace", "-f", "manifest.yaml").stdout == f"{FULL}/{NAME} replaced\n"
     assert labels(gated) == {"color": "green"}
 
 
-def test_apply(gated: Server, kubectl: Kubectl, tmp_path: Path) -> None:
-    """It creates; its changes are strategic merge patches, which are not served."""
+def test_apply_creates_but_changes_nothing(gated: Server, kubectl: Kubectl, tmp_path: Path) -> None:
+    """Its changes are strategic merge patches, which are not served."""
     apply = ("apply", "-f", "manifest.yaml")
     assert kubectl(*apply).stdout == f"{FULL}/{NAME} created\n"
     assert kubectl(*apply).stdout == f"{FULL}/{NAME} unchanged\n"
@@ -135,7 +134,7 @@ def test_apply(gated: Server, kubectl: Kubectl, tmp_path: Path) -> None:
     assert "Server-side apply not available on the server" in server_side.stderr
 
 
-def test_patch(gated: Server, created: Kubectl) -> None:
+def test_a_merge_patch_changes_an_object_once(gated: Server, created: Kubectl) -> None:
     patch = json.dumps({"metadata": {"labels": {"color": "blue"}}})
     args = ("patch", "storageversion", NAME, "--type=merge", "-p", patch)
     assert created(*args).stdout == f"{FULL}/{NAME} patched\n"
@@ -159,14 +158,13 @@ def test_other_patches_say_which_one_is_served(
     assert labels(gated) == {"color": "red"}
 
 
-def test_label_and_annotate(gated: Server, created: Kubectl) -> None:
+def test_label_and_annotate_change_the_metadata(gated: Server, created: Kubectl) -> None:
     created("label", "storageversion", NAME, "shape=round", "color-")
     assert labels(gated) == {"shape": "round"}
     assert created("annotate", "storageversion", NAME, "note=kept").stdout.endswith("annotated\n")
 
 
-def test_wait(gated: Server, created: Kubectl) -> None:
-    """It lasts until all API servers that have reported agree."""
+def test_wait_ends_when_the_servers_agree(gated: Server, created: Kubectl) -> None:
     wait = ("wait", "--for=condition=AllEncodingVersionsEqual", f"storageversion/{NAME}")
     assert "timed out" in created(*wait, "--timeout=1s", fails=True).stderr
     server_id = report(gated)
@@ -177,8 +175,8 @@ def test_wait(gated: Server, created: Kubectl) -> None:
     assert leases[:2] == [server_id, f"{server_id}_test"]
 
 
-def test_a_status_of_nobody(created: Kubectl) -> None:
-    """An entry of a server that is no member can be written, and is collected like any other."""
+def test_the_status_of_a_server_that_is_no_member_is_collected(created: Kubectl) -> None:
+    """It can be written, and is then collected like any other."""
     entry = {"apiServerID": "nobody", "encodingVersion": "v1", "decodableVersions": ["v1"]}
     status = {"status": {"storageVersions": [entry], "commonEncodingVersion": "v1"}}
     patch = ("patch", "storageversion", NAME, "--subresource=status", "--type=merge")
@@ -204,8 +202,9 @@ def report(server: Server) -> str:
     return server_id
 
 
-def test_watch(gated: Server, created: Kubectl, tmp_path: Path) -> None:
-    """Rows come as things happen."""
+def test_a_watch_prints_a_row_for_each_change(
+    gated: Server, created: Kubectl, tmp_path: Path
+) -> None:
     with subprocess.Popen(  # noqa: S603
         [find_tool("kubectl"), "--server", gated.url, "get", "storageversions", "-w", "-o", "name"],
         stdout=subprocess.PIPE,
@@ -221,8 +220,7 @@ def test_watch(gated: Server, created: Kubectl, tmp_path: Path) -> None:
             process.terminate()
 
 
-def test_leases(kubectl: Kubectl) -> None:
-    """They are there to be read; nobody writes them here."""
+def test_leases_are_only_read(kubectl: Kubectl) -> None:
     assert kubectl("get", "leases", "-n", "kube-system", "-o", "name").exit_code == 0
     made = kubectl("delete", "lease", "-n", "kube-system", "none", fails=True)
     assert "MethodNotAllowed" in made.stderr

@@ -142,7 +142,7 @@ def test_indicators_and_outer_spaces_are_in_single_quotes(value: str) -> None:
         pytest.param(f" a{LS}b ", f"' a{LS}  b '\n", id="outer-spaces"),
     ],
 )
-def test_single_quotes(value: str, written: str) -> None:
+def test_single_quotes_double_their_own_and_keep_separators(value: str, written: str) -> None:
     assert text(value) == written
 
 
@@ -164,7 +164,9 @@ def test_single_quotes(value: str, written: str) -> None:
         pytest.param("a\r\nb", r'"a\r\nb"', id="carriage-return"),
     ],
 )
-def test_double_quotes(value: str, written: str) -> None:
+def test_a_string_that_no_other_style_can_hold_is_in_double_quotes(
+    value: str, written: str
+) -> None:
     assert text(value) == written + "\n"
 
 
@@ -249,7 +251,7 @@ def test_the_column_counts_from_the_start_of_the_line() -> None:
         (5e-324, "5e-324"),
     ],
 )
-def test_numbers(value: float, written: str) -> None:
+def test_numbers_are_written_as_go_yaml_writes_them(value: float, written: str) -> None:
     assert text(value) == written + "\n"
 
 
@@ -290,7 +292,7 @@ def test_a_lone_surrogate_is_refused() -> None:
         pytest.param([{"a": ["x\ny"]}], "- a:\n  - |-\n    x\n    y\n", id="literal-below"),
     ],
 )
-def test_collections(value: JSONValue, written: str) -> None:
+def test_collections_are_in_block_style_unless_empty(value: JSONValue, written: str) -> None:
     assert text(value) == written
 
 
@@ -315,7 +317,9 @@ def test_collections(value: JSONValue, written: str) -> None:
         ),
     ],
 )
-def test_keys(key: str, value: JSONValue, written: str) -> None:
+def test_a_key_of_many_lines_or_over_128_bytes_has_a_question_mark(
+    key: str, value: JSONValue, written: str
+) -> None:
     assert text({key: value}) == written + "\n"
 
 

@@ -39,7 +39,7 @@ def url() -> Iterator[str]:
 EXCEEDS = pytest.raises(UnexpectedDocument, match="the body exceeds 67108864 bytes")
 
 
-def test_kubernetes(url: str) -> None:
+def test_a_bomb_is_refused_through_kubernetes(url: str) -> None:
     api_client = cast("Any", kube.ApiClient)(cast("Any", kube.Configuration)(host=url))
     send = cast("Any", kubernetes_adapter)._Sender(api_client)  # noqa: SLF001 - apart from what it retries
     transport = BorrowedTransport(url, send, ())
@@ -47,7 +47,7 @@ def test_kubernetes(url: str) -> None:
         transport.fetch(None)
 
 
-async def test_kubernetes_asyncio(url: str) -> None:
+async def test_a_bomb_is_refused_through_kubernetes_asyncio(url: str) -> None:
     configuration = cast("Any", kube_asyncio.Configuration)(host=url)
     async with cast("Any", kube_asyncio.ApiClient)(configuration) as api_client:
         send = cast("Any", kubernetes_asyncio_adapter)._Sender(api_client)  # noqa: SLF001 - as above
@@ -56,7 +56,7 @@ async def test_kubernetes_asyncio(url: str) -> None:
             await transport.fetch(None)
 
 
-async def test_kr8s(url: str) -> None:
+async def test_a_bomb_is_refused_through_kr8s(url: str) -> None:
     api = cast("Any", await kr8s.asyncio.api(url=url))
     send = cast("Any", kr8s_adapter)._Sender(api)  # noqa: SLF001 - as above
     transport = AsyncBorrowedTransport(url, send, ())

@@ -42,7 +42,7 @@ PASSING = """
 FAILING = """
     import urllib.request
 
-    def test_it(fake_apiserver):
+    def test_many_requests(fake_apiserver):
         for number in range(23):
             urllib.request.urlopen(f"{fake_apiserver.url}/apis?n={number}").read()
         assert False
@@ -88,12 +88,12 @@ def test_fixtures_work_in_workers_without_warnings_and_failures_show_the_last_re
     assert "n=2 ->" not in result.stdout.str()
 
 
-def test_unused_it_imports_three_modules(folder: pytest.Pytester) -> None:
+def test_the_unused_plugin_imports_three_modules(folder: pytest.Pytester) -> None:
     folder.makepyfile(
         """
         import sys
 
-        def test_it():
+        def test_few_modules_are_loaded():
             loaded = [name for name in sys.modules if name.startswith("apidiscovery")]
             assert sorted(loaded) == [
                 "apidiscovery_client",
