@@ -1,7 +1,8 @@
 """Replicas that follow a store of registrations, and RegistryService in this process."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+import time
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TypeAlias
@@ -28,12 +29,13 @@ class Replica:
 
     store: Store = field(default_factory=MemoryStore)
     registry: Registry = field(default_factory=Registry)
+    clock: Callable[[], float] = time.time
     declarations: Declarations = field(init=False)
     registrations: Registrations = field(init=False)
 
     def __post_init__(self) -> None:
         self.declarations = Declarations(self.registry)
-        self.registrations = Registrations(self.store, self.declarations)
+        self.registrations = Registrations(self.store, self.declarations, self.clock)
 
     def served(self) -> dict[str, dict[str, str]]:
         """Return the freshness of each version by group."""

@@ -2,6 +2,7 @@
 
 import asyncio
 import gzip
+import itertools
 import random
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
@@ -186,6 +187,14 @@ async def test_in_one_request_the_first_by_name_gets_the_names(replica: Replica)
     assert conditions(early)["NamesAccepted"] == "True NoConflicts"
     assert conditions(late)["Established"] == "False NotAccepted"
     assert await established(replica) == conditions_served(replica) == ["as.example.com"]
+
+
+async def test_all_of_one_request_are_created_at_one_time() -> None:
+    seconds = itertools.count(1_700_000_000)
+    async with following(Replica(clock=lambda: next(seconds))) as (replica,):
+        late, early = await apply(replica, named("bs", kind="Same"), named("as", kind="Same"))
+        assert conditions(early)["NamesAccepted"] == "True NoConflicts"
+        assert conditions(late)["NamesAccepted"] == "False ListKindConflict"
 
 
 async def test_the_status_of_a_crd_that_gets_freed_names_is_written() -> None:

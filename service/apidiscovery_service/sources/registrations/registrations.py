@@ -183,8 +183,9 @@ class Registrations(Source):
     ) -> Sequence[ApplyResult]:
         """Return the answer to a write without writing."""
         ownership = await owners.peek(self._store, owner, requester)
-        prepared = [await self._prepare(one, ownership, requester) for one in wanted]
-        return self._statuses.of_dry_run(prepared, self._now())
+        now = self._now()
+        prepared = [await self._prepare(one, ownership, requester, now) for one in wanted]
+        return self._statuses.of_dry_run(prepared, now)
 
     async def _write(
         self,
@@ -195,14 +196,17 @@ class Registrations(Source):
     ) -> list[ApplyResult]:
         """Prepare everything, and only then write, in order; the caller holds the groups' locks."""
         ownership = await owners.peek(self._store, owner, requester)
-        prepared = [await self._prepare(one, ownership, requester) for one in wanted]
+        # One time for all: the older of two definitions gets names that both want, and the first by
+        # name of those that were created in the same second.
+        now = self._now()
+        prepared = [await self._prepare(one, ownership, requester, now) for one in wanted]
         ownership = await owners.take(self._store, owner, requester, lease)
         size = sum(len(one.value) for one in prepared)
-        prepared = await run_sized(size, self._statuses.decided(prepared, self._now()))
+        prepared = await run_sized(size, self._statuses.decided(prepared, now))
         written: list[ApplyResult] = []
         try:
             for each in prepared:
-                one, ownership = await self._put(each, ownership, lease, requester)
+                one, ownership = await self._put(each, ownership, lease, requester, now)
                 written.append(one)
             await self._wait_until_served(written)
             self._statuses.settled(written)
@@ -216,19 +220,20 @@ class Registrations(Source):
         ownership: Ownership,
         lease: OwnerLease | None,
         requester: Requester,
+        now: str,
     ) -> tuple[ApplyResult, Ownership]:
         """Write what was prepared; it is prepared again whenever others have written meanwhile."""
         while True:
             is_owned = prepared.record.owner_id == ownership.owner_id
             if not (is_owned and self._statuses.is_current(prepared)):
-                prepared = await self._prepare(prepared.wanted, ownership, requester)
+                prepared = await self._prepare(prepared.wanted, ownership, requester, now)
             if prepared.outcome is ApplyOutcome.UNCHANGED:
                 return prepared.written(), ownership
             self._statuses.about_to_write(prepared)
             try:
                 entry = await put(self._store, prepared, ownership)
             except Conflict:
-                prepared = await self._prepare(prepared.wanted, ownership, requester)
+                prepared = await self._prepare(prepared.wanted, ownership, requester, now)
             except Fenced:
                 owner = ownership.owner
                 ownership = await owners.take(self._store, owner, requester, lease)
@@ -236,13 +241,11 @@ class Registrations(Source):
                 return prepared.written(entry), ownership
 
     async def _prepare(
-        self, wanted: Wanted, ownership: Ownership, requester: Requester
+        self, wanted: Wanted, ownership: Ownership, requester: Requester, now: str
     ) -> Prepared:
         entry = await self._store.get(wanted.key)
         size = wanted.size + (len(entry.value) if entry else 0)
-        return await run_sized(
-            size, lambda: decide(entry, wanted, ownership, requester, self._now())
-        )
+        return await run_sized(size, lambda: decide(entry, wanted, ownership, requester, now))
 
     async def _wait_until_served(self, written: Iterable[ApplyResult]) -> None:
         """Wait until this replica serves its writes, and no longer serves what it removed.
