@@ -300,10 +300,10 @@ def _last_run(folder: Path) -> tuple[str, object]:
         (config({}, {"tokenFile": "x"}), ", users[u].user.tokenFile: cannot read /"),
         (config({}, {"client-certificate": "x"}), ", users[u].user.client-key: want the key"),
         (
-            config({}, {"client-certificate": "x", "client-key": "y"}),
+            config({}, {"client-certificate": "x", "client-key": "z"}),
             ", users[u].user.client-key: cannot read /",
         ),
-        (config({}, {"token": "t", "username": "n"}), ".token: there are username or password"),
+        (config({}, {"token": "t", "username": "joe"}), ".token: there are username or password"),
         (config({}, {"auth-provider": {"name": "gcp"}}), ".auth-provider: 'gcp' is not supported"),
         (config({}, {"as-uid": "1"}), ", users[u].user.as-uid: want `as` beside it"),
         (config({}, {"exec": {}}), ", users[u].user.exec.apiVersion: want "),

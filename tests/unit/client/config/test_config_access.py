@@ -302,7 +302,7 @@ def test_the_identity_is_stable_and_no_secret(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("t")
     write_plugin(tmp_path)
     plugin = plugin_keys(
-        "./plugin", args=["--secret", SECRET], env=[{"name": "N", "value": SECRET}]
+        "./plugin", args=["--secret", SECRET], env=[{"name": "NAME", "value": SECRET}]
     )
     certificate = {"client-certificate": str(pair.cert_file), "client-key": str(pair.key_file)}
     users: list[Content] = [

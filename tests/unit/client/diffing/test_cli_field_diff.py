@@ -17,7 +17,7 @@ from schema_samples import components, files, served, text_of, widget
 
 Capture = pytest.CaptureFixture[str]
 TEXT = {"type": "string"}
-OLD = widget({"a": TEXT, "b": {"type": "string", "enum": ["x", "y"]}}, versions=("v1", "v2"))
+OLD = widget({"a": TEXT, "b": {"type": "string", "enum": ["x", "z"]}}, versions=("v1", "v2"))
 NEW = widget(
     {
         "b": {"type": "string", "enum": ["x"]},
@@ -54,7 +54,7 @@ def test_text_has_breaking_changes_first_and_versions_together(capsys: Capture) 
         "",
         "example.com Widget",
         "! v1,v2 spec.a: property-removed; writer pruned; reader absent; stored pruned",
-        '! v1,v2 spec.b: enum-changed -"y"; writer rejected',
+        '! v1,v2 spec.b: enum-changed -"z"; writer rejected',
         "  v1,v2 spec.c: property-added",
         "  v1,v2 spec.d: property-added",
     ]
@@ -95,7 +95,7 @@ def test_json_is_the_documented_form(capsys: Capture) -> None:
 def test_markdown_has_a_section_for_each_kind(capsys: Capture) -> None:
     text = diff(capsys, "old.yaml", "new.json", "-o", "markdown").stdout
     assert "# Field differences: old.yaml → new.json\n\n4 breaking, 4 other in 1 kind.\n" in text
-    assert '- breaking: `v1,v2 spec.b` enum-changed -"y"; writer rejected\n' in text
+    assert '- breaking: `v1,v2 spec.b` enum-changed -"z"; writer rejected\n' in text
 
 
 @pytest.mark.usefixtures("sides")
