@@ -192,10 +192,13 @@ class _Level:
     def _take_key(
         self, container: dict[object, object], key: object, line: Callable[[], int]
     ) -> None:
+        hint = ""
         if key is not _MERGE_KEY and not isinstance(key, str):
+            if isinstance(key, bool):
+                hint = "; unquoted, y, yes and on are true, n, no and off are false"
             key = _key_text(key, line)
         if key in container:
-            raise Unparsable(f"the key {str(key)[:100]!r} is there twice", line())
+            raise Unparsable(f"the key {str(key)[:100]!r} is there twice{hint}", line())
         if key is not _MERGE_KEY:
             container[key] = None
         self._key = key

@@ -74,6 +74,7 @@ def test_scalars_and_aliases_are_read_as_by_kubectl(text: str, value: object) ->
     [
         ("a: 1\na: 2", 1, "the key 'a' is there twice"),
         ("a:\n  b: 1\n  b: 1", 2, "the key 'b' is there twice"),
+        ("y: 1\non: 2", 1, "the key 'true' is there twice; unquoted, y, yes and on are true"),
         ("a\n---\nb", 1, "no YAML: a second document begins"),
         ("a: *x", 0, "no YAML: found undefined alias 'x'"),
         ("a: &x\n  b: *x", 1, "no YAML: a value contains itself"),
