@@ -151,6 +151,7 @@ def _parsed(text: str, budget: Budget) -> object:
 
 
 def _not_json(text: str) -> object:
+    """Refuse what JSON does not have: the text is YAML then, as it is for the service."""
     raise json.JSONDecodeError(f"{text} is not a number", text, 0)
 
 

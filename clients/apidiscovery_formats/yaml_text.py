@@ -232,9 +232,10 @@ def _key_text(key: object, line: Callable[[], int]) -> str:
     # Go writes a key with the precision of 32 bits, %g with six digits.
     if isinstance(key, float) and float(text := f"{key:g}") == key:
         return text
-    seen = "null" if key is None else "an object or a list"
     if isinstance(key, int | float):
         seen = f"the number {key}"
+    else:
+        seen = "null" if key is None else "an object or a list"
     raise Unparsable(f"no YAML: a key is {seen}; want text", line())
 
 

@@ -19,7 +19,7 @@ def required(detail: str = "") -> str:
 
 
 def forbidden(detail: str) -> str:
-    """Return the message for a field that must not be set, or not be changed so."""
+    """Return the message for a field that must not be set, or must not change this way."""
     return _with("Forbidden", detail)
 
 

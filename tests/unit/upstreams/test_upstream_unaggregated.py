@@ -85,7 +85,7 @@ def _hash(run: Running) -> str:
 async def test_a_storage_version_that_changes_alone_is_seen(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(list_details, "EVERYTHING_AFTER_S", 0)
+    monkeypatch.setattr(list_details, "EVERYTHING_TAKES_S", 0)
     answers = {"/apis": aggregated(item("a.test")), "/apis/a.test/v1": _with_hash("one")}
     async with mirrored(MemoryStore(), answers) as (server, run):
         await until(lambda: _hash(run) == "one", "the hash is there")
@@ -108,7 +108,7 @@ async def test_an_unchanged_list_is_requested_again_and_not_parsed_again(
         return read_resource_list(version, body)
 
     monkeypatch.setattr(list_reader, "read_resource_list", counted)
-    monkeypatch.setattr(list_details, "EVERYTHING_AFTER_S", 0)
+    monkeypatch.setattr(list_details, "EVERYTHING_TAKES_S", 0)
     answers = {"/apis": aggregated(item("a.test")), "/apis/a.test/v1": _with_hash("one")}
     async with mirrored(MemoryStore(), answers) as (server, run):
         await until(lambda: server.paths.count("/apis/a.test/v1") >= 3, "it is asked for again")

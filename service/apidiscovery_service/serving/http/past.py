@@ -99,7 +99,7 @@ class PastAnswers:
             cluster = await self._history.cluster_at(name, when)
             site = await self._site_at(self._history, cluster, when)
         except HistoryError as error:
-            return _unread(request, error)
+            return _history_failed(request, error)
         if site.openapi is None and is_openapi(route(request.path)):
             message = "at: the history has no OpenAPI documents of that time"
             return _refused(request, 404, "NotFound", message)
@@ -135,8 +135,8 @@ def _time(text: str) -> datetime | None:
     return when if when.tzinfo else None
 
 
-def _unread(request: Request, error: HistoryError) -> Response:
-    """Answer that the history has not what is asked for, or cannot be read."""
+def _history_failed(request: Request, error: HistoryError) -> Response:
+    """Answer that the history lacks what is asked for, or cannot be read."""
     message = f"at: {told_to_callers(error)}"
     match error:
         case NotRecorded():

@@ -42,10 +42,11 @@ from apidiscovery_service.sources.upstreams.spec import UpstreamKind, UpstreamSp
 from apidiscovery_service.sources.upstreams.state import Known, Root
 
 # Lists have no ETag, and a storage version may change without a change of the aggregated document.
-# So each round requests some lists. All are requested within so many rounds, and within more in a
-# large fleet or at short intervals, since lists are most of the cost of an unchanged cluster.
+# So each round requests some lists. All are requested within so many rounds; within more in a large
+# fleet, and where rounds are so short that it would take less than these seconds, since lists are
+# most of the cost of an unchanged cluster.
 EVERYTHING_WITHIN_ROUNDS = 10
-EVERYTHING_AFTER_S = 60.0
+EVERYTHING_TAKES_S = 60.0
 _MORE_ROUNDS_ABOVE_UPSTREAMS = 100
 # As many connections as are kept.
 _AT_ONCE = 4
@@ -92,7 +93,7 @@ def rounds_for_all_lists(upstreams: int, poll_s: float) -> int:
         poll_s: The interval of its rounds.
     """
     factor = max(upstreams / _MORE_ROUNDS_ABOVE_UPSTREAMS, 1)
-    return int(max(EVERYTHING_WITHIN_ROUNDS * factor, EVERYTHING_AFTER_S / poll_s))
+    return int(max(EVERYTHING_WITHIN_ROUNDS * factor, EVERYTHING_TAKES_S / poll_s))
 
 
 @dataclass(slots=True)
